@@ -1,0 +1,191 @@
+"""What every test gets: a tier, an environment of its own, and no silent skip in CI."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tests.tiers import TIERS
+
+TESTS = Path(__file__).parent
+NO_CONNECTION_TIERS = frozenset({"unit"})
+CONNECTION_EVENTS = frozenset({"socket.connect", "socket.bind", "sqlite3.connect", "subprocess.Popen"})
+
+hypothesis.settings.register_profile("epochs", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("epochs")
+
+
+def _own_environment() -> None:
+    """Give this run an Airflow home and Spark settings of its own, before anything imports Airflow."""
+    for name in [name for name in os.environ if name.startswith(("AIRFLOW_", "EPOCHS_", "SPARK_CONF"))]:
+        del os.environ[name]
+    home = tempfile.mkdtemp(prefix="epochs-tests-airflow-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["AIRFLOW_HOME"] = home
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+
+_own_environment()
+
+
+# --- tiers ---------------------------------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register a marker for each tier."""
+    for tier in TIERS.values():
+        config.addinivalue_line("markers", f"{tier.name}: {tier.meaning}")
+
+
+def _tier_of(item: pytest.Item) -> str | None:
+    """Name a test's tier: ``slow`` when marked so, else its own marker, else the folder that it is in."""
+    marked = {name for name in TIERS if item.get_closest_marker(name)}
+    if "slow" in marked:
+        return "slow"
+    if marked:
+        return min(marked)
+    try:
+        folder = item.path.relative_to(TESTS).parts[0]
+    except ValueError:
+        return None
+    return folder if folder in TIERS else None
+
+
+TIER_KEY = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its tier, refuse one that has none, and order the run by tier.
+
+    :raises pytest.UsageError: a test is in no tier, or in two.
+    """
+    homeless, torn = [], []
+    for item in items:
+        tier = _tier_of(item)
+        marked = {name for name in TIERS if item.get_closest_marker(name)} - {"slow"}
+        if tier is None:
+            homeless.append(item.nodeid)
+            continue
+        if len(marked) > 1:
+            torn.append(f"{item.nodeid} ({', '.join(sorted(marked))})")
+        item.stash[TIER_KEY] = tier
+        item.add_marker(tier)
+    if homeless:
+        raise pytest.UsageError(
+            f"tests without a tier: {', '.join(homeless)}. Put them in one of tests/"
+            f"{{{','.join(TIERS)}}}/ or mark them, for example with pytest.mark.unit"
+        )
+    if torn:
+        raise pytest.UsageError(f"tests in more than one tier: {', '.join(torn)}. Leave one marker on each")
+    order = list(TIERS)
+    items.sort(key=lambda item: order.index(item.stash[TIER_KEY]))
+
+
+class _TierClock:
+    """Adds up what each tier took and prints it beside the tier's budget."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.tests: Counter[str] = Counter()
+        self.skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count one phase of one test."""
+        tier = next((name for name in report.keywords if name == "slow"), None) or next(
+            (name for name in TIERS if name in report.keywords), None
+        )
+        if tier is None:
+            return
+        self.seconds[tier] += report.duration
+        self.tests[tier] += report.when == "setup"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print a line per tier that ran."""
+        if not self.tests:
+            return
+        terminalreporter.section("tiers")
+        for tier in TIERS.values():
+            if count := self.tests[tier.name]:
+                took = self.seconds[tier.name]
+                over = took > tier.budget_s
+                terminalreporter.write_line(
+                    f"tier {tier.name}: {count} tests, {took:.1f} s of {tier.budget_s:.0f} s"
+                    + ("  OVER ITS BUDGET" if over else ""),
+                    yellow=over,
+                )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start counting, where results are shown."""
+    session.config.pluginmanager.register(_TierClock(), "tier-clock")
+
+
+# --- a skip in CI is a failure -------------------------------------------------------------------------------
+
+
+def _refuse_skip(report: Any) -> None:
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped, and CI must skip nothing: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skipped test into a failed one in CI."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turn a skipped module into a failed one in CI."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+# --- unit tests start nothing --------------------------------------------------------------------------------
+
+_tier_without_connections: list[str] = []
+
+
+def _watch_connections(event: str, args: tuple[object, ...]) -> None:
+    if event in CONNECTION_EVENTS and _tier_without_connections:
+        what = args[1] if event.startswith("socket.") else args[0]
+        raise RuntimeError(
+            f"{_tier_without_connections[-1]} did {event} ({what!r}): a unit test starts no Spark, socket, "
+            "process or database; move it to another tier"
+        )
+
+
+sys.addaudithook(_watch_connections)
+
+
+@pytest.fixture(autouse=True)
+def _no_connections(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let no unit test open a socket, a database or a process."""
+    if request.node.stash[TIER_KEY] not in NO_CONNECTION_TIERS:
+        yield
+        return
+    _tier_without_connections.append(request.node.nodeid)
+    try:
+        yield
+    finally:
+        _tier_without_connections.pop()
