@@ -1,0 +1,94 @@
+"""What Airflow is told about this provider: every class by its path, so that nothing is imported to list it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider import __version__
+
+INTEGRATION = "Epochs"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Describe the provider in the form of Airflow's ``provider_info.schema.json``.
+
+    The plugin is not named here but in the ``airflow.plugins`` entry point: Airflow reads this dictionary's
+    ``plugins`` only when ``[core] lazy_discover_providers`` is off, and then would load the plugin a second time
+    and report the second as an import error.
+
+    :return: a new dictionary at each call.
+    """
+    return {
+        "package-name": "airflow-provider-epochs",
+        "name": "Epochs",
+        "description": (
+            "Consistent cascades of Spark jobs: epoch barriers, atomic publish of several tables, consistent cuts."
+        ),
+        "versions": [__version__],
+        "integrations": [{"integration-name": INTEGRATION, "tags": ["apache", "software"]}],
+        "operators": [_modules("airflow_provider.operators.spark_submit")],
+        "sensors": [_modules("airflow_provider.sensors.epochs")],
+        "triggers": [_modules("airflow_provider.triggers.epochs")],
+        "hooks": [_modules("airflow_provider.hooks.epochs")],
+        "task-decorators": [
+            {"name": "epoch", "class-name": "airflow_provider.operators.decorator.epoch_task"},
+        ],
+        "extra-links": ["airflow_provider.links.epochs.EpochGridLink"],
+        "cli": ["airflow_provider.cli.definition.get_cli_commands"],
+        "connection-types": [_connection_type()],
+        "config": {"epochs": _config_section()},
+    }
+
+
+def _modules(*names: str) -> dict[str, Any]:
+    return {"integration-name": INTEGRATION, "python-modules": list(names)}
+
+
+def _connection_type() -> dict[str, Any]:
+    return {
+        "connection-type": "epochs",
+        "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
+        "hook-name": "Epochs metadata store",
+        "ui-field-behaviour": {
+            "hidden-fields": ["host", "port", "schema", "extra"],
+            "relabeling": {"login": "Store user", "password": "Store password"},
+            "placeholders": {"url": "sqlite:////srv/epochs/epochs.db"},
+        },
+        "conn-fields": {
+            "url": {
+                "label": "Store URL",
+                "description": (
+                    "Where the metadata store is, for example sqlite:////srv/epochs/epochs.db. "
+                    "Leave user and password out: they have fields of their own."
+                ),
+                "schema": {"type": ["string", "null"]},
+            },
+            "warehouse": {
+                "label": "Warehouse",
+                "description": "URI under which tables are written, for example file:///srv/epochs/warehouse.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "domain": {
+                "label": "Domain",
+                "description": "Which consistency domain this connection works in; every record starts with it.",
+                "schema": {"type": ["string", "null"], "default": "default"},
+            },
+        },
+    }
+
+
+def _config_section() -> dict[str, Any]:
+    return {
+        "description": "Settings of the epochs provider.",
+        "options": {
+            "conn_id": {
+                "description": (
+                    "Connection that the commands and the page of tables and epochs use when none is named."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": None,
+                "default": "epochs_default",
+            },
+        },
+    }
