@@ -1,0 +1,1 @@
+"""Values and decisions of the epoch protocol: no input, no output; time is always an argument."""

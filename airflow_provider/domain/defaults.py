@@ -1,0 +1,37 @@
+"""Every default of the package, in one place (the table in ``docs/reference/defaults.md`` is made from it)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Defaults:
+    """Settings of the coordination; give another instance to change them."""
+
+    lock_ttl: timedelta = timedelta(minutes=2)
+    """How long an attempt may be silent before another owner may take its epoch over."""
+    heartbeat_interval: timedelta = timedelta(seconds=20)
+    """How often a running attempt renews its lock; a sixth of ``lock_ttl`` survives five lost tries."""
+    future_tolerance: timedelta = timedelta(minutes=5)
+    """How far the end of an epoch may lie beyond the store's now: the skew allowed between hosts."""
+    read_grace: timedelta = timedelta(hours=1)
+    """How long what a READ_COMMITTED cut returned stays readable without a lease."""
+    publish_attempts: int = 50
+    """How often a publish is decided anew when others moved the head or a table meanwhile."""
+    publish_backoff: timedelta = timedelta(milliseconds=20)
+    """Longest random pause before the second try of a publish; grows with each further one."""
+    unknown_outcome_patience: timedelta = timedelta(seconds=20)
+    """How long a lost reply is asked about before :class:`OutcomeUnknown` reaches the caller."""
+    wait_poll_interval: timedelta = timedelta(seconds=5)
+    """Slowest poll beneath the store's watch while something waits for a barrier."""
+    listed_readers: int = 20
+    """How many dependent readers or missing inputs an error lists."""
+    rewrites_remembered: int = 32
+    """How many rewrites a table's fence remembers before a publish has to read the slices."""
+    states_remembered: int = 8
+    """How many earlier states a table's record answers from without another read."""
+
+
+DEFAULTS = Defaults()

@@ -1,0 +1,275 @@
+"""Epochs, attempts, their barriers, and who may begin (protocol sections 3 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision
+from airflow_provider.domain.version import Committable, TableRef
+
+
+class EpochState(StrEnum):
+    """State of one revision of an epoch; derived from its barriers, never stored beside them."""
+
+    NOTHING = ""
+    OPEN = "OPEN"
+    PROCESSED = "PROCESSED"
+    WRITTEN = "WRITTEN"
+    PRECOMMIT = "PRECOMMIT"
+    COMMIT = "COMMIT"
+    ABORTED = "ABORTED"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """Who wants an epoch computed.
+
+    :param dag_id: the DAG, or any name of a program outside Airflow.
+    :param run_id: the run; the same (dag_id, run_id) supersedes its own earlier attempts at once.
+    :param generation: counts the clearings of the task; a higher one asks for a new revision.
+    :param try_number: counts the tries of one generation.
+    :param request_id: unique for each call of begin and sortable by time (a UUID of version 7).
+    """
+
+    dag_id: str
+    run_id: str
+    generation: int = 0
+    try_number: int = 1
+    request_id: str = ""
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Attempts of one owner in their order."""
+        return self.generation, self.try_number, self.request_id
+
+    def same_run(self, other: Owner) -> bool:
+        return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
+
+    def same_wish(self, other: Owner) -> bool:
+        """Whether both are tries of one generation."""
+        return self.same_run(other) and self.generation == other.generation
+
+    def __str__(self) -> str:
+        return f"{self.dag_id}/{self.run_id} (generation {self.generation}, try {self.try_number})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """What one edge reads: fixed before the read, kept with the commit.
+
+    :param low: start of the range, None for the beginning of time.
+    :param high: end of the range, which is the barrier of the state that is read.
+    :param csn: the commit at which the state was resolved.
+    :param ref: where the table format finds that state; None when the table has no commit yet.
+    """
+
+    table: TableName
+    kind: EdgeKind
+    low: datetime | None
+    high: datetime
+    csn: int
+    ref: TableRef | None
+    on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundFile:
+    """A file of a root as it was when its bounds were recorded. ``modified`` is microseconds since 1970."""
+
+    uri: str
+    size_bytes: int
+    modified: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootBounds:
+    """What every job and attempt reads of a root for one interval (I11)."""
+
+    root: str
+    files: tuple[BoundFile, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptRecord:
+    """The newest attempt at an epoch.
+
+    :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own.
+    :param aborted: why it ended without a commit; None while it may still publish.
+    """
+
+    revision: int
+    token: int
+    owner: Owner
+    inputs: tuple[Provenance, ...]
+    input_generation: int
+    roots: tuple[RootBounds, ...]
+    baseline: tuple[tuple[TableName, TableRef | None], ...]
+    job_revision: int
+    adopts: int | None = None
+    aborted: str | None = None
+
+    @property
+    def output_token(self) -> int:
+        """Token under which the output to publish was staged."""
+        return self.token if self.adopts is None else self.adopts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commitment:
+    """The newest committed revision of an epoch."""
+
+    revision: int
+    token: int
+    owner: Owner
+    change_set: ChangeSetId
+    inputs: tuple[Provenance, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochRecord:
+    """One epoch of one job. Its version in the store is the fence of its newest attempt."""
+
+    interval: Interval
+    token: int
+    attempt: AttemptRecord | None = None
+    committed: Commitment | None = None
+    committed_csn: int | None = None
+    """CSN of :attr:`committed` once a later write of this record has replaced the stamp that carried it."""
+
+    @property
+    def state(self) -> str:
+        """For people who look into the store."""
+        if self.attempt is None:
+            return EpochState.COMMIT if self.committed else EpochState.NOTHING
+        return EpochState.ABORTED if self.attempt.aborted is not None else EpochState.OPEN
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockRecord:
+    """Says that an attempt is alive: expired when the store's stamp plus the time to live has passed."""
+
+    token: int
+    owner: Owner
+    ttl: timedelta
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BarrierRecord:
+    """An entry of the barrier log; ``sink`` is empty for the epoch as a whole."""
+
+    state: EpochState
+    sink: str
+    token: int
+    participant: int
+    owner: Owner
+    committable: Committable | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootRecord:
+    """Bounds of a root for one interval, recorded by whoever began first."""
+
+    bounds: RootBounds
+    job: JobName
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """What a worker holds between begin and publish; may be handed to another process.
+
+    :param fence: version of the epoch's record at begin: any later attempt changes it.
+    :param adopted: the output of an earlier attempt is complete: nothing needs to be computed.
+    """
+
+    domain: DomainName
+    job: JobName
+    interval: Interval
+    revision: int
+    token: int
+    owner: Owner
+    inputs: tuple[Provenance, ...]
+    roots: tuple[RootBounds, ...]
+    sinks: tuple[TableName, ...]
+    incarnation: str
+    fence: int
+    ttl: timedelta
+    adopted: bool = False
+
+    @property
+    def change_set(self) -> ChangeSetId:
+        return change_set_id(self.job, self.interval, self.revision)
+
+    def __str__(self) -> str:
+        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
+
+    def input(self, table: str) -> Provenance | None:
+        return next((one for one in self.inputs if one.table == table), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlreadyCommitted:
+    """Answer of begin to a retry of the generation that committed."""
+
+    domain: DomainName
+    job: JobName
+    interval: Interval
+    revision: int
+    csn: int
+    change_set: ChangeSetId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """Answer of publish: the same for every repetition."""
+
+    domain: DomainName
+    job: JobName
+    interval: Interval
+    revision: int
+    csn: int
+    change_set: ChangeSetId
+    tables: tuple[tuple[TableName, TableRef | None], ...]
+    at: datetime
+
+
+def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetId:
+    """Id of the change set of a single epoch: the same for every attempt at the revision."""
+    return ChangeSetId(f"{job}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}")
+
+
+def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
+    """Whether a claim has ended, all times by the store's clock (R23)."""
+    return stamped_at + ttl <= now
+
+
+def epoch_state(
+    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, published: bool, aborted: bool
+) -> EpochState:
+    """State of an attempt from its barrier log (protocol section 3).
+
+    PRECOMMIT needs every sink at least PROCESSED; COMMIT is what publishing makes of it.
+    """
+    if published:
+        return EpochState.COMMIT
+    if aborted:
+        return EpochState.ABORTED
+    reached = {one.sink for one in barriers if one.token == token and one.sink}
+    return EpochState.PRECOMMIT if sinks and reached >= set(sinks) else EpochState.OPEN
+
+
+def written_output(
+    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], token: int
+) -> dict[TableName, Committable] | None:
+    """Committables of all sinks of the attempt with *token*; None unless every sink is WRITTEN."""
+    found = {
+        TableName(one.sink): one.committable
+        for one in barriers
+        if one.token == token and one.state is EpochState.WRITTEN and one.committable is not None
+    }
+    return found if set(found) >= set(sinks) else None

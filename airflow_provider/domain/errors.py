@@ -1,0 +1,128 @@
+"""What can go wrong, grouped by what the caller may do about it (protocol section 10).
+
+* :class:`RetryableError`: wait or try again; nothing is wrong with the request.
+* :class:`FinalError`: stop; the same request will fail again.
+* :class:`OutcomeUnknown`: ask the store; neither repeat blindly nor undo.
+
+Every error keeps its data as attributes (``error.details``) and ends with the next step to take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class EpochError(Exception):
+    """Root of all errors that this package raises on purpose."""
+
+    family = "stop"
+
+    def __init__(self, message: str, *, next_step: str = "", **details: Any) -> None:
+        self.message = message
+        self.next_step = next_step
+        self.details = details
+        super().__init__(f"{message} Next step: {next_step}" if next_step else message)
+
+    def __getattr__(self, name: str) -> Any:
+        details = self.__dict__.get("details", {})
+        if name in details:
+            return details[name]
+        raise AttributeError(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.next_step, self.details)
+
+
+def _rebuild(kind: type[EpochError], message: str, next_step: str, details: dict[str, Any]) -> EpochError:
+    return kind(message, next_step=next_step, **details)
+
+
+class RetryableError(EpochError):
+    """The request may succeed later, unchanged."""
+
+    family = "retry"
+
+
+class FinalError(EpochError):
+    """The request cannot succeed as it is."""
+
+    family = "stop"
+
+
+class OutcomeUnknown(EpochError):
+    """The reply was lost: the change may or may not have been made (R15). Ask, never guess, never undo."""
+
+    family = "ask"
+
+
+class Conflict(RetryableError):
+    """Somebody changed what this attempt decided on; stage or resolve again (R11, R13)."""
+
+
+class StoreUnavailable(RetryableError):
+    """The metadata store did not answer; nothing was changed by this call."""
+
+
+class NotReady(RetryableError):
+    """Inputs or tables have not reached the barrier yet; ``missing`` lists them one by one."""
+
+
+class EpochBusy(RetryableError):
+    """Another owner's live attempt holds the epoch; ``holder`` and ``until`` say who and how long."""
+
+
+class Fenced(FinalError):
+    """A newer token exists; this attempt is over and has changed nothing (R10)."""
+
+
+class LeaseExpired(FinalError):
+    """The claim on a cut ended before the read did (R22)."""
+
+
+class Unavailable(FinalError):
+    """The states asked for exist no longer; ``kept`` names the nearest that do."""
+
+
+class Vetoed(FinalError):
+    """A declared check refused the staged data (R14)."""
+
+
+class InvalidInput(FinalError):
+    """A value cannot be accepted; names the field, the value and what was expected."""
+
+    def __init__(self, message: str = "", *, next_step: str = "", **details: Any) -> None:
+        if not message:
+            message = (
+                f"{details.get('field')}: {_shorten(details.get('value'))} is not accepted; "
+                f"expected {details.get('expected')}."
+            )
+        super().__init__(message, next_step=next_step, **details)
+
+
+class UnknownName(FinalError):
+    """No job or table of that name is registered in the domain."""
+
+
+class TopologyError(FinalError):
+    """A registration contradicts the topology (R6)."""
+
+
+class DependentReaders(FinalError):
+    """A committed epoch cannot be computed again: committed readers depend on it; ``readers`` lists them."""
+
+
+class ForeignCommit(FinalError):
+    """Somebody else wrote to the table outside the protocol (R17)."""
+
+
+class SchemaMismatch(FinalError):
+    """Rows do not fit the table's columns; names the column (R32)."""
+
+
+class StoreIncompatible(FinalError):
+    """The store's schema, record format or capabilities do not fit this version of the package."""
+
+
+def _shorten(value: Any, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

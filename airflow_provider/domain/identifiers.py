@@ -1,0 +1,68 @@
+"""Names and ids. A name is checked once, where it enters; after that its type says that it is sound."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import NewType
+
+from airflow_provider.domain.errors import InvalidInput
+
+DomainName = NewType("DomainName", str)
+JobName = NewType("JobName", str)
+TableName = NewType("TableName", str)
+ChangeSetId = NewType("ChangeSetId", str)
+
+MAX_NAME_BYTES = 255
+_RESERVED = frozenset({".", "..", "zookeeper"})
+_FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def domain_name(value: object) -> DomainName:
+    """:raises InvalidInput: naming the field ``domain``."""
+    return DomainName(_checked(value, "domain"))
+
+
+def job_name(value: object) -> JobName:
+    """:raises InvalidInput: naming the field ``job``."""
+    return JobName(_checked(value, "job"))
+
+
+def table_name(value: object) -> TableName:
+    """:raises InvalidInput: naming the field ``table``."""
+    return TableName(_checked(value, "table"))
+
+
+def column_name(value: object) -> str:
+    """:raises InvalidInput: naming the field ``column``."""
+    return _checked(value, "column")
+
+
+def _checked(value: object, field: str) -> str:
+    problem = _problem(value)
+    if problem:
+        raise InvalidInput(
+            field=field,
+            value=value,
+            expected=problem,
+            next_step=f"choose another {field} name; letters, digits, '_', '-' and '.' always work.",
+        )
+    return str(value)
+
+
+def _problem(value: object) -> str:
+    """What a sound name would be like, or nothing when *value* is one."""
+    if not isinstance(value, str):
+        return "text"
+    if not value or value != value.strip():
+        return "text that is not empty and has no spaces around it"
+    if value in _RESERVED:
+        return "a name other than '.', '..' and 'zookeeper'"
+    if any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in value):
+        return "text without control, format, surrogate or unassigned characters"
+    if "/" in value or "\\" in value:
+        return "a name without '/' and '\\'"
+    if value != unicodedata.normalize("NFC", value):
+        return "text in Unicode normal form C"
+    if len(value.encode()) > MAX_NAME_BYTES:
+        return f"at most {MAX_NAME_BYTES} bytes of UTF-8"
+    return ""

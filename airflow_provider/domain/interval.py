@@ -1,0 +1,232 @@
+"""Half-open intervals of event time, and the calendars that cut time into them.
+
+All times are aware and in UTC, with microseconds. A *barrier* is the end of an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, cast
+
+import pendulum
+from croniter import croniter
+from croniter.croniter import CroniterError
+
+from airflow_provider.domain.errors import InvalidInput
+
+EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_PRESETS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@yearly": "0 0 1 1 *",
+}
+_FIXED_PERIODS = {"0 * * * *": timedelta(hours=1), "0 0 * * *": timedelta(days=1)}
+
+
+def as_utc(value: object, field: str = "time") -> datetime:
+    """Return *value* as an aware UTC datetime.
+
+    :raises InvalidInput: when it is no datetime or has no time zone.
+    """
+    if not isinstance(value, datetime) or value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(
+            field=field,
+            value=value,
+            expected="a datetime with a time zone",
+            next_step="pass an aware datetime, for example datetime(2013, 2, 8, tzinfo=UTC).",
+        )
+    try:
+        moved = value.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInput(field=field, value=value, expected="a time that UTC can express") from error
+    return datetime(*moved.timetuple()[:6], moved.microsecond, tzinfo=UTC)
+
+
+def micros(value: datetime) -> int:
+    """Microseconds since 1970 in UTC: the form in which times are stored."""
+    return (value - EPOCH_ZERO) // _MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    """The inverse of :func:`micros`."""
+    return EPOCH_ZERO + value * _MICROSECOND
+
+
+def time_key(value: datetime) -> str:
+    """Text that sorts as the times do: a part of store keys and paths."""
+    return f"{value.year:04d}{value:%m%dT%H%M%S}.{value.microsecond:06d}Z"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """``[start, end)`` in UTC; never empty."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", as_utc(self.start, "start"))
+        object.__setattr__(self, "end", as_utc(self.end, "end"))
+        if self.start >= self.end:
+            raise InvalidInput(
+                field="interval",
+                value=f"[{self.start.isoformat()}, {self.end.isoformat()})",
+                expected="a start before its end",
+                next_step="pass the epoch's own interval; a zero-length data interval needs a cadence.",
+            )
+
+    def __str__(self) -> str:
+        return f"[{self.start.isoformat()}, {self.end.isoformat()})"
+
+    def meets(self, low: datetime | None, high: datetime) -> bool:
+        """Whether it shares a moment with ``[low, high)``; ``low=None`` is the beginning of time."""
+        return self.start < high and (low is None or low < self.end)
+
+    def overlaps(self, other: Interval) -> bool:
+        return self.meets(other.start, other.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """A calendar: the barriers of a job and of its tables.
+
+    :param expression: a cron expression of five fields or one of ``@hourly``, ``@daily``, ``@weekly``,
+        ``@monthly``, ``@quarterly``, ``@yearly``.
+    :param timezone: IANA name of the zone in which the expression is meant; a daily cadence there has days
+        of 23 and 25 hours.
+    :raises InvalidInput: for an expression or zone that cannot be read.
+    """
+
+    expression: str
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.expression, str):
+            raise InvalidInput(field="cadence", value=self.expression, expected="a cron expression as text")
+        expression = _PRESETS.get(self.expression.strip(), self.expression.strip())
+        object.__setattr__(self, "expression", expression)
+        if len(expression.split()) != 5 or not croniter.is_valid(expression):
+            raise InvalidInput(
+                field="cadence",
+                value=self.expression,
+                expected="a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly",
+                next_step="correct the cadence of the job.",
+            )
+        try:
+            pendulum.timezone(self.timezone)
+        except Exception as error:  # pendulum raises its own and the standard library's errors here
+            raise InvalidInput(
+                field="timezone", value=self.timezone, expected="an IANA time zone such as Europe/Berlin"
+            ) from error
+
+    def __str__(self) -> str:
+        return f"{self.expression} {self.timezone}"
+
+    def next_after(self, moment: datetime) -> datetime:
+        """The first barrier later than *moment*."""
+        return _neighbour(self, moment, forward=True)
+
+    def last_before(self, moment: datetime) -> datetime:
+        """The last barrier earlier than *moment*."""
+        return _neighbour(self, moment, forward=False)
+
+    def floor(self, moment: datetime) -> datetime:
+        """The last barrier at or before *moment*."""
+        return moment if self.is_barrier(moment) else self.last_before(moment)
+
+    def is_barrier(self, moment: datetime) -> bool:
+        return self.next_after(moment - _MICROSECOND) == moment
+
+    def ending_at(self, barrier: datetime) -> Interval:
+        """The interval that ends at *barrier*.
+
+        :raises InvalidInput: when *barrier* is none of this calendar.
+        """
+        if not self.is_barrier(barrier):
+            raise InvalidInput(
+                field="barrier",
+                value=barrier.isoformat(),
+                expected=f"a barrier of the cadence {self}, such as {self.floor(barrier).isoformat()}",
+            )
+        return Interval(self.last_before(barrier), barrier)
+
+    def ended_by(self, moment: datetime) -> Interval:
+        """The last interval that ended at or before *moment* (what a run of that date computes)."""
+        return self.ending_at(self.floor(moment))
+
+    def split(self, interval: Interval) -> list[Interval]:
+        """The epochs that fill *interval*.
+
+        :raises InvalidInput: when an end of *interval* is no barrier of this calendar.
+        """
+        for field, moment in (("start", interval.start), ("end", interval.end)):
+            if not self.is_barrier(moment):
+                raise InvalidInput(
+                    field=field,
+                    value=moment.isoformat(),
+                    expected=f"a barrier of the cadence {self}",
+                    next_step="choose an interval whose ends lie on the job's cadence.",
+                )
+        return [Interval(low, high) for low, high in self._pairs(interval)]
+
+    def _pairs(self, interval: Interval) -> Iterator[tuple[datetime, datetime]]:
+        low = interval.start
+        while low < interval.end:
+            high = self.next_after(low)
+            yield low, high
+            low = high
+
+
+@lru_cache(maxsize=65_536)
+def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:
+    """The barrier next to *moment*, never *moment* itself.
+
+    Follows Airflow's own cron arithmetic: an expression with a fixed time of day is meant in local time,
+    any other one (such as hourly) counts elapsed time, so that no hour is lost or doubled when clocks change.
+    """
+    period = _FIXED_PERIODS.get(cadence.expression)
+    try:
+        if period and (cadence.timezone == "UTC"):
+            return _fixed_neighbour(period, moment, forward=forward)
+        return _cron_neighbour(cadence, moment, forward=forward)
+    except (OverflowError, CroniterError, ValueError) as error:
+        raise InvalidInput(
+            field="time",
+            value=moment.isoformat(),
+            expected=f"a time that has neighbours in the cadence {cadence}",
+        ) from error
+
+
+def _fixed_neighbour(period: timedelta, moment: datetime, *, forward: bool) -> datetime:
+    elapsed = moment - EPOCH_ZERO
+    if forward:
+        return EPOCH_ZERO + (elapsed // period + 1) * period
+    return EPOCH_ZERO + ((elapsed - _MICROSECOND) // period) * period
+
+
+def _cron_neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:
+    zone = pendulum.timezone(cadence.timezone)
+    local = moment.astimezone(cast(Any, zone))
+    naive = local.replace(tzinfo=None)
+    cron = croniter(cadence.expression, start_time=naive)
+    found = cast(datetime, cron.get_next(datetime) if forward else cron.get_prev(datetime))
+    if not _has_fixed_time_of_day(cadence.expression):
+        return as_utc(moment + (found - naive))
+    aware = as_utc(found.replace(tzinfo=cast(Any, zone)))
+    if (aware > moment) if forward else (aware < moment):
+        return aware
+    # A clock change put the local neighbour on the wrong side: look from beyond it.
+    beyond = moment + (timedelta(hours=3) if forward else -timedelta(hours=3))
+    return _cron_neighbour(cadence, beyond, forward=forward)
+
+
+def _has_fixed_time_of_day(expression: str) -> bool:
+    minute, hour = expression.split()[:2]
+    return minute.isdigit() and hour.isdigit()

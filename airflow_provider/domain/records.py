@@ -1,0 +1,116 @@
+"""Keys and stamps of what a metadata store keeps. The records themselves stand with their subjects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+
+
+class Kind(StrEnum):
+    """The kinds of records; each has one dataclass (``stores.codec`` pairs them)."""
+
+    TOPOLOGY = "topology"
+    JOB = "job"
+    TABLE = "table"
+    FENCE = "fence"
+    SCHEMA = "schema"
+    EPOCH = "epoch"
+    LOCK = "lock"
+    BARRIER = "barrier"
+    ROOT = "root"
+    SLICE = "slice"
+    COMMIT = "commit"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """Address of a record. Keys of one partition sort by ``item``; every key starts with its domain."""
+
+    domain: DomainName
+    kind: Kind
+    partition: str
+    item: str
+
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped(Generic[Record]):
+    """A record as the store keeps it.
+
+    :param key: its address.
+    :param record: its body; never names its own CSN, version or time.
+    :param version: changes with each write; never used twice for one key, also after a deletion.
+    :param csn: commit sequence number of the transaction that wrote it; None when that took no number.
+    :param at: the store's time of that write.
+    """
+
+    key: Key
+    record: Record
+    version: int
+    csn: int | None
+    at: datetime
+
+
+def topology_key(domain: DomainName) -> Key:
+    return Key(domain, Kind.TOPOLOGY, "", "topology")
+
+
+def job_key(domain: DomainName, job: JobName) -> Key:
+    return Key(domain, Kind.JOB, "", job)
+
+
+def table_key(domain: DomainName, table: TableName) -> Key:
+    return Key(domain, Kind.TABLE, "", table)
+
+
+def fence_key(domain: DomainName, table: TableName) -> Key:
+    return Key(domain, Kind.FENCE, "", table)
+
+
+def schema_key(domain: DomainName, table: TableName, table_uuid: str, schema_id: int) -> Key:
+    return Key(domain, Kind.SCHEMA, table, f"{table_uuid}:{schema_id:010d}")
+
+
+def epoch_key(domain: DomainName, job: JobName, start: datetime) -> Key:
+    return Key(domain, Kind.EPOCH, job, time_key(start))
+
+
+def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key:
+    return Key(domain, Kind.LOCK, job, time_key(start))
+
+
+def root_key(domain: DomainName, root: str, interval: Interval, revision: int) -> Key:
+    item = f"{time_key(interval.end)}:{time_key(interval.start)}:{revision:06d}"
+    return Key(domain, Kind.ROOT, root, item)
+
+
+def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int) -> Key:
+    return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}")
+
+
+def barrier_partition(job: JobName, start: datetime) -> str:
+    """The partition that holds the barrier log of one epoch."""
+    return f"{job}/{time_key(start)}"
+
+
+def barrier_key(
+    domain: DomainName, job: JobName, start: datetime, *, token: int, sink: str, state: str, participant: int = 0
+) -> Key:
+    """One entry of the barrier log: written once, never changed.
+
+    :param sink: a table's name; the empty text stands for the whole epoch (begin, publish, abort).
+    """
+    item = f"{token:010d}:{participant:06d}:{state}:{sink}"
+    return Key(domain, Kind.BARRIER, barrier_partition(job, start), item)
+
+
+def commit_item(csn: int) -> str:
+    """Item of the commit record that took *csn*."""
+    return f"{csn:020d}"

@@ -1,0 +1,289 @@
+"""What a pipeline's author declares: tables, jobs and the edges between them (protocol section 4).
+
+Declarations are plain values: making one opens nothing and registers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    TableName,
+    column_name,
+    domain_name,
+    job_name,
+    table_name,
+)
+from airflow_provider.domain.interval import Cadence, as_utc
+
+
+_Member = TypeVar("_Member", bound=StrEnum)
+
+
+class TableKind(StrEnum):
+    """What a table's slices add up to."""
+
+    INCREMENTAL = "incremental"
+    """The table is the sum of its slices, one slice an epoch."""
+    FULL = "full"
+    """Each slice is the whole state."""
+
+
+class EdgeKind(StrEnum):
+    """What a read of an input returns (protocol section 4)."""
+
+    INCREMENT = "increment"
+    """The rows of the job's own interval."""
+    WINDOW = "window"
+    """The rows from the interval's start minus a length up to the barrier."""
+    STATE = "state"
+    """All rows up to the barrier."""
+    PREVIOUS = "previous"
+    """All rows up to the start of the job's interval: the only edge that may close a cycle."""
+
+
+class OnUpstreamRevision(StrEnum):
+    """What a committed reader wants to happen when what it read is computed again (protocol section 8)."""
+
+    CASCADE = "cascade"
+    HOLD = "hold"
+    IGNORE = "ignore"
+
+
+class OnRerun(StrEnum):
+    """What a new generation over a committed epoch does."""
+
+    NEW_REVISION = "new_revision"
+    KEEP = "keep"
+    FAIL = "fail"
+
+
+class Determinism(StrEnum):
+    """How output left by an earlier attempt is judged (protocol section 8)."""
+
+    DETERMINISTIC = "deterministic"
+    KEEP_FIRST = "keep_first"
+    REPLACE_CASCADE = "replace_cascade"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTable:
+    """A table that one job of a domain owns.
+
+    :param name: unique in its domain.
+    :param domain: the jobs and tables that share one commit sequence.
+    :param kind: whether slices add up or each is the whole state.
+    :param partition_by: further columns by whose values files are separated.
+    :param sort_by: columns by which rows are sorted inside each file.
+    :raises InvalidInput: naming the field.
+    """
+
+    name: TableName
+    domain: DomainName = DomainName("default")
+    kind: TableKind = TableKind.INCREMENTAL
+    partition_by: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
+    format: str = "iceberg"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", table_name(self.name))
+        object.__setattr__(self, "domain", domain_name(self.domain))
+        object.__setattr__(self, "kind", _member(TableKind, self.kind, "kind"))
+        for name in ("partition_by", "sort_by"):
+            columns = getattr(self, name)
+            if isinstance(columns, str):
+                raise InvalidInput(field=name, value=columns, expected="a sequence of column names")
+            object.__setattr__(self, name, tuple(column_name(column) for column in columns))
+
+    @property
+    def uri(self) -> str:
+        """Identity of the table for Airflow's assets and for lineage."""
+        return f"epoch://{self.domain}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A declared read of a table; use :func:`increment`, :func:`window`, :func:`state`, :func:`previous`."""
+
+    table: TableName
+    kind: EdgeKind
+    as_of: timedelta | None = None
+    length: timedelta | None = None
+    on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A source outside the domain, read through bounds that are recorded once per barrier.
+
+    :param name: unique in the domain; jobs that name the same root share its bounds.
+    :param location: URI or glob of the files; what lies there at the first begin of a barrier is the bound.
+    """
+
+    name: str
+    location: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", table_name(self.name))
+
+
+def increment(table: EpochTable, **options: Any) -> Edge:
+    """Read the rows of the job's own interval."""
+    return _edge(table, EdgeKind.INCREMENT, **options)
+
+
+def window(table: EpochTable, length: timedelta, **options: Any) -> Edge:
+    """Read the rows from *length* before the interval's start up to the barrier."""
+    if not isinstance(length, timedelta) or length <= timedelta(0):
+        raise InvalidInput(field="length", value=length, expected="a positive timedelta")
+    return _edge(table, EdgeKind.WINDOW, length=length, **options)
+
+
+def state(table: EpochTable, **options: Any) -> Edge:
+    """Read all rows up to the barrier."""
+    return _edge(table, EdgeKind.STATE, **options)
+
+
+def previous(table: EpochTable, **options: Any) -> Edge:
+    """Read all rows up to the start of the job's interval."""
+    return _edge(table, EdgeKind.PREVIOUS, **options)
+
+
+def _edge(
+    table: EpochTable,
+    kind: EdgeKind,
+    *,
+    as_of: timedelta | None = None,
+    length: timedelta | None = None,
+    on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE,
+) -> Edge:
+    if not isinstance(table, EpochTable):
+        raise InvalidInput(field="inputs", value=table, expected="an EpochTable, an edge or a Root")
+    if as_of is not None and (not isinstance(as_of, timedelta) or as_of < timedelta(0)):
+        raise InvalidInput(field="as_of", value=as_of, expected="a timedelta of zero or more")
+    policy = _member(OnUpstreamRevision, on_upstream_revision, "on_upstream_revision")
+    return Edge(table.name, kind, as_of=as_of, length=length, on_upstream_revision=policy)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class EpochJob:
+    """A unit of work that reads inputs and writes output tables, one epoch at a time.
+
+    :param name: unique in the domain.
+    :param inputs: tables (read by their kind's default edge), edges and roots.
+    :param outputs: the tables that this job owns, all of one domain.
+    :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
+    :param origin: start of the first epoch; None is the start of whichever epoch commits first.
+    :raises InvalidInput: naming the field.
+    """
+
+    name: JobName
+    outputs: tuple[EpochTable, ...]
+    cadence: Cadence
+    inputs: tuple[Edge | Root, ...] = ()
+    origin: datetime | None = None
+    on_rerun: OnRerun = OnRerun.NEW_REVISION
+    determinism: Determinism = Determinism.DETERMINISTIC
+    input_tables: tuple[EpochTable, ...] = field(default=(), repr=False, compare=False)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        outputs: Sequence[EpochTable],
+        cadence: Cadence | str,
+        inputs: Iterable[EpochTable | Edge | Root] = (),
+        origin: datetime | None = None,
+        on_rerun: OnRerun | str = OnRerun.NEW_REVISION,
+        determinism: Determinism | str = Determinism.DETERMINISTIC,
+    ) -> None:
+        def put(attribute: str, value: Any) -> None:
+            object.__setattr__(self, attribute, value)
+
+        given = tuple(inputs)
+        put("name", job_name(name))
+        put("outputs", _checked_outputs(outputs))
+        put("cadence", cadence if isinstance(cadence, Cadence) else Cadence(cadence))
+        put("inputs", tuple(_as_input(one) for one in given))
+        put("input_tables", tuple(one for one in given if isinstance(one, EpochTable)))
+        put("origin", None if origin is None else self._checked_origin(origin))
+        put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
+        put("determinism", _member(Determinism, determinism, "determinism"))
+        _refuse_repeats("inputs", [one.table if isinstance(one, Edge) else f"root {one.name}" for one in self.inputs])
+        for table in self.input_tables:
+            if table.domain != self.domain:
+                raise InvalidInput(
+                    field="inputs", value=table.uri, expected=f"a table of the job's own domain {self.domain!r}"
+                )
+
+    @property
+    def domain(self) -> DomainName:
+        return self.outputs[0].domain
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        return tuple(one for one in self.inputs if isinstance(one, Edge))
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        return tuple(one for one in self.inputs if isinstance(one, Root))
+
+    def output(self, name: str) -> EpochTable:
+        """:raises InvalidInput: when the job does not own *name*."""
+        for table in self.outputs:
+            if table.name == name:
+                return table
+        raise InvalidInput(
+            field="output",
+            value=name,
+            expected=f"one of {[str(table.name) for table in self.outputs]}",
+            next_step=f"declare {name!r} in the outputs of job {self.name!r}.",
+        )
+
+    def _checked_origin(self, origin: datetime) -> datetime:
+        moment = as_utc(origin, "origin")
+        if not self.cadence.is_barrier(moment):
+            raise InvalidInput(
+                field="origin", value=moment.isoformat(), expected=f"a barrier of the cadence {self.cadence}"
+            )
+        return moment
+
+
+def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
+    tables = tuple(outputs) if not isinstance(outputs, EpochTable) else (outputs,)
+    if not tables or not all(isinstance(table, EpochTable) for table in tables):
+        raise InvalidInput(field="outputs", value=outputs, expected="one or more EpochTable")
+    if len({table.domain for table in tables}) > 1:
+        raise InvalidInput(
+            field="outputs", value=[table.uri for table in tables], expected="tables of one domain"
+        )
+    _refuse_repeats("outputs", [table.name for table in tables])
+    return tables
+
+
+def _as_input(value: EpochTable | Edge | Root) -> Edge | Root:
+    if isinstance(value, EpochTable):
+        return state(value) if value.kind is TableKind.FULL else increment(value)
+    if isinstance(value, Edge | Root):
+        return value
+    raise InvalidInput(field="inputs", value=value, expected="an EpochTable, an edge or a Root")
+
+
+def _refuse_repeats(field_name: str, names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidInput(field=field_name, value=repeated, expected="each name once")
+
+
+def _member(kind: type[_Member], value: object, field_name: str) -> _Member:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise InvalidInput(field=field_name, value=value, expected=f"one of {[one.value for one in kind]}") from error

@@ -1,0 +1,152 @@
+"""What tables consist of: references, committables, slices, commits, and what moved when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.watermark import Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableRef:
+    """Where a table format finds one version of a table; enough to read it without its catalog.
+
+    :param format: name of the table format.
+    :param table_uuid: identity of the table: a re-created table of the same name has another one.
+    :param version: the format's own number of the version (Iceberg: snapshot id).
+    :param location: URI from which the files of the version are found (Iceberg: its manifest list).
+    :param schema_id: the schema with which the version is read.
+    """
+
+    format: str
+    table_uuid: str
+    version: int
+    location: str
+    schema_id: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A description of staged files that a participant wrote (Iceberg: one manifest)."""
+
+    uri: str
+    size_bytes: int
+    files: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committable:
+    """What WRITTEN records about a sink: all that publish needs, and nothing else is ever published.
+
+    :param place: URI under which everything of the attempt lies.
+    :param version: the format's number reserved for the version to be (Iceberg: snapshot id).
+    :param rows: rows in all files. :param files: number of files. :param size_bytes: their sizes together.
+    :param checksum: hash over every file's own checksum, taken while the file was written.
+    """
+
+    format: str
+    table_uuid: str
+    place: str
+    version: int
+    parts: tuple[Part, ...]
+    rows: int
+    files: int
+    size_bytes: int
+    checksum: str
+    schema_id: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moved:
+    """Where a table stood after the commit *csn*."""
+
+    csn: int
+    progress: Progress
+    ref: TableRef | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableRecord:
+    """Where a table stands now: the record that every cut reads.
+
+    :param earlier: where it stood before, newest first, for readers of a slightly older head.
+    """
+
+    job: JobName
+    kind: TableKind
+    cadence: Cadence
+    progress: Progress
+    ref: TableRef | None = None
+    earlier: tuple[Moved, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rewrite:
+    """A commit that changed what a reader may have read: *csn* touched ``[low, high)``."""
+
+    csn: int
+    low: datetime
+    high: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FenceRecord:
+    """When a table's past was last rewritten; forward commits never touch it (R13).
+
+    :param latest: range of the newest rewrite; its CSN is this record's stamp.
+    :param earlier: rewrites before it, newest first. :param floor: rewrites at or below it are forgotten.
+    """
+
+    latest: Interval | None = None
+    earlier: tuple[Rewrite, ...] = ()
+    floor: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SliceRecord:
+    """What one revision of one epoch contributed to one table; its CSN is its stamp."""
+
+    interval: Interval
+    revision: int
+    token: int
+    change_set: ChangeSetId
+    rows: int
+    files: int
+    size_bytes: int
+    schema_id: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableDelta:
+    """What a commit did to one table."""
+
+    table: TableName
+    interval: Interval
+    revision: int
+    watermark: datetime | None
+    ref: TableRef | None
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitRecord:
+    """One published change set: the entry of the commit sequence, and the outgoing event (R35)."""
+
+    change_set: ChangeSetId
+    job: JobName
+    interval: Interval
+    revision: int
+    by: str
+    tables: tuple[TableDelta, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchemaRecord:
+    """A table's columns as the format writes them down (Iceberg: the schema's JSON)."""
+
+    schema: str

@@ -1,0 +1,62 @@
+"""How far a table is complete: the unbroken chain of committed epochs from its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.domain.interval import Interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Which time a table's committed epochs cover.
+
+    :param origin: where the chain starts; None until the first commit when none was declared.
+    :param islands: covered ranges, sorted, neither touching nor overlapping.
+    """
+
+    origin: datetime | None = None
+    islands: tuple[Interval, ...] = ()
+
+    @property
+    def watermark(self) -> datetime | None:
+        """End of the unbroken chain from the origin; None before the chain begins."""
+        if self.origin is None:
+            return None
+        for island in self.islands:
+            if island.start <= self.origin < island.end:
+                return island.end
+        return None
+
+    def covers(self, interval: Interval) -> bool:
+        return any(one.start <= interval.start and interval.end <= one.end for one in self.islands)
+
+    def overlaps(self, interval: Interval) -> bool:
+        return any(one.overlaps(interval) for one in self.islands)
+
+    def adding(self, interval: Interval) -> Progress:
+        """The progress after *interval* committed; adding what is covered changes nothing."""
+        islands = _merged((*self.islands, interval))
+        origin = interval.start if self.origin is None else self.origin
+        return Progress(origin=origin, islands=islands)
+
+    def rewritten_by(self, interval: Interval) -> bool:
+        """Whether a commit of *interval* changes what a reader up to the watermark may have read.
+
+        True for a revision of covered time and for time before the watermark; a gap that is filled at or
+        beyond the watermark was visible to nobody.
+        """
+        watermark = self.watermark
+        return self.overlaps(interval) or (watermark is not None and interval.start < watermark)
+
+
+def _merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    merged: list[Interval] = []
+    for one in sorted(intervals):
+        if merged and one.start <= merged[-1].end:
+            merged[-1] = Interval(merged[-1].start, max(merged[-1].end, one.end))
+        else:
+            merged.append(one)
+    return tuple(merged)

@@ -1,0 +1,245 @@
+"""The contract of a metadata store.
+
+A store keeps typed, versioned records and changes several of them in one conditional transaction. That is
+all: begin, publish, leases and the rest of the protocol are written once above it. It fits one SQL
+transaction and one ZooKeeper ``multi`` alike.
+
+Rules for every store:
+
+* A transaction applies wholly or not at all, and is durable when it returns.
+* The store stamps what it writes: version, time, and the CSN when the transaction takes a number (R3).
+* CSNs of a domain are 1, 2, 3 … without gaps; when a reader sees CSN c it sees all before it.
+* A version of a key is never used twice, also after the record was deleted and made again.
+* All times are the store's own (R23).
+* Errors of drivers never leave the store: :class:`~airflow_provider.domain.errors.StoreUnavailable` when
+  nothing can have happened, :class:`~airflow_provider.domain.errors.OutcomeUnknown` when it may have.
+* A record that cannot be decoded raises :class:`~airflow_provider.domain.errors.StoreIncompatible`; it is
+  never skipped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+
+from airflow_provider.domain.errors import RetryableError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, Stamped
+from airflow_provider.domain.version import CommitRecord
+
+
+class StoreCapability(StrEnum):
+    """What a store offers beyond the contract."""
+
+    SERVER_TIME = "server time"
+    """``now`` and stamps come from one clock for all clients."""
+    WATCH = "watch"
+    """``watch`` is woken by the commit itself instead of by polling."""
+    SNAPSHOT_READ = "snapshot read"
+    """The records of one ``read`` are of one moment."""
+    CATALOG_SWAP = "atomic with an Iceberg catalog"
+    """:class:`CatalogSwap` is part of the transaction."""
+    CLUSTER = "cluster-wide"
+    """Clients on several hosts may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a domain's commit sequence. A domain that the store has not seen has CSN 0."""
+
+    csn: int
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Answer of :meth:`MetadataReader.read`: the head was read before the records."""
+
+    head: Head
+    now: datetime
+    records: Mapping[Key, Stamped[Any]] = field(default_factory=dict)
+
+    def get(self, key: Key) -> Stamped[Any] | None:
+        return self.records.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Requires that *key* is there at *version*."""
+
+    key: Key
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Requires that *key* is not there."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Writes *record* at *key*, whether it was there or not."""
+
+    key: Key
+    record: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Removes *key*; nothing happens when it is not there."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSwap:
+    """Moves a table's pointer in the Iceberg catalog from *expected* to *new* (compare-and-set)."""
+
+    namespace: str
+    table: str
+    expected: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The transaction takes the domain's next CSN and appends *commit* at it.
+
+    :param expected: the CSN that it must be, when something written beforehand names it; None for any.
+    """
+
+    commit: CommitRecord
+    expected: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transaction:
+    """Requirements plus updates. All keys are of *domain*; a key is updated at most once."""
+
+    domain: DomainName
+    requires: tuple[Exists | Absent, ...] = ()
+    updates: tuple[Put | Delete | CatalogSwap, ...] = ()
+    number: Number | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """Answer of :meth:`MetadataStore.transact`.
+
+    :param csn: the number taken; None for a transaction without one.
+    :param at: the store's time, which is also the stamp of everything written.
+    :param versions: the new version of each key that was put.
+    """
+
+    csn: int | None
+    at: datetime
+    versions: Mapping[Key, int]
+
+
+class RequirementFailed(RetryableError):
+    """A requirement did not hold; nothing was changed.
+
+    Attributes: ``requirement`` (:class:`Exists`, :class:`Absent`, :class:`CatalogSwap` or :class:`Number`),
+    ``expected`` and ``found`` (version, pointer or CSN; None for absent).
+    """
+
+
+class MetadataReader(ABC):
+    """The side of a store that changes nothing: all that sensors, readers, the UI and ``status`` get."""
+
+    capabilities: frozenset[StoreCapability] = frozenset()
+
+    @abstractmethod
+    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+        """Return the head, the store's time and those of *keys* that exist, in one round trip.
+
+        The head is read first: a record stamped later than it is newer than the head.
+
+        :raises StoreUnavailable: the store did not answer within its deadline.
+        :raises StoreIncompatible: a record cannot be decoded, or the schema is older or newer.
+        """
+
+    @abstractmethod
+    def scan(
+        self,
+        domain: DomainName,
+        kind: Kind,
+        partition: str,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[Stamped[Any]]:
+        """Return the records of a partition with ``start <= item < end``, sorted by item.
+
+        :param limit: at most so many, the first in the order asked for.
+        :param reverse: from the greatest item down.
+        :raises StoreUnavailable: as in :meth:`read`.
+        """
+
+    @abstractmethod
+    def changes(
+        self, domain: DomainName, after: int, *, limit: int = 1000
+    ) -> list[Stamped[CommitRecord]]:
+        """Return the commits with a CSN above *after*, in their order."""
+
+    @abstractmethod
+    def domains(self) -> list[DomainName]:
+        """Return the domains that have a record, sorted."""
+
+    @abstractmethod
+    def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
+        """Wait until the head is above *after* or *timeout* has passed; return the head's CSN.
+
+        A hint: it may return early. No commit before the call is missed.
+        """
+
+
+class MetadataStore(MetadataReader):
+    """A whole store; only coordination gets it."""
+
+    @abstractmethod
+    def transact(self, transaction: Transaction) -> Receipt:
+        """Check all requirements and apply all updates, atomically.
+
+        Order of checks: requirements in their order, the catalog swaps, the number. The first that fails is
+        reported. Not idempotent by itself: whoever repeats it names in ``requires`` what the first one changes.
+
+        :raises RequirementFailed: one did not hold; says expected and found; nothing was changed.
+        :raises StoreUnavailable: nothing was changed.
+        :raises OutcomeUnknown: the reply was lost; it may have been applied.
+        :raises InvalidInput: a key of another domain, a key updated twice, a record of the wrong type or too
+            large; nothing was changed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back connections; the store must not be used afterwards. May be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def pages(
+    reader: MetadataReader, domain: DomainName, kind: Kind, partition: str, *, start: str | None = None, size: int = 500
+) -> Iterator[Stamped[Any]]:
+    """Scan a partition of any length, page by page."""
+    while True:
+        page = reader.scan(domain, kind, partition, start=start, limit=size)
+        yield from page
+        if len(page) < size:
+            return
+        start = page[-1].key.item + "\0"

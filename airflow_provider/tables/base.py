@@ -1,0 +1,203 @@
+"""The contract of a table format.
+
+A format stages rows where no reader can reach them, describes what was staged (the committable), contributes
+a pointer swap to the publish transaction, reads a state, and deletes what was abandoned. It decides nothing:
+which slices are current, what a reader gets and who may publish is decided above it (R17).
+
+Rows travel as Arrow. In Spark the same writer runs inside each task (``spark.sinks``); what only failed or
+speculative tasks wrote is never described, hence never published.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Committable, TableRef
+from airflow_provider.stores.base import CatalogSwap
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EPOCH_COLUMN = "_epoch"
+"""Reserved column of every table: the barrier (end, UTC) of the epoch that a row belongs to."""
+
+
+class TableCapability(StrEnum):
+    """What a format can do (protocol section 11)."""
+
+    PRIVATE_STAGING = "private staging"
+    REBASE_SLICE = "rebase slice"
+    SLICE_READ = "slice read"
+    PIN = "pin"
+    ATOMIC_GROUP = "atomic group"
+    COLUMN_IDS = "column ids"
+    COMPLETION_MARK = "completion mark"
+    OUTSIDERS_SEE_UNCOMMITTED = "outsiders see uncommitted"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableInfo:
+    """A table as its format knows it now.
+
+    :param table_uuid: identity of the table. :param schema_id: id of its current schema.
+    :param schema: that schema as the format writes it (kept in the store as a ``SchemaRecord``).
+    :param version: the format's current version, 0 for an empty table.
+    :param pointer: the catalog's pointer, which the next publish swaps.
+    """
+
+    name: TableName
+    domain: DomainName
+    table_uuid: str
+    schema_id: int
+    schema: str
+    version: int
+    pointer: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where one attempt stages the rows of one table; unique for each token and participant."""
+
+    table: EpochTable
+    job: JobName
+    interval: Interval
+    revision: int
+    token: int
+    participant: int
+    uri: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrittenFile:
+    """A file as the task that wrote it describes it; plain values, so that it can travel through Spark.
+
+    :param checksum: hash of its bytes, taken while writing.
+    :param description: what the format needs to register it (Iceberg: partition and column statistics, JSON).
+    """
+
+    uri: str
+    size_bytes: int
+    rows: int
+    checksum: str
+    description: str
+
+
+TaskWriter = Callable[[Iterable["pa.RecordBatch"]], Iterator[WrittenFile]]
+"""Writes the batches of one task into files of its own names; may be pickled and sent to Spark's workers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publication:
+    """What publishing one change set does to one table.
+
+    :param base: the version that the store holds for current; None before the first commit.
+    :param removes: barriers of epochs whose earlier slice goes.
+    :param adds: the slices that come, with the interval of each.
+    :param csn: the number that the commit will take. The rest is written into the table's metadata (R33).
+    """
+
+    table: EpochTable
+    base: TableRef | None
+    removes: tuple[datetime, ...]
+    adds: tuple[tuple[Interval, Committable], ...]
+    csn: int
+    incarnation: str
+    change_set: ChangeSetId
+    revision: int
+    token: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A publication ready for the transaction: the new version exists, and nothing points at it yet."""
+
+    ref: TableRef
+    swap: CatalogSwap
+    schema: str
+
+
+class TableFormat(ABC):
+    """One table format in one warehouse."""
+
+    name: str
+    capabilities: frozenset[TableCapability]
+
+    @abstractmethod
+    def describe(self, table: EpochTable) -> TableInfo | None:
+        """Return the table as the catalog has it now, or None when it does not exist."""
+
+    @abstractmethod
+    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+        """Make the empty table with the columns of *schema* and :data:`EPOCH_COLUMN`, or return it as it is.
+
+        Idempotent; of two racing calls one wins and both return the same table.
+
+        :raises SchemaMismatch: the table exists with other columns; names the first one.
+        :raises InvalidInput: a column named :data:`EPOCH_COLUMN`, or a type that the format lacks.
+        """
+
+    @abstractmethod
+    def place(
+        self, table: EpochTable, *, job: JobName, interval: Interval, revision: int, token: int, participant: int = 0
+    ) -> Place:
+        """Return where an attempt stages; a pure function of its arguments, makes nothing."""
+
+    @abstractmethod
+    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+        """Return the writer that each task runs over its own batches.
+
+        Input: batches with the table's columns but :data:`EPOCH_COLUMN`, which it adds; names decide, order
+        does not. Output: one :class:`WrittenFile` for each file; a task without rows writes none.
+        Files get names that no other task or try uses; nothing is renamed.
+        """
+
+    @abstractmethod
+    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+        """Turn the files of the successful tasks into what WRITTEN records (Iceberg: writes their manifest).
+
+        No reader can reach it. Repeating it makes an equal committable with the same rows, files and checksum.
+        """
+
+    @abstractmethod
+    def prepare(self, publication: Publication) -> Prepared:
+        """Write the version that results from replacing and adding slices on the current head.
+
+        What it wrote is garbage when the transaction fails; preparing again is always allowed.
+
+        :raises ForeignCommit: the catalog's current version is not ``publication.base`` (R17).
+        :raises FinalError: the table was re-created (other ``table_uuid``), or its metadata names a CSN above the
+            store's (R33): the store was restored from a backup.
+        """
+
+    @abstractmethod
+    def published(self, publication: Publication, prepared: Prepared) -> None:
+        """Tidy up after the commit is visible (old metadata files); best effort, never raises."""
+
+    @abstractmethod
+    def discard(self, place: Place) -> None:
+        """Delete everything staged under *place*; idempotent. Never call it for what was published."""
+
+    @abstractmethod
+    def files(self, state: State) -> list[str]:
+        """Return the URIs of the data files that hold exactly the rows of *state*, found from its ref alone."""
+
+    @abstractmethod
+    def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of *state* with the columns of *schema*, matched by column id, and the epoch column.
+
+        :param schema: the ``SchemaRecord`` of ``state.ref.schema_id``; a slice without a column gives nulls.
+        :raises Unavailable: a file of the state is missing. Partial rows are never returned.
+        """
+
+    @abstractmethod
+    def arrow_schema(self, schema: str) -> pa.Schema:
+        """Return *schema* as Arrow, each field with its column id in the metadata (``PARQUET:field_id``)."""

@@ -1,0 +1,1 @@
+"""For authors of stores, formats and pipelines: contract suites, faults, a manual clock."""
