@@ -1,0 +1,175 @@
+"""A real Airflow on this machine: API server, scheduler, DAG processor and triggerer, each a process.
+
+Its home holds everything it writes: configuration, metadata database (SQLite), logs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from demo.airflow_rest import AirflowRest
+from demo.processes import ManagedProcess, ProcessFailedError, ask_to_end, end, require_free_port
+
+READY_TIMEOUT_S = 120.0
+COMPONENTS: dict[str, list[str]] = {
+    "api-server": ["--host", "127.0.0.1"],
+    "scheduler": ["--skip-serve-logs"],
+    "dag-processor": [],
+    "triggerer": ["--skip-serve-logs"],
+}
+"""Airflow's commands, with their arguments."""
+
+
+class AirflowCluster:
+    """Airflow with the LocalExecutor, on 127.0.0.1.
+
+    :param home: folder of its own, made when it is absent.
+    :param dags: folder of the DAG files.
+    :param port: of the API server and the UI.
+    :param parallelism: tasks that run at the same time.
+    :param environment: added to every component's environment, and so to every task's.
+    :param python_path: folders that DAGs, tasks and triggers import from.
+    """
+
+    def __init__(
+        self,
+        *,
+        home: Path,
+        dags: Path,
+        port: int,
+        parallelism: int = 6,
+        environment: Mapping[str, str] | None = None,
+        python_path: list[Path] | None = None,
+    ) -> None:
+        self.home = home
+        self.port = port
+        self.base_url = f"http://127.0.0.1:{port}"
+        self.rest = AirflowRest(self.base_url)
+        self.environment = {
+            **own_environment(python_path or []),
+            **self._settings(dags=dags, parallelism=parallelism),
+            **(environment or {}),
+        }
+        self.components = {
+            name: self._process(name, arguments) for name, arguments in COMPONENTS.items()
+        }
+
+    def require_free_ports(self) -> None:
+        """Refuse, before anything starts, a port that is taken.
+
+        :raises PortInUseError: naming it.
+        """
+        require_free_port(self.port, purpose="Airflow's API server and UI", setting="--port, or DEMO_PORT")
+
+    def migrate(self) -> None:
+        """Make or upgrade the metadata database.
+
+        :raises ProcessFailedError: when ``airflow db migrate`` fails.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._process("db", ["migrate"], log="db-migrate").run()
+        with sqlite3.connect(self.home / "airflow.db") as database:
+            database.execute("PRAGMA journal_mode=WAL")
+
+    def start(self) -> None:
+        """Start the components that do not run, without waiting."""
+        for component in self.components.values():
+            component.start()
+
+    def wait_until_healthy(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until every component says that it is healthy.
+
+        :raises ProcessFailedError: when one ends, or the time is over, before that.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not self.rest.healthy():
+            self.check()
+            if time.monotonic() > deadline:
+                server = self.components["api-server"]
+                reason = f"did not report a healthy Airflow within {timeout_s:.0f} s"
+                raise ProcessFailedError(name=server.name, reason=reason, log=server.log)
+            time.sleep(0.3)
+
+    def check(self) -> None:
+        """Say so when a component has ended.
+
+        :raises ProcessFailedError: naming it.
+        """
+        for component in self.components.values():
+            component.check()
+
+    def stop(self) -> None:
+        """Stop all components; those that do not end in time are killed."""
+        self.rest.close()
+        ask_to_end(self.components.values())
+        end(self.components.values())
+
+    def _process(self, command: str, arguments: list[str], *, log: str | None = None) -> ManagedProcess:
+        return ManagedProcess(
+            name=log or f"airflow-{command}",
+            command=[sys.executable, "-m", "airflow", command, *arguments],
+            environment=self.environment,
+            home=self.home,
+        )
+
+    def _settings(self, *, dags: Path, parallelism: int) -> dict[str, str]:
+        """Airflow's configuration; what differs from a production's is said beside it."""
+        return {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__PARALLELISM": str(parallelism),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.base_url}/execution/",
+            # Everybody on this machine is an admin: the server listens on 127.0.0.1 only.
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__API__BASE_URL": self.base_url,
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API_AUTH__JWT_SECRET": self._secret("jwt"),
+            "AIRFLOW__API__SECRET_KEY": self._secret("api"),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}",
+            # A scheduler and files that look more often than once a second or in minutes, for a short run.
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "2",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+            # Airflow 3.3.2 marks waiting tasks failed when a late message arrives; this makes it rare.
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
+        }
+
+    def _secret(self, name: str) -> str:
+        """Keep a random secret in the home, since all components of one Airflow need the same."""
+        path = self.home / f".{name}-secret"
+        if not path.exists():
+            self.home.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_urlsafe(32))
+        return path.read_text()
+
+
+def own_environment(python_path: list[Path]) -> dict[str, str]:
+    """Give this process's environment without Airflow's and Spark's settings of somebody else.
+
+    The interpreter's own folder leads PATH, since Airflow's hook starts ``spark-submit`` by name.
+    """
+    theirs = ("AIRFLOW_", "AIRFLOW__", "SPARK_", "PYSPARK_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+    folder = str(Path(sys.executable).parent)
+    return {
+        **kept,
+        "PATH": os.pathsep.join([folder, kept.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(str(path) for path in python_path),
+        "PYTHONUNBUFFERED": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }

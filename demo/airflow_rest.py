@@ -1,0 +1,164 @@
+"""Airflow's REST API, as far as a demo or a system test drives Airflow with it."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, timedelta
+from typing import Any
+
+import httpx
+
+REQUEST_TIMEOUT_S = 30.0
+
+
+class AirflowRestError(RuntimeError):
+    """Airflow refused a request.
+
+    :param response: what it answered.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        request = response.request
+        super().__init__(f"{request.method} {request.url} gave {response.status_code}: {response.text[:500]}")
+
+
+class AirflowRest:
+    """A client of one Airflow API server whose simple auth manager makes everybody an admin.
+
+    :param base_url: for example ``http://127.0.0.1:8080``.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+        self._client = httpx.Client(base_url=base_url, timeout=REQUEST_TIMEOUT_S)
+        self._token: str | None = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def healthy(self) -> bool:
+        """Whether the API server answers and says that all four components are healthy."""
+        try:
+            response = self._client.get("/api/v2/monitor/health", timeout=2.0)
+        except httpx.HTTPError:
+            return False
+        if response.status_code != httpx.codes.OK:
+            return False
+        return all((part or {}).get("status") == "healthy" for part in response.json().values())
+
+    def request(self, method: str, path: str, **kwargs: Any) -> Any:
+        """Send one request with a token.
+
+        :param path: below ``/api/v2``.
+        :returns: the decoded answer, or None when it has no body.
+        :raises AirflowRestError: for an answer of 400 and above.
+        """
+        if self._token is None:
+            self._token = self._answer(self._client.get("/auth/token"))["access_token"]
+        headers = {"Authorization": f"Bearer {self._token}"}
+        return self._answer(self._client.request(method, f"/api/v2{path}", headers=headers, **kwargs))
+
+    def dag_ids(self) -> set[str]:
+        """Name the DAGs that Airflow has parsed."""
+        answer = self.request("GET", "/dags", params={"limit": 1000, "exclude_stale": True})
+        return {dag["dag_id"] for dag in answer["dags"]}
+
+    def import_errors(self) -> list[str]:
+        """Give the stack traces of DAG files that could not be imported."""
+        answer = self.request("GET", "/importErrors")
+        return [f"{error['filename']}\n{error['stack_trace']}" for error in answer["import_errors"]]
+
+    def wait_for_dags(self, dag_ids: set[str], *, timeout_s: float = 90.0) -> None:
+        """Wait until DAGs are parsed.
+
+        :raises RuntimeError: with Airflow's import errors, when they are not in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while missing := dag_ids - self.dag_ids():
+            errors = self.import_errors()
+            if errors or time.monotonic() > deadline:
+                raise RuntimeError(f"Airflow has no DAG {sorted(missing)}: " + "\n".join(errors or ["no error"]))
+            time.sleep(0.5)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the scheduler run a DAG."""
+        self.request("PATCH", f"/dags/{dag_id}", json={"is_paused": False})
+
+    def pause(self, dag_id: str) -> None:
+        """Stop the scheduler from starting more of a DAG."""
+        self.request("PATCH", f"/dags/{dag_id}", json={"is_paused": True})
+
+    def trigger(self, dag_id: str, **body: Any) -> str:
+        """Start one run by hand.
+
+        :param body: fields of the run, for example ``logical_date`` and ``conf``.
+        :returns: its run id.
+        """
+        body.setdefault("logical_date", None)
+        run: dict[str, Any] = self.request("POST", f"/dags/{dag_id}/dagRuns", json=body)
+        return str(run["dag_run_id"])
+
+    def backfill(self, dag_id: str, *, first: date, last: date, max_active_runs: int, **body: Any) -> int:
+        """Do what ``airflow backfill create`` does: make the runs of whole days.
+
+        :param first: date of the first run.
+        :param last: date of the last run, included.
+        :returns: the backfill's id.
+        """
+        body = {
+            "dag_id": dag_id,
+            "from_date": f"{first.isoformat()}T00:00:00Z",
+            "to_date": f"{last.isoformat()}T00:00:00Z",
+            "max_active_runs": max_active_runs,
+            "reprocess_behavior": "none",
+            **body,
+        }
+        return int(self.request("POST", "/backfills", json=body)["id"])
+
+    def dag_runs(self, dag_id: str = "~") -> list[dict[str, Any]]:
+        """List the runs of one DAG, or of all."""
+        answer = self.request("GET", f"/dags/{dag_id}/dagRuns", params={"limit": 1000})
+        runs: list[dict[str, Any]] = answer["dag_runs"]
+        return runs
+
+    def task_instances(self, dag_id: str = "~", run_id: str = "~") -> list[dict[str, Any]]:
+        """List the newest tries of tasks, of one DAG and run or of all."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        found: list[dict[str, Any]] = []
+        while True:
+            answer = self.request("GET", path, params={"limit": 100, "offset": len(found)})
+            found.extend(answer["task_instances"])
+            if not answer["task_instances"] or len(found) >= answer["total_entries"]:
+                return found
+
+    def clear(self, dag_id: str, run_id: str, task_ids: list[str] | None = None) -> None:
+        """Clear tasks of a run, so that they run again."""
+        body = {"dry_run": False, "dag_run_id": run_id, "only_failed": False, "task_ids": task_ids}
+        self.request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
+
+    def wait_for_run(self, dag_id: str, run_id: str, *, timeout_s: float = 300.0) -> str:
+        """Wait for a run's end.
+
+        :returns: its state, ``success`` or ``failed``.
+        :raises TimeoutError: when it goes on longer.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            state = str(self.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
+            if state in ("success", "failed"):
+                return state
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
+            time.sleep(0.5)
+
+    def _answer(self, response: httpx.Response) -> Any:
+        if response.status_code >= httpx.codes.BAD_REQUEST:
+            raise AirflowRestError(response)
+        return response.json() if response.content else None
+
+
+def days_from(first: date, count: int) -> list[date]:
+    """List days in a row."""
+    return [first + timedelta(days=offset) for offset in range(count)]
