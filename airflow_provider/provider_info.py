@@ -50,28 +50,25 @@ def _connection_type() -> dict[str, Any]:
         "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
         "hook-name": "Epochs metadata store",
         "ui-field-behaviour": {
-            "hidden-fields": ["host", "port", "schema", "extra"],
-            "relabeling": {"login": "Store user", "password": "Store password"},
-            "placeholders": {"url": "sqlite:////srv/epochs/epochs.db"},
+            "hidden-fields": ["extra"],
+            "relabeling": {
+                "host": "Host, or the SQLite file's absolute path",
+                "login": "Store user",
+                "password": "Store password",
+                "schema": "Database",
+            },
+            "placeholders": {"host": "/srv/epochs/epochs.db"},
         },
         "conn-fields": {
-            "url": {
-                "label": "Store URL",
-                "description": (
-                    "Where the metadata store is, for example sqlite:////srv/epochs/epochs.db. "
-                    "Leave user and password out: they have fields of their own."
-                ),
-                "schema": {"type": ["string", "null"]},
+            "backend": {
+                "label": "Backend",
+                "description": "Kind of the metadata store. SQLite serves one host.",
+                "schema": {"type": "string", "enum": ["sqlite"], "default": "sqlite"},
             },
             "warehouse": {
                 "label": "Warehouse",
                 "description": "URI under which tables are written, for example file:///srv/epochs/warehouse.",
                 "schema": {"type": ["string", "null"]},
-            },
-            "domain": {
-                "label": "Domain",
-                "description": "Which consistency domain this connection works in; every record starts with it.",
-                "schema": {"type": ["string", "null"], "default": "default"},
             },
         },
     }

@@ -1,0 +1,74 @@
+# Every task of the project. `make` alone lists them. Each prepares .venv first and works in a fresh clone.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PY := .venv/bin/python
+# More arguments for the program that a task starts, for example: make test-quick ARGS='-k lease -x'
+ARGS ?=
+# Folders that hold Python, those that exist by now
+CODE := $(wildcard airflow_provider demo dags spark_jobs benchmarks)
+
+# Spark's workers must run this environment's Python, and listen on this host only
+export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+export SPARK_LOCAL_IP := 127.0.0.1
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+unexport SPARK_HOME PYTHONHOME PYTHONPATH VIRTUAL_ENV
+
+.PHONY: help
+help: ## List the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: prepare ## Run the cascade with epochs and its naive twin side by side, about 10 minutes
+	@$(PY) -m demo run $(ARGS)
+
+.PHONY: up
+up: prepare ## Start the demo's Airflow and keep it running
+	@$(PY) -m demo up $(ARGS)
+
+.PHONY: down
+down: prepare ## Stop what `make up` started
+	@$(PY) -m demo down $(ARGS)
+
+.PHONY: test
+test: prepare lint ## Lint, then every tier but the slow one, about 15 minutes
+	@$(PY) -m pytest -m 'not slow' $(ARGS)
+
+.PHONY: test-quick
+test-quick: prepare ## The tiers unit, property and contract, under 3 minutes
+	@$(PY) -m pytest -m 'unit or property or contract' $(ARGS)
+
+.PHONY: test-slow
+test-slow: prepare ## The slow tier: kills in every window
+	@$(PY) -m pytest -m slow $(ARGS)
+
+.PHONY: lint
+lint: prepare ## ruff, ruff's formatter, mypy strict, import-linter
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy $(CODE)
+	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-cache
+
+.PHONY: format
+format: prepare ## Let ruff fix and format the code
+	@$(PY) -m ruff check --fix-only .
+	@$(PY) -m ruff format .
+
+.PHONY: prepare
+prepare: ## Check Python and Java, install .venv (every task does it)
+	@scripts/prepare
+
+.PHONY: constraints
+constraints: ## Resolve setup.cfg anew and rewrite constraints.txt
+	@scripts/resolve
+
+.PHONY: clean
+clean: ## Remove .venv and everything that the tasks made
+	@if [ -x $(PY) ] && [ -d demo ]; then $(PY) -m demo down || true; fi
+	@rm -rf .venv .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf metastore_db spark-warehouse derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
