@@ -1,0 +1,199 @@
+"""Which room may import which library, and what must work where a library is absent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.sources import PACKAGE, ROOMS, ROOT, imports_of, module_name, modules
+
+AIRFLOW_ROOMS = frozenset({"hooks", "operators", "sensors", "triggers", "links", "plugins", "cli"})
+
+OWNERS: dict[str, tuple[str, ...]] = {
+    "airflow": tuple(sorted(AIRFLOW_ROOMS)),
+    "fastapi": ("plugins",),
+    "starlette": ("plugins",),
+    "pyspark": ("spark",),
+    "py4j": ("spark",),
+    "sqlalchemy": ("stores.sql", "tables.iceberg"),
+    "alembic": ("stores.sql",),
+    "psycopg": ("stores.sql",),
+    "kazoo": ("stores.zookeeper",),
+    "pyiceberg": ("tables.iceberg",),
+}
+"""The only places that may name a library; everything else reaches it through a contract."""
+
+
+def _within(name: str, prefixes: tuple[str, ...]) -> bool:
+    return any(
+        name == f"airflow_provider.{one}" or name.startswith(f"airflow_provider.{one}.") for one in prefixes
+    )
+
+
+@pytest.mark.parametrize("library", sorted(OWNERS))
+def test_a_library_is_named_only_in_its_own_room(library: str) -> None:
+    strangers = [
+        f"{module_name(path)}:{line} imports {name}"
+        for path in PACKAGE.rglob("*.py")
+        if not _within(module_name(path), OWNERS[library])
+        for line, name in imports_of(path)
+        if name.split(".")[0] == library
+    ]
+    assert strangers == []
+
+
+def test_the_domain_imports_the_standard_library_pendulum_and_croniter_only() -> None:
+    allowed = sys.stdlib_module_names | {"pendulum", "croniter"}
+    strangers = [
+        f"{module_name(path)}:{line} imports {name}"
+        for path in (PACKAGE / "domain").rglob("*.py")
+        for line, name in imports_of(path)
+        if name.split(".")[0] not in allowed and not name.startswith("airflow_provider.domain.")
+    ]
+    assert strangers == []
+
+
+def test_the_domain_does_no_input_or_output() -> None:
+    devices = {
+        "os",
+        "io",
+        "pathlib",
+        "socket",
+        "subprocess",
+        "sqlite3",
+        "threading",
+        "asyncio",
+        "random",
+        "tempfile",
+    }
+    strangers = [
+        f"{module_name(path)}:{line} imports {name}"
+        for path in (PACKAGE / "domain").rglob("*.py")
+        for line, name in imports_of(path)
+        if name.split(".")[0] in devices
+    ]
+    assert strangers == []
+
+
+def test_what_airflow_reads_in_every_process_imports_nothing_heavy() -> None:
+    for path in (PACKAGE / "__init__.py", PACKAGE / "provider_info.py"):
+        heavy = [
+            name
+            for _, name in imports_of(path)
+            if name.split(".")[0] not in sys.stdlib_module_names and name != "airflow_provider.__version__"
+        ]
+        assert heavy == [], path.name
+
+
+# --- what lives without a library ----------------------------------------------------------------------------
+
+_IMPORT_ALL = """
+import importlib, json, sys
+
+class Blocked:
+    def __init__(self, names):
+        self.names = names
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"{fullname} is blocked", name=fullname)
+        return None
+
+asked = json.load(sys.stdin)
+sys.meta_path.insert(0, Blocked(set(asked["blocked"])))
+failed = {}
+for module in asked["modules"]:
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        failed[module] = f"{type(error).__name__}: {error}"
+print(json.dumps(failed))
+"""
+
+
+def _import_without(blocked: tuple[str, ...], names: list[str]) -> dict[str, str]:
+    """Import *names* in a process of their own where *blocked* are absent; tell which failed, and why."""
+    asked = json.dumps({"blocked": blocked, "modules": names})
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORT_ALL], input=asked, capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    failed: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return failed
+
+
+def _rooms_without(*absent: str) -> tuple[str, ...]:
+    return tuple(room for room in ROOMS if room not in absent)
+
+
+PURE_STORES = ("stores.base", "stores.memory", "stores.factory", "stores.codec")
+PURE_TABLES = ("tables.base", "tables.memory", "tables.factory")
+
+LIVES_WITHOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "airflow": (("airflow",), _rooms_without(*AIRFLOW_ROOMS)),
+    "spark": (("pyspark", "py4j"), _rooms_without(*AIRFLOW_ROOMS, "spark")),
+    "sql": (
+        ("sqlalchemy", "alembic", "psycopg"),
+        ("domain", "coordination", "testing", "spark", *PURE_STORES, *PURE_TABLES),
+    ),
+    "zookeeper": (("kazoo",), _rooms_without("stores", *AIRFLOW_ROOMS) + PURE_STORES + ("stores.sql",)),
+    "iceberg": (("pyiceberg",), ("domain", "coordination", "testing", "spark", "stores", *PURE_TABLES)),
+    "everything": (
+        (
+            "airflow",
+            "pyspark",
+            "py4j",
+            "sqlalchemy",
+            "alembic",
+            "kazoo",
+            "pyiceberg",
+            "pyarrow",
+            "pandas",
+            "msgspec",
+        ),
+        ("domain", "provider_info"),
+    ),
+}
+"""Name of a case, the libraries that are absent, the rooms and modules that must still import."""
+
+
+@pytest.mark.parametrize("case", sorted(LIVES_WITHOUT))
+def test_rooms_import_where_a_library_is_absent(case: str) -> None:
+    blocked, prefixes = LIVES_WITHOUT[case]
+    names = modules(*prefixes)
+    assert names, f"no module is left in {prefixes}"
+    assert _import_without(blocked, names) == {}
+
+
+def test_the_block_itself_works() -> None:
+    assert _import_without(("kazoo",), ["kazoo.client", "json"]).keys() == {"kazoo.client"}
+
+
+LIGHT = ("plugins.epochs_plugin", "links.epochs", "cli.definition")
+"""Loaded by Airflow in every task process or at every command."""
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_what_every_airflow_process_loads_is_light(name: str) -> None:
+    program = (
+        "import sys, airflow.sdk, airflow.sdk.plugins_manager, airflow.cli.cli_config; before = set(sys.modules); "
+        f"import airflow_provider.{name}; print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    heavy = {
+        "fastapi",
+        "pyspark",
+        "pyarrow",
+        "pandas",
+        "pyiceberg",
+        "sqlalchemy",
+        "alembic",
+        "msgspec",
+        "rich",
+    }
+    assert heavy.isdisjoint(word.split(".")[0] for word in done.stdout.split())
