@@ -26,7 +26,9 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "versions": [__version__],
         "integrations": [{"integration-name": INTEGRATION, "tags": ["apache", "software"]}],
-        "operators": [_modules("airflow_provider.operators.spark_submit")],
+        "operators": [
+            _modules("airflow_provider.operators.spark_submit", "airflow_provider.operators.decorator")
+        ],
         "sensors": [_modules("airflow_provider.sensors.epochs")],
         "triggers": [_modules("airflow_provider.triggers.epochs")],
         "hooks": [_modules("airflow_provider.hooks.epochs")],
@@ -50,20 +52,21 @@ def _connection_type() -> dict[str, Any]:
         "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
         "hook-name": "Epochs metadata store",
         "ui-field-behaviour": {
-            "hidden-fields": ["extra"],
-            "relabeling": {
-                "host": "Host, or the SQLite file's absolute path",
-                "login": "Store user",
-                "password": "Store password",
-                "schema": "Database",
+            "hidden-fields": [],
+            "relabeling": {"host": "File or host", "schema": "Database"},
+            "placeholders": {
+                "host": "SQLite: /srv/epochs/epochs.db; PostgreSQL: db.example",
+                "schema": "PostgreSQL only",
+                "login": "PostgreSQL only",
+                "password": "PostgreSQL only",
+                "port": "PostgreSQL only: 5432",
             },
-            "placeholders": {"host": "/srv/epochs/epochs.db"},
         },
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "Kind of the metadata store. SQLite serves one host.",
-                "schema": {"type": "string", "enum": ["sqlite"], "default": "sqlite"},
+                "description": "Where the metadata store is: a SQLite file on this host, or a PostgreSQL database.",
+                "schema": {"type": "string", "enum": ["sqlite", "postgresql"], "default": "sqlite"},
             },
             "warehouse": {
                 "label": "Warehouse",
@@ -85,6 +88,16 @@ def _config_section() -> dict[str, Any]:
                 "version_added": "0.1.0",
                 "type": "string",
                 "example": None,
+                "default": "epochs_default",
+            },
+            "connections": {
+                "description": (
+                    "Connections whose tables and epochs the page in Airflow's UI shows, separated by commas; "
+                    "nobody can ask it for another one."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "epochs_default,epochs_finance",
                 "default": "epochs_default",
             },
         },

@@ -27,6 +27,7 @@ IntervalText = str
 
 ExplicitInterval = Interval | Sequence[datetime | str] | IntervalText
 
+_DAYS = Cadence("@daily")
 _EXPECTED_TEXT = (
     "start/end, or the start of an interval, written like 2013-02-07, 2013-02, 2013-Q1, 2013-W06, "
     "2013-02-07T05 or 2013-02-07T05:00:00+00:00"
@@ -73,6 +74,42 @@ def run_interval(
         expected="an explicit interval, a partition key, a data interval or a run's date",
         next_step="pass interval= to the task: runs without a date cannot say which epoch they mean.",
     )
+
+
+def run_barrier(
+    cadence: Cadence | None = None,
+    *,
+    explicit: Interval | datetime | str | None = None,
+    partition_key: str | None = None,
+    data_interval: tuple[datetime, datetime] | None = None,
+    run_date: datetime | None = None,
+) -> datetime:
+    """Return the barrier at which a run reads: the end of what it would compute.
+
+    :param cadence: calendar of the runs. Without one it is the end of the run's data interval, also of an empty
+        one, or the run's date itself.
+    :param explicit: a barrier, as a time or text (``2013-02-08`` is its midnight), or the interval that it ends.
+    :raises InvalidInput: naming what cannot be read.
+    """
+    if isinstance(explicit, Interval):
+        return explicit.end
+    if explicit is not None and explicit != "":
+        return _end(cadence or _DAYS, explicit, "at")
+    if cadence is not None:
+        return run_interval(
+            cadence, partition_key=partition_key, data_interval=data_interval, run_date=run_date
+        ).end
+    if partition_key:
+        return _keyed(_DAYS, partition_key, "partition_key").end
+    moment = data_interval[1] if data_interval is not None else run_date
+    if moment is None:
+        raise InvalidInput(
+            field="at",
+            value=None,
+            expected="a barrier, a partition key, a data interval or a run's date",
+            next_step="pass at= to the task: runs without a date cannot say up to when they read.",
+        )
+    return as_utc(moment, "at")
 
 
 def _on_calendar(cadence: Cadence, interval: Interval, field: str, value: object) -> Interval:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.schedule import run_interval
+from airflow_provider.domain.schedule import run_barrier, run_interval
 
 HOURLY = Cadence("@hourly")
 DAILY = Cadence("@daily")
@@ -229,3 +229,46 @@ def test_an_explicit_interval_that_is_none_is_refused(given: object) -> None:
 def test_a_run_date_without_a_zone_is_refused(run_date: object) -> None:
     with pytest.raises(InvalidInput, match="run_date"):
         run_interval(DAILY, run_date=run_date)  # type: ignore[arg-type]
+
+
+# --- barriers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "barrier"),
+    [
+        ({"run_date": at("2013-02-08")}, "2013-02-08"),
+        ({"run_date": at("2013-02-08T13:05"), "cadence": DAILY}, "2013-02-08"),
+        (
+            {"data_interval": (at("2013-02-08"), at("2013-02-08")), "run_date": at("2013-02-08T13:05")},
+            "2013-02-08",
+        ),
+        ({"data_interval": (at("2013-02-07"), at("2013-02-08")), "run_date": at("2013-02-07")}, "2013-02-08"),
+        ({"partition_key": "2013-02-07"}, "2013-02-08"),
+        ({"partition_key": "2013-02-07T05", "cadence": HOURLY}, "2013-02-07T06"),
+        ({"explicit": "2013-02-08", "partition_key": "2013-02-01"}, "2013-02-08"),
+        ({"explicit": at("2013-02-08T06:00")}, "2013-02-08T06"),
+        ({"explicit": SEVENTH}, "2013-02-08"),
+        ({"explicit": "", "run_date": at("2013-02-08")}, "2013-02-08"),
+        ({"explicit": "2013-02-08", "cadence": NEW_YORK}, "2013-02-08T05:00"),
+    ],
+)
+def test_a_run_reads_at_the_end_of_what_it_would_compute(given: dict[str, object], barrier: str) -> None:
+    assert run_barrier(**given) == at(barrier)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"explicit": "noon"},
+        {"explicit": 5},
+        {"explicit": datetime(2013, 2, 8)},  # noqa: DTZ001
+        {"partition_key": "2013-02-07T05"},
+        {"partition_key": "x"},
+        {"run_date": datetime(2013, 2, 8)},  # noqa: DTZ001
+    ],
+)
+def test_a_barrier_that_cannot_be_read_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        run_barrier(**given)  # type: ignore[arg-type]

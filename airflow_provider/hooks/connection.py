@@ -1,0 +1,181 @@
+"""From the fields of an Airflow connection to where a store and its warehouse are. Pure; opens nothing."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from airflow_provider.domain.errors import InvalidInput
+
+CONN_TYPE = "epochs"
+EXTRAS = frozenset({"backend", "warehouse"})
+"""Every extra that a connection may have: an unknown one is a misspelt one, and is refused by name."""
+
+POSTGRESQL_PORT = 5432
+WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_FORM = (
+    "correct it in the UI under Admin > Connections, or with `airflow connections`; "
+    "docs/reference/connection.md lists the fields."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionFields:
+    """A connection as Airflow keeps it, whatever class it comes in."""
+
+    conn_id: str
+    conn_type: str | None = None
+    host: str | None = None
+    port: int | None = None
+    schema: str | None = None
+    login: str | None = None
+    password: str | None = field(default=None, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a connection leads.
+
+    :param store_url: of the metadata store; may hold a password, hence never shown.
+    :param warehouse: URI under which tables lie.
+    """
+
+    store_url: str = field(repr=False)
+    warehouse: str
+
+
+def parsed_extra(conn_id: str, text: str | None) -> dict[str, Any]:
+    """Read a connection's extra strictly: one JSON object, each key once; empty values count as absent.
+
+    :raises InvalidInput: naming the field ``extra``; never shows its text, which may hold secrets.
+    """
+    try:
+        extra = json.loads(text or "{}", object_pairs_hook=_each_key_once)
+    except (ValueError, RecursionError) as error:
+        raise _refused(
+            ConnectionFields(conn_id=conn_id), "extra", "(text)", "a JSON object, each key once"
+        ) from error
+    if not isinstance(extra, dict):
+        raise _refused(ConnectionFields(conn_id=conn_id), "extra", type(extra).__name__, "a JSON object")
+    return {name: value for name, value in extra.items() if value not in (None, "")}
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is repeated")
+    return found
+
+
+def place_of(connection: ConnectionFields) -> Place:
+    """Return where *connection* leads.
+
+    :raises InvalidInput: naming the connection's field; no message holds a password.
+    """
+    if connection.conn_type not in (CONN_TYPE, None, ""):
+        raise _refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
+    unknown = sorted(set(connection.extra) - EXTRAS)
+    if unknown:
+        raise _refused(connection, "extra", unknown, f"only {sorted(EXTRAS)}")
+    backend = connection.extra.get("backend") or "sqlite"
+    if not isinstance(backend, str) or backend not in _BACKENDS:
+        raise _refused(connection, "backend", backend, f"one of {sorted(_BACKENDS)}")
+    return Place(store_url=_BACKENDS[backend](connection), warehouse=_warehouse(connection))
+
+
+def _sqlite(connection: ConnectionFields) -> str:
+    path = connection.host or ""
+    parts = PurePosixPath(path)
+    if (
+        not parts.is_absolute()
+        or ".." in parts.parts
+        or not parts.name
+        or any(one in path for one in "?#%\0")
+    ):
+        expected = "the absolute path of the database file, such as /srv/epochs/epochs.db, without '..', '?', '#', '%'"
+        raise _refused(connection, "host", path, expected)
+    for name in ("login", "password", "port", "schema"):
+        if getattr(connection, name):
+            raise _refused(connection, name, "(given)", "nothing: a SQLite file has no server")
+    return f"sqlite:///{path}"
+
+
+def _postgresql(connection: ConnectionFields) -> str:
+    host = _host(connection)
+    database = connection.schema or ""
+    if not database:
+        raise _refused(connection, "schema", database, "the name of the database")
+    if connection.password and not connection.login:
+        raise _refused(connection, "login", connection.login, "a user, since there is a password")
+    user = quote(connection.login or "", safe="")
+    secret = f":{quote(connection.password, safe='')}" if connection.password else ""
+    at = "@" if user else ""
+    return f"postgresql+psycopg://{user}{secret}{at}{host}:{_port(connection)}/{quote(database, safe='')}"
+
+
+_BACKENDS: dict[str, Callable[[ConnectionFields], str]] = {"sqlite": _sqlite, "postgresql": _postgresql}
+
+
+def _host(connection: ConnectionFields) -> str:
+    """The host as a URL writes it: a name, an IPv4 address, or an IPv6 address in brackets."""
+    given = connection.host or ""
+    bare = given[1:-1] if given.startswith("[") and given.endswith("]") else given
+    if ":" in bare:
+        try:
+            return f"[{ipaddress.IPv6Address(bare)}]"
+        except ValueError as error:
+            raise _refused(
+                connection, "host", given, "one host without scheme or port, or an IPv6 address"
+            ) from error
+    if not _HOST_NAME.fullmatch(bare):
+        raise _refused(connection, "host", given, "the name or address of one host")
+    return bare
+
+
+def _port(connection: ConnectionFields) -> int:
+    port = connection.port if connection.port is not None else POSTGRESQL_PORT
+    if not 1 <= port <= 65_535:
+        raise _refused(connection, "port", port, "a number from 1 to 65535")
+    return port
+
+
+def _warehouse(connection: ConnectionFields) -> str:
+    given = connection.extra.get("warehouse")
+    expected = "a URI with an absolute path, such as file:///srv/epochs/warehouse"
+    if not isinstance(given, str) or not given:
+        raise _refused(connection, "warehouse", given, expected)
+    try:
+        parts = urlsplit(given)
+    except ValueError as error:
+        raise _refused(connection, "warehouse", given, expected) from error
+    if parts.username or parts.password:
+        raise _refused(
+            connection, "warehouse", "(a URI with credentials)", f"{expected}, without user and password"
+        )
+    if parts.scheme not in WAREHOUSE_SCHEMES:
+        raise _refused(connection, "warehouse", given, f"{expected}; schemes: {sorted(WAREHOUSE_SCHEMES)}")
+    if parts.query or parts.fragment or ".." in PurePosixPath(unquote(parts.path)).parts or "\x00" in given:
+        raise _refused(connection, "warehouse", given, f"{expected}, without '..', '?' and '#'")
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise _refused(connection, "warehouse", given, expected)
+    return given.rstrip("/")
+
+
+def _refused(connection: ConnectionFields, name: str, value: object, expected: str) -> InvalidInput:
+    shown = repr(value)
+    return InvalidInput(
+        f"connection {connection.conn_id!r}, field {name}: {shown[:200]} is not accepted; expected {expected}.",
+        next_step=_FORM,
+        field=name,
+        value=value,
+        expected=expected,
+        conn_id=connection.conn_id,
+    )

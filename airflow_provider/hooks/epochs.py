@@ -1,0 +1,111 @@
+"""The hook: from an Airflow connection to a metadata store, in whichever process it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.log import amask_secret, mask_secret
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.errors import EpochError
+from airflow_provider.hooks.connection import CONN_TYPE, ConnectionFields, parsed_extra, place_of
+from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.factory import open_store
+
+DEFAULT_CONN_ID = "epochs_default"
+
+
+class EpochsHook(BaseHook):
+    """Opens what a connection of type ``epochs`` leads to.
+
+    Nothing is opened or looked up before a method is called. Works in tasks, triggers (``aget_settings``), the
+    API server and commands alike, since connections are looked up through Airflow's own chain.
+
+    :param epochs_conn_id: the connection; see ``docs/reference/connection.md``.
+    """
+
+    conn_name_attr = "epochs_conn_id"
+    default_conn_name = DEFAULT_CONN_ID
+    conn_type = CONN_TYPE
+    hook_name = "Epochs metadata store"
+
+    def __init__(self, epochs_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()
+        self.epochs_conn_id = epochs_conn_id
+
+    def get_settings(self) -> Settings:
+        """Return where the connection leads; its password is masked in logs from here on.
+
+        :raises InvalidInput: naming the connection's field.
+        """
+        connection = self.get_connection(self.epochs_conn_id)
+        settings = _settings_of(connection)
+        for secret in _secrets_of(connection, settings):
+            mask_secret(secret)
+        return settings
+
+    async def aget_settings(self) -> Settings:
+        """As :meth:`get_settings`, for triggers: the triggerer's loop is never blocked.
+
+        :raises InvalidInput: naming the connection's field.
+        """
+        connection = await self.aget_connection(self.epochs_conn_id)
+        settings = _settings_of(connection)
+        for secret in _secrets_of(connection, settings):
+            await amask_secret(secret)
+        return settings
+
+    def get_conn(self) -> EpochService:
+        """Open the store and the tables; the caller closes it, best with ``with``.
+
+        :raises InvalidInput: naming the connection's field.
+        :raises StoreUnavailable: the store does not answer.
+        :raises StoreIncompatible: its schema is older or newer than this version of the package.
+        """
+        return EpochService.open(self.get_settings())
+
+    @contextmanager
+    def get_reader(self) -> Iterator[MetadataReader]:
+        """Open the store for reading only: all that sensors, pages and most commands need.
+
+        :raises InvalidInput: naming the connection's field.
+        :raises StoreUnavailable: the store does not answer.
+        """
+        with open_store(self.get_settings().store_url) as store:
+            yield store
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Try the connection; Airflow shows the answer in its form.
+
+        :return: whether it works, and what was found or what to correct.
+        """
+        try:
+            with self.get_reader() as reader:
+                domains = reader.domains()
+        except EpochError as error:
+            return False, str(error)
+        return True, f"The store answers; domains: {', '.join(domains) or 'none yet'}."
+
+
+def _settings_of(connection: Any) -> Settings:
+    place = place_of(
+        ConnectionFields(
+            conn_id=connection.conn_id,
+            conn_type=connection.conn_type,
+            host=connection.host,
+            port=connection.port,
+            schema=connection.schema,
+            login=connection.login,
+            password=connection.password,
+            extra=parsed_extra(connection.conn_id, connection.extra),
+        )
+    )
+    return Settings(store_url=place.store_url, warehouse=place.warehouse)
+
+
+def _secrets_of(connection: Any, settings: Settings) -> tuple[str, ...]:
+    """What must not be shown: the password as it is and as the URL writes it."""
+    return (connection.password, settings.store_url) if connection.password else ()

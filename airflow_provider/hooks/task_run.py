@@ -1,0 +1,104 @@
+"""What a task run says about itself: who it is, which interval it computes, and how it ends on an error.
+
+Pure functions of Airflow's context, for operators, decorators and sensors alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from uuid6 import uuid7
+
+from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
+
+
+def task_owner(context: Mapping[str, Any]) -> Owner:
+    """Return whose attempts this task run's are.
+
+    The generation is how often tasks of the DAG run were cleared: Airflow keeps no count for one task, and its
+    count for the run never goes back. ``airflow backfill create`` raises it too, or makes a run of its own.
+    """
+    run, instance = context["dag_run"], context["ti"]
+    return Owner(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        generation=run.clear_number or 0,
+        try_number=instance.try_number,
+        request_id=str(uuid7()),
+    )
+
+
+def task_interval(
+    context: Mapping[str, Any],
+    cadence: Cadence,
+    *,
+    explicit: ExplicitInterval | None = None,
+    batch: Cadence | None = None,
+) -> Interval:
+    """Return the interval that this task run computes, as :func:`run_interval` says.
+
+    :raises InvalidInput: the run names no interval, or one that is not made of whole epochs.
+    """
+    run = context["dag_run"]
+    return run_interval(
+        cadence,
+        explicit=explicit,
+        partition_key=run.partition_key,
+        data_interval=_data_interval(run),
+        run_date=run.logical_date or run.run_after,
+        batch=batch,
+    )
+
+
+def task_barrier(
+    context: Mapping[str, Any],
+    cadence: Cadence | None = None,
+    *,
+    explicit: Interval | datetime | str | None = None,
+) -> datetime:
+    """Return the barrier at which this task run reads, as :func:`run_barrier` says.
+
+    :raises InvalidInput: the run names no time.
+    """
+    run = context["dag_run"]
+    return run_barrier(
+        cadence,
+        explicit=explicit,
+        partition_key=run.partition_key,
+        data_interval=_data_interval(run),
+        run_date=run.logical_date or run.run_after,
+    )
+
+
+@contextmanager
+def final_errors_end_retries() -> Iterator[None]:
+    """Turn an error that no retry can cure into the one at which Airflow stops retrying."""
+    try:
+        yield
+    except FinalError as error:
+        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+
+
+def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:
+    """Read what a DAG's author wrote for a calendar.
+
+    :raises InvalidInput: naming *field*.
+    """
+    if value is None or isinstance(value, Cadence):
+        return value
+    if isinstance(value, str):
+        return Cadence(value)
+    raise InvalidInput(field=field, value=value, expected="a cron expression, such as @daily, or a Cadence")
+
+
+def _data_interval(run: Any) -> tuple[datetime, datetime] | None:
+    if run.data_interval_start is None or run.data_interval_end is None:
+        return None
+    return run.data_interval_start, run.data_interval_end

@@ -1,0 +1,143 @@
+"""Where a connection leads, and what each wrong one is told."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.hooks.connection import ConnectionFields, parsed_extra, place_of
+
+WAREHOUSE = "file:///srv/epochs/warehouse"
+PLAIN, ODD = "secret", "p@ss:w/rd"
+
+
+def connection(**fields: Any) -> ConnectionFields:
+    extra = {"warehouse": WAREHOUSE, **fields.pop("extra", {})}
+    return ConnectionFields(**{"conn_id": "epochs_default", "conn_type": "epochs", **fields, "extra": extra})
+
+
+def postgres(**fields: Any) -> ConnectionFields:
+    extra = {"backend": "postgresql", **fields.pop("extra", {})}
+    return connection(**{"host": "db.example", "schema": "epochs", **fields, "extra": extra})
+
+
+def test_sqlite_is_the_default_and_host_is_its_file() -> None:
+    place = place_of(connection(host="/srv/epochs/epochs.db"))
+    assert place.store_url == "sqlite:////srv/epochs/epochs.db"
+    assert place.warehouse == WAREHOUSE
+
+
+def test_postgresql() -> None:
+    place = place_of(postgres(login="epochs", password=PLAIN, port=6432))
+    assert place.store_url == "postgresql+psycopg://epochs:secret@db.example:6432/epochs"
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "2001:db8::7"])
+def test_an_ipv6_address_works_with_and_without_brackets(host: str) -> None:
+    parts = urlsplit(place_of(postgres(host=host)).store_url)
+    assert parts.hostname == host.strip("[]")
+    assert parts.port == 5432
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=40))
+def test_any_password_survives_the_url(password: str) -> None:
+    url = place_of(postgres(login="a@b:c/d", password=password)).store_url
+    parts = urlsplit(url)
+    assert unquote(parts.password or "") == password
+    assert unquote(parts.username or "") == "a@b:c/d"
+    assert (parts.hostname, parts.port, parts.path) == ("db.example", 5432, "/epochs")
+
+
+def test_no_secret_is_in_what_is_printed() -> None:
+    fields = postgres(login="epochs", password=ODD)
+    assert "p@ss" not in repr(fields)
+    assert "p%40ss" not in repr(place_of(fields))
+    with pytest.raises(InvalidInput) as caught:
+        place_of(postgres(login="epochs", password=ODD, host="db.example:5432"))
+    assert "p@ss" not in str(caught.value)
+    assert "p@ss" not in repr(caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"conn_type": "sqlite", "host": "/a/b.db"}, "conn_type"),
+        ({"host": None}, "host"),
+        ({"host": ""}, "host"),
+        ({"host": "epochs.db"}, "host"),
+        ({"host": "sqlite:////a/b.db"}, "host"),
+        ({"host": ":memory:"}, "host"),
+        ({"host": "/"}, "host"),
+        ({"host": "/srv/../etc/epochs.db"}, "host"),
+        ({"host": "/srv/e.db?mode=ro"}, "host"),
+        ({"host": "/srv/e\x00.db"}, "host"),
+        ({"host": "/a/b.db", "login": "me"}, "login"),
+        ({"host": "/a/b.db", "password": "secret"}, "password"),
+        ({"host": "/a/b.db", "port": 1}, "port"),
+        ({"host": "/a/b.db", "schema": "x"}, "schema"),
+        ({"host": "/a/b.db", "extra": {"backend": "oracle"}}, "backend"),
+        ({"host": "/a/b.db", "extra": {"backend": "zk://"}}, "backend"),
+        ({"host": "/a/b.db", "extra": {"backend": ["sqlite"]}}, "backend"),
+        ({"host": "/a/b.db", "extra": {"back_end": "sqlite"}}, "extra"),
+        ({"host": "/a/b.db", "extra": {"warehouse": None}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": 3}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "/srv/warehouse"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "file://srv/warehouse"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "file:///srv/../etc"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "file:///srv/%2e%2e/etc"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "gopher://x/y"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "s3://key:secret@bucket/x"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "s3://[::1"}}, "warehouse"),
+    ],
+)
+def test_a_wrong_connection_is_refused_by_the_fields_name(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        place_of(connection(**fields))
+    assert caught.value.details["field"] == field
+    assert f"field {field}" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"host": None}, "host"),
+        ({"host": "postgresql://db.example"}, "host"),
+        ({"host": "db.example:5432"}, "host"),
+        ({"host": "one.example,two.example"}, "host"),
+        ({"host": "db.example/x"}, "host"),
+        ({"host": "::zz"}, "host"),
+        ({"host": "db example"}, "host"),
+        ({"schema": None}, "schema"),
+        ({"port": 0}, "port"),
+        ({"port": 65_536}, "port"),
+        ({"port": -1}, "port"),
+        ({"password": "secret"}, "login"),
+    ],
+)
+def test_a_wrong_postgresql_connection_is_refused(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        place_of(postgres(**fields))
+    assert caught.value.details["field"] == field
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "1", '"x"', '{"backend": "a", "backend": "b"}', "[" * 100_000, "secret", "\ud800"]
+)
+def test_an_extra_that_is_no_json_object_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parsed_extra("epochs_default", text)
+    assert caught.value.details["field"] == "extra"
+    assert "secret" not in str(caught.value)
+
+
+def test_empty_extras_count_as_absent() -> None:
+    assert parsed_extra("epochs_default", '{"backend": "", "warehouse": null}') == {}
+    assert parsed_extra("epochs_default", None) == {}
