@@ -108,9 +108,7 @@ def resolve(
     return None
 
 
-def lagging(
-    tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: datetime
-) -> tuple[Lag, ...]:
+def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: datetime) -> tuple[Lag, ...]:
     """Each table that has not reached *barrier*, and why."""
     found = []
     for name, (record, moved) in sorted(tables.items()):
@@ -145,6 +143,8 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
     }.get(edge.kind)
     if low is not None and shift is not None:
         low = input_record.cadence.floor(low - shift)
+    if input_record.kind is TableKind.FULL:
+        low = input_record.cadence.last_before(high)
     return low, high
 
 

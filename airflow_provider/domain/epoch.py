@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.topology import EdgeKind, EpochTable, OnUpstreamRevision
 from airflow_provider.domain.version import Committable, TableRef
 
 
@@ -110,6 +112,7 @@ class AttemptRecord:
     roots: tuple[RootBounds, ...]
     baseline: tuple[tuple[TableName, TableRef | None], ...]
     job_revision: int
+    participants: int = 1
     adopts: int | None = None
     aborted: str | None = None
 
@@ -195,10 +198,11 @@ class Attempt:
     owner: Owner
     inputs: tuple[Provenance, ...]
     roots: tuple[RootBounds, ...]
-    sinks: tuple[TableName, ...]
+    sinks: tuple[EpochTable, ...]
     incarnation: str
     fence: int
     ttl: timedelta
+    participants: int = 1
     adopted: bool = False
 
     @property
@@ -208,8 +212,29 @@ class Attempt:
     def __str__(self) -> str:
         return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
 
-    def input(self, table: str) -> Provenance | None:
-        return next((one for one in self.inputs if one.table == table), None)
+    def input(self, table: str) -> Provenance:
+        """:raises InvalidInput: when the job declares no edge on *table*."""
+        for one in self.inputs:
+            if one.table == table:
+                return one
+        raise InvalidInput(
+            field="input",
+            value=table,
+            expected=f"one of {[str(one.table) for one in self.inputs]}",
+            next_step=f"declare {table!r} in the inputs of job {self.job!r}: what is read is fixed at begin.",
+        )
+
+    def sink(self, table: str) -> EpochTable:
+        """:raises InvalidInput: when the job does not own *table*."""
+        for one in self.sinks:
+            if one.name == table:
+                return one
+        raise InvalidInput(
+            field="output",
+            value=table,
+            expected=f"one of {[str(one.name) for one in self.sinks]}",
+            next_step=f"declare {table!r} in the outputs of job {self.job!r}.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,6 +263,13 @@ class Published:
     at: datetime
 
 
+def committed_csn(stamped: Stamped[EpochRecord]) -> int | None:
+    """CSN of the epoch's committed revision: the record's stamp while nothing was written over it."""
+    if stamped.record.committed is None:
+        return None
+    return stamped.record.committed_csn if stamped.record.committed_csn is not None else stamped.csn
+
+
 def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetId:
     """Id of the change set of a single epoch: the same for every attempt at the revision."""
     return ChangeSetId(f"{job}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}")
@@ -249,27 +281,31 @@ def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
 
 
 def epoch_state(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, published: bool, aborted: bool
+    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], attempt: AttemptRecord
 ) -> EpochState:
-    """State of an attempt from its barrier log (protocol section 3).
+    """State of an attempt that has not published, from its barrier log (protocol section 3).
 
-    PRECOMMIT needs every sink at least PROCESSED; COMMIT is what publishing makes of it.
+    PRECOMMIT needs every sink at least PROCESSED by every participant; COMMIT is what publishing makes of it.
     """
-    if published:
-        return EpochState.COMMIT
-    if aborted:
+    if attempt.aborted is not None:
         return EpochState.ABORTED
-    reached = {one.sink for one in barriers if one.token == token and one.sink}
-    return EpochState.PRECOMMIT if sinks and reached >= set(sinks) else EpochState.OPEN
+    reported = {
+        (one.sink, one.participant) for one in barriers if one.token == attempt.output_token and one.sink
+    }
+    wanted = {(sink, participant) for sink in sinks for participant in range(attempt.participants)}
+    return EpochState.PRECOMMIT if wanted and reported >= wanted else EpochState.OPEN
 
 
 def written_output(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], token: int
-) -> dict[TableName, Committable] | None:
-    """Committables of all sinks of the attempt with *token*; None unless every sink is WRITTEN."""
-    found = {
-        TableName(one.sink): one.committable
-        for one in barriers
-        if one.token == token and one.state is EpochState.WRITTEN and one.committable is not None
+    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
+) -> dict[TableName, tuple[Committable, ...]]:
+    """Committables of those *sinks* that every participant of the attempt with *token* has WRITTEN."""
+    found: dict[TableName, dict[int, Committable]] = {sink: {} for sink in sinks}
+    for one in barriers:
+        if one.token == token and one.state is EpochState.WRITTEN and one.committable and one.sink in found:
+            found[TableName(one.sink)][one.participant] = one.committable
+    return {
+        sink: tuple(committable for _, committable in sorted(parts.items()))
+        for sink, parts in found.items()
+        if len(parts) == participants
     }
-    return found if set(found) >= set(sinks) else None

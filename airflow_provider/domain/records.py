@@ -101,7 +101,14 @@ def barrier_partition(job: JobName, start: datetime) -> str:
 
 
 def barrier_key(
-    domain: DomainName, job: JobName, start: datetime, *, token: int, sink: str, state: str, participant: int = 0
+    domain: DomainName,
+    job: JobName,
+    start: datetime,
+    *,
+    token: int,
+    sink: str,
+    state: str,
+    participant: int = 0,
 ) -> Key:
     """One entry of the barrier log: written once, never changed.
 

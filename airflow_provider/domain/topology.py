@@ -23,7 +23,6 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.interval import Cadence, as_utc
 
-
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
@@ -168,6 +167,12 @@ def _edge(
         raise InvalidInput(field="inputs", value=table, expected="an EpochTable, an edge or a Root")
     if as_of is not None and (not isinstance(as_of, timedelta) or as_of < timedelta(0)):
         raise InvalidInput(field="as_of", value=as_of, expected="a timedelta of zero or more")
+    if kind in (EdgeKind.INCREMENT, EdgeKind.WINDOW) and table.kind is TableKind.FULL:
+        raise InvalidInput(
+            field="inputs",
+            value=f"{kind.value}({table.name})",
+            expected="state() or previous(): each slice of a full table is its whole state",
+        )
     policy = _member(OnUpstreamRevision, on_upstream_revision, "on_upstream_revision")
     return Edge(table.name, kind, as_of=as_of, length=length, on_upstream_revision=policy)
 
@@ -216,11 +221,15 @@ class EpochJob:
         put("origin", None if origin is None else self._checked_origin(origin))
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
-        _refuse_repeats("inputs", [one.table if isinstance(one, Edge) else f"root {one.name}" for one in self.inputs])
+        _refuse_repeats(
+            "inputs", [one.table if isinstance(one, Edge) else f"root {one.name}" for one in self.inputs]
+        )
         for table in self.input_tables:
             if table.domain != self.domain:
                 raise InvalidInput(
-                    field="inputs", value=table.uri, expected=f"a table of the job's own domain {self.domain!r}"
+                    field="inputs",
+                    value=table.uri,
+                    expected=f"a table of the job's own domain {self.domain!r}",
                 )
 
     @property
@@ -284,6 +293,8 @@ def _refuse_repeats(field_name: str, names: Sequence[str]) -> None:
 
 def _member(kind: type[_Member], value: object, field_name: str) -> _Member:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError as error:
-        raise InvalidInput(field=field_name, value=value, expected=f"one of {[one.value for one in kind]}") from error
+        raise InvalidInput(
+            field=field_name, value=value, expected=f"one of {[one.value for one in kind]}"
+        ) from error

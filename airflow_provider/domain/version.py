@@ -31,12 +31,16 @@ class TableRef:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A description of staged files that a participant wrote (Iceberg: one manifest)."""
+    """A description of staged files that a participant wrote (Iceberg: one manifest).
+
+    :param description: what publish needs to know of it without reading it (Iceberg: its partition summary).
+    """
 
     uri: str
     size_bytes: int
     files: int
     rows: int
+    description: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

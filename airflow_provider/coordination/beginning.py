@@ -1,0 +1,328 @@
+"""Begin: an attempt with a token, a lock and inputs that are fixed before they are read (protocol section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.dependents import refuse_dependents
+from airflow_provider.coordination.registering import Register
+from airflow_provider.domain.beginning import (
+    Beginning,
+    adoptable,
+    check_interval,
+    decide,
+    inheritable,
+    next_revision,
+    resolve_inputs,
+)
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    Attempt,
+    AttemptRecord,
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    LockRecord,
+    Owner,
+    Provenance,
+    RootBounds,
+    RootRecord,
+    committed_csn,
+    written_output,
+)
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, StoreIncompatible
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import invalidated
+from airflow_provider.domain.records import (
+    Key,
+    Stamped,
+    barrier_key,
+    epoch_key,
+    fence_key,
+    job_key,
+    lock_key,
+    root_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.registration import JobRecord, declared, serves_once
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.version import TableRef
+from airflow_provider.stores.base import Absent, Exists, Put, Reading, RequirementFailed, Transaction
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+_TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """One request to begin; ``run`` may be repeated with the same answer."""
+
+    coordinator: Coordinator
+    job: EpochJob
+    interval: Interval
+    owner: Owner
+    roots: dict[str, RootBounds]
+    participants: int
+
+    def run(self) -> Attempt | AlreadyCommitted:
+        if self.participants < 1:
+            raise InvalidInput(field="participants", value=self.participants, expected="1 or more")
+        for _ in range(_TRIES):
+            answer = self._try()
+            if answer is not None:
+                return answer
+        raise Conflict(
+            f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
+            next_step="try again.",
+        )
+
+    def _try(self) -> Attempt | AlreadyCommitted | None:
+        reading = self._read()
+        job = self._registered(reading)
+        if job is None:
+            Register(self.coordinator.store, self.job).run()
+            return None
+        tolerance = self.coordinator.defaults.future_tolerance
+        check_interval(job, self.interval, now=reading.now, tolerance=tolerance)
+        stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
+        epoch = stamped.record if stamped else None
+        decision = decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
+        if decision is Beginning.COMMITTED and stamped is not None:
+            return self._committed(stamped)
+        if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
+            return self._attempt(stamped.record.attempt, reading, stamped.version)
+        return self._open(reading, job, stamped)
+
+    @property
+    def _epoch_key(self) -> Key:
+        return epoch_key(self.job.domain, self.job.name, self.interval.start)
+
+    @property
+    def _lock_key(self) -> Key:
+        return lock_key(self.job.domain, self.job.name, self.interval.start)
+
+    def _root_key(self, root: str) -> Key:
+        # Bounds of later revisions of a root come with its revisions; every attempt shares the first.
+        return root_key(self.job.domain, root, self.interval, 1)
+
+    def _read(self) -> Reading:
+        domain, edges = self.job.domain, self.job.edges
+        return self.coordinator.store.read(
+            domain,
+            [
+                topology_key(domain),
+                job_key(domain, self.job.name),
+                self._epoch_key,
+                self._lock_key,
+                *(table_key(domain, edge.table) for edge in edges),
+                *(fence_key(domain, edge.table) for edge in edges),
+                *(table_key(domain, table.name) for table in self.job.outputs),
+                *(self._root_key(root.name) for root in self.job.roots),
+            ],
+        )
+
+    def _registered(self, reading: Reading) -> JobRecord | None:
+        current = reading.get(job_key(self.job.domain, self.job.name))
+        record = declared(self.job, current.record if current else None)
+        if current is not None and (record == current.record or serves_once(record)):
+            return record
+        return None
+
+    def _open(self, reading: Reading, job: JobRecord, stamped: Stamped[EpochRecord] | None) -> Attempt | None:
+        epoch = stamped.record if stamped else None
+        revision = next_revision(epoch)
+        if revision > 1:
+            refuse_dependents(
+                self.coordinator.store,
+                self.job.domain,
+                [table.name for table in self.job.outputs],
+                self.interval,
+                self.coordinator.defaults,
+            )
+        before = inheritable(epoch, job)
+        inputs, fresh = self._inputs(reading, before)
+        if inputs is None:
+            return None
+        adopts = self._adopted(before, job) if before is not None and not fresh else None
+        token = (epoch.token if epoch else 0) + 1
+        record = AttemptRecord(
+            revision=revision,
+            token=token,
+            owner=self.owner,
+            inputs=tuple(inputs),
+            input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
+            roots=tuple(self._bounds(reading, root.name) for root in self.job.roots),
+            baseline=self._baseline(reading, before),
+            job_revision=job.revision,
+            participants=self.participants,
+            adopts=adopts,
+        )
+        version = self._store(reading, stamped, record)
+        if version is None:
+            return None
+        attempt = self._attempt(record, reading, version)
+        self._undo(epoch, record, attempt)
+        return attempt
+
+    def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
+        """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
+        domain = self.job.domain
+        if before is not None:
+            fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
+            if not invalidated(before.inputs, fences):
+                return list(before.inputs), False
+        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self.job.edges}
+        found, missing, stale = resolve_inputs(self.job.edges, self.interval, tables, reading.head.csn)
+        if stale:
+            return None, True
+        if missing:
+            raise NotReady(
+                f"{self.job.name} {self.interval} is not ready: "
+                + "; ".join(str(one) for one in missing)
+                + ".",
+                next_step="wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
+                job=self.job.name,
+                interval=self.interval,
+                missing=tuple(missing),
+            )
+        return found, True
+
+    def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
+        """Token under which complete output lies that this attempt may publish."""
+        if not adoptable(before, job, self.owner) or before.participants != self.participants:
+            return None
+        sinks = [table.name for table in self.job.outputs]
+        log = self.coordinator.barriers(self.job.domain, self.job.name, self.interval)
+        output = written_output(
+            (one.record for one in log), sinks, token=before.output_token, participants=before.participants
+        )
+        return before.output_token if set(output) == set(sinks) else None
+
+    def _bounds(self, reading: Reading, root: str) -> RootBounds:
+        recorded = reading.get(self._root_key(root))
+        if recorded is not None:
+            bounds: RootBounds = recorded.record.bounds
+            return bounds
+        if root not in self.roots:
+            raise InvalidInput(
+                field="roots",
+                value=sorted(self.roots),
+                expected=f"bounds of the root {root!r} of job {self.job.name!r}",
+                next_step="propose bounds with spark.roots.bounds_of(root) at begin.",
+            )
+        return self.roots[root]
+
+    def _baseline(
+        self, reading: Reading, before: AttemptRecord | None
+    ) -> tuple[tuple[TableName, TableRef | None], ...]:
+        if before is not None:
+            return before.baseline
+        found = []
+        for table in self.job.outputs:
+            stamped = reading.get(table_key(self.job.domain, table.name))
+            found.append((table.name, stamped.record.ref if stamped else None))
+        return tuple(found)
+
+    def _store(
+        self, reading: Reading, stamped: Stamped[EpochRecord] | None, record: AttemptRecord
+    ) -> int | None:
+        """Write the attempt; None when something that was decided on has changed."""
+        domain = self.job.domain
+        before = stamped.record if stamped else None
+        epoch = EpochRecord(
+            interval=self.interval,
+            token=record.token,
+            attempt=record,
+            committed=before.committed if before else None,
+            committed_csn=committed_csn(stamped) if stamped else None,
+        )
+        lock = LockRecord(token=record.token, owner=self.owner, ttl=self.coordinator.defaults.lock_ttl)
+        roots = {
+            self._root_key(bounds.root): RootRecord(bounds=bounds, job=self.job.name)
+            for bounds in record.roots
+        }
+        new_roots = [key for key in roots if reading.get(key) is None]
+        log = BarrierRecord(
+            state=EpochState.OPEN,
+            sink="",
+            token=record.token,
+            participant=0,
+            owner=self.owner,
+            note=_note(record),
+        )
+        log_key = barrier_key(
+            domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
+        )
+        required = [topology_key(domain), self._epoch_key, self._lock_key, *new_roots]
+        try:
+            receipt = self.coordinator.store.transact(
+                Transaction(
+                    domain=domain,
+                    requires=tuple(_unchanged(reading, key) for key in required),
+                    updates=(
+                        Put(self._epoch_key, epoch),
+                        Put(self._lock_key, lock),
+                        Put(log_key, log),
+                        *(Put(key, roots[key]) for key in new_roots),
+                    ),
+                )
+            )
+        except RequirementFailed:
+            return None
+        return receipt.versions[self._epoch_key]
+
+    def _attempt(self, record: AttemptRecord, reading: Reading, fence: int) -> Attempt:
+        return Attempt(
+            domain=self.job.domain,
+            job=self.job.name,
+            interval=self.interval,
+            revision=record.revision,
+            token=record.token,
+            owner=record.owner,
+            inputs=record.inputs,
+            roots=record.roots,
+            sinks=self.job.outputs,
+            incarnation=reading.head.incarnation,
+            fence=fence,
+            ttl=self.coordinator.defaults.lock_ttl,
+            participants=record.participants,
+            adopted=record.adopts is not None,
+        )
+
+    def _committed(self, stamped: Stamped[EpochRecord]) -> AlreadyCommitted:
+        record = stamped.record.committed
+        csn = committed_csn(stamped)
+        if record is None or csn is None:
+            raise StoreIncompatible(f"{stamped.key}: a committed epoch without a commit.", key=stamped.key)
+        return AlreadyCommitted(
+            domain=self.job.domain,
+            job=self.job.name,
+            interval=self.interval,
+            revision=record.revision,
+            csn=csn,
+            change_set=record.change_set,
+        )
+
+    def _undo(self, epoch: EpochRecord | None, record: AttemptRecord, attempt: Attempt) -> None:
+        """Delete what the attempt before left, now that it is fenced; it never was visible (R16)."""
+        left = epoch.attempt if epoch else None
+        if left is None or left.output_token == record.output_token:
+            return
+        ended = replace(attempt, revision=left.revision, participants=left.participants)
+        self.coordinator.discard(self.coordinator.places(ended, left.output_token))
+
+
+def _unchanged(reading: Reading, key: Key) -> Exists | Absent:
+    """Requires that *key* is as *reading* found it."""
+    stamped = reading.get(key)
+    return Absent(key) if stamped is None else Exists(key, stamped.version)
+
+
+def _note(record: AttemptRecord) -> str:
+    adopted = f", adopts token {record.adopts}" if record.adopts is not None else ""
+    return f"revision {record.revision}, input generation {record.input_generation}{adopted}"

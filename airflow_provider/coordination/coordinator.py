@@ -1,0 +1,368 @@
+"""An attempt's way through the protocol: register, begin, processed, written, publish, abort, heartbeat.
+
+Every method is idempotent by what it is asked (R15): a repetition answers as the first call did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeVar
+
+from airflow_provider.coordination.beginning import Begin
+from airflow_provider.coordination.publishing import Publish
+from airflow_provider.coordination.registering import Register
+from airflow_provider.coordination.settling import settled
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import State, state_of
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    Attempt,
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    Owner,
+    Published,
+    RootBounds,
+    committed_csn,
+)
+from airflow_provider.domain.errors import Fenced, InvalidInput, UnknownName
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    barrier_key,
+    barrier_partition,
+    epoch_key,
+    lock_key,
+    schema_key,
+    table_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.version import Committable
+from airflow_provider.stores.base import (
+    Absent,
+    Delete,
+    Exists,
+    MetadataStore,
+    Put,
+    RequirementFailed,
+    Transaction,
+)
+from airflow_provider.tables.base import Place
+from airflow_provider.tables.factory import TableFormats
+
+Answer = TypeVar("Answer")
+
+
+class Coordinator:
+    """All changes of the protocol, on any store and any table format.
+
+    :param clock: for waiting only; what expires is judged by the store's time.
+    :param random: for pauses between tries.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        formats: TableFormats,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        defaults: Defaults = DEFAULTS,
+    ) -> None:
+        self.store = store
+        self.formats = formats
+        self.clock = clock or SystemClock()
+        self.random = random or Random()  # noqa: S311 - pauses need no secrecy
+        self.defaults = defaults
+
+    def register(self, job: EpochJob) -> JobRecord:
+        """Make *job* and its tables known, or find that they are.
+
+        :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
+        """
+        return self._settled(Register(self.store, job).run)
+
+    def begin(
+        self,
+        job: EpochJob,
+        interval: Interval,
+        owner: Owner,
+        *,
+        roots: Mapping[str, RootBounds] | None = None,
+        participants: int = 1,
+    ) -> Attempt | AlreadyCommitted:
+        """Open an attempt at one epoch, with inputs that are fixed before they are read.
+
+        :param roots: proposed bounds of each root of the job; those that somebody recorded before win (I11).
+        :param participants: writers of this attempt, each with a number below it.
+        :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
+        :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
+        :raises EpochBusy: another run's live attempt.
+        :raises Fenced: a newer attempt of the same run exists.
+        :raises DependentReaders: committed readers depend on the committed revision.
+        :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
+        """
+        request = Begin(self, job, interval, owner, dict(roots or {}), participants)
+        return self._settled(request.run)
+
+    def processed(self, attempt: Attempt, sink: str, *, participant: int = 0) -> None:
+        """Report that all records for *sink* are in files that no reader can reach.
+
+        :raises Fenced: a newer attempt exists; nothing was changed.
+        """
+        self._report(attempt, sink, EpochState.PROCESSED, None, participant)
+
+    def written(self, attempt: Attempt, sink: str, committable: Committable, *, participant: int = 0) -> None:
+        """Record what is to be published for *sink*.
+
+        :raises Fenced: a newer attempt exists; nothing was changed.
+        :raises InvalidInput: other content was recorded for the same attempt, participant and sink (R1).
+        """
+        self._report(attempt, sink, EpochState.WRITTEN, committable, participant)
+
+    def publish(self, attempt: Attempt) -> Published:
+        """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
+
+        :raises Conflict: inputs were computed again meanwhile: begin again (R13).
+        :raises Fenced: a newer attempt exists.
+        :raises DependentReaders: a revision, and committed readers depend on what it replaces.
+        :raises InvalidInput: a sink is not WRITTEN.
+        """
+        return self._settled(Publish(self, attempt).run)
+
+    def abort(self, attempt: Attempt, reason: str) -> None:
+        """End an attempt without a commit and delete what it staged; after its commit it does nothing.
+
+        :raises Fenced: a newer attempt exists; it has ended this one already.
+        """
+        ended = self._settled(lambda: self._abort(attempt, reason))
+        if ended:
+            self.discard(self.places(attempt, attempt.token))
+
+    def heartbeat(self, attempt: Attempt) -> timedelta:
+        """Renew the attempt's lock; return how long it lasts from now on.
+
+        :raises Fenced: the attempt is over.
+        """
+        return self._settled(lambda: self._heartbeat(attempt))
+
+    def input(self, attempt: Attempt, table: str) -> tuple[State, str]:
+        """Return the state that the attempt reads of *table* and the schema to read it with.
+
+        The schema is empty text when the state has no commit.
+
+        :raises InvalidInput: the job declares no edge on *table*.
+        """
+        provenance = attempt.input(table)
+        record_key = table_key(attempt.domain, provenance.table)
+        keys = [record_key]
+        if provenance.ref is not None:
+            ref = provenance.ref
+            keys.append(schema_key(attempt.domain, provenance.table, ref.table_uuid, ref.schema_id))
+        reading = self.store.read(attempt.domain, keys)
+        record = reading.get(record_key)
+        if record is None:
+            raise UnknownName(
+                f"table {table!r} is not registered in domain {attempt.domain!r}.",
+                next_step="check the domain of the job and the connection.",
+                table=table,
+            )
+        schema = reading.get(keys[-1]) if provenance.ref is not None else None
+        return state_of(provenance, record.record.kind), schema.record.schema if schema else ""
+
+    def place(self, attempt: Attempt, sink: str, *, participant: int = 0) -> Place:
+        """Return where *attempt* stages the rows of *sink*."""
+        return self._place(attempt, attempt.sink(sink), attempt.token, participant)
+
+    def places(self, attempt: Attempt, token: int) -> list[Place]:
+        """Return all places of the attempt with *token* at the revision of *attempt*."""
+        participants = range(attempt.participants)
+        return [self._place(attempt, sink, token, one) for sink in attempt.sinks for one in participants]
+
+    def _place(self, attempt: Attempt, table: EpochTable, token: int, participant: int) -> Place:
+        return self.formats[table.format].place(
+            table,
+            job=attempt.job,
+            interval=attempt.interval,
+            revision=attempt.revision,
+            token=token,
+            participant=participant,
+        )
+
+    def epoch(self, domain: DomainName, job: JobName, interval: Interval) -> Stamped[EpochRecord] | None:
+        """Return the record of one epoch, None when nobody has begun it."""
+        key = epoch_key(domain, job, interval.start)
+        return self.store.read(key.domain, [key]).get(key)
+
+    def barriers(self, domain: DomainName, job: JobName, interval: Interval) -> list[Stamped[BarrierRecord]]:
+        """Return the barrier log of one epoch, by token and participant."""
+        return self.store.scan(domain, Kind.BARRIER, barrier_partition(job, interval.start))
+
+    def discard(self, places: list[Place]) -> None:
+        """Delete what was staged at *places* (R16); never call it for a published attempt."""
+        for place in places:
+            self.formats[place.table.format].discard(place)
+
+    def _settled(self, operation: Callable[[], Answer]) -> Answer:
+        return settled(
+            operation,
+            clock=self.clock,
+            random=self.random,
+            patience=self.defaults.unknown_outcome_patience,
+        )
+
+    def _report(
+        self,
+        attempt: Attempt,
+        sink: str,
+        state: EpochState,
+        committable: Committable | None,
+        participant: int,
+    ) -> None:
+        table = attempt.sink(sink)
+        if not 0 <= participant < attempt.participants:
+            raise InvalidInput(
+                field="participant", value=participant, expected=f"0 to {attempt.participants - 1}"
+            )
+        record = BarrierRecord(
+            state=state,
+            sink=table.name,
+            token=attempt.token,
+            participant=participant,
+            owner=attempt.owner,
+            committable=committable,
+        )
+        self._settled(lambda: self._append_barrier(attempt, record))
+
+    def _append_barrier(self, attempt: Attempt, record: BarrierRecord) -> None:
+        key = barrier_key(
+            attempt.domain,
+            attempt.job,
+            attempt.interval.start,
+            token=record.token,
+            sink=record.sink,
+            state=record.state,
+            participant=record.participant,
+        )
+        try:
+            self.store.transact(
+                Transaction(
+                    domain=attempt.domain,
+                    requires=(Exists(fence_of(attempt), attempt.fence), Absent(key)),
+                    updates=(Put(key, record),),
+                )
+            )
+        except RequirementFailed as error:
+            existing = self.store.read(attempt.domain, [key]).get(key)
+            if existing is None:
+                raise self.fenced(attempt) from error
+            if existing.record != record:
+                raise _other_content(existing.record, record) from error
+
+    def _abort(self, attempt: Attempt, reason: str) -> bool:
+        """End the attempt; return whether its staged output may be deleted."""
+        key, lock = fence_of(attempt), lock_key(attempt.domain, attempt.job, attempt.interval.start)
+        epoch = self.store.read(attempt.domain, [key]).get(key)
+        if epoch is None or epoch.record.token != attempt.token:
+            raise self.fenced(attempt)
+        newest = epoch.record.attempt
+        if newest is None or newest.aborted is not None:
+            return newest is not None
+        ended = replace(
+            epoch.record,
+            attempt=replace(newest, aborted=reason),
+            committed_csn=committed_csn(epoch),
+        )
+        log = BarrierRecord(
+            state=EpochState.ABORTED,
+            sink="",
+            token=attempt.token,
+            participant=0,
+            owner=attempt.owner,
+            note=reason,
+        )
+        log_key = barrier_key(
+            attempt.domain, attempt.job, attempt.interval.start, token=attempt.token, sink="", state=log.state
+        )
+        try:
+            self.store.transact(
+                Transaction(
+                    domain=attempt.domain,
+                    requires=(Exists(key, epoch.version),),
+                    updates=(Put(key, ended), Put(log_key, log), Delete(lock)),
+                )
+            )
+        except RequirementFailed as error:
+            raise self.fenced(attempt) from error
+        return True
+
+    def _heartbeat(self, attempt: Attempt) -> timedelta:
+        key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
+        reading = self.store.read(attempt.domain, [key, fence])
+        lock, epoch = reading.get(key), reading.get(fence)
+        if (
+            epoch is None
+            or epoch.record.token != attempt.token
+            or reading.head.incarnation != attempt.incarnation
+        ):
+            raise self.fenced(attempt)
+        if lock is None or lock.record.token != attempt.token:
+            if epoch.record.attempt is None:
+                return attempt.ttl
+            raise self.fenced(attempt)
+        try:
+            self.store.transact(
+                Transaction(
+                    domain=attempt.domain,
+                    requires=(Exists(key, lock.version),),
+                    updates=(Put(key, lock.record),),
+                )
+            )
+        except RequirementFailed:
+            return self._heartbeat(attempt)
+        return attempt.ttl
+
+    def fenced(self, attempt: Attempt) -> Fenced:
+        """The error for an attempt that is over, with what the store has instead."""
+        key = fence_of(attempt)
+        epoch = self.store.read(attempt.domain, [key]).get(key)
+        found: Any = None if epoch is None else epoch.record.token
+        by = epoch.record.attempt.owner if epoch is not None and epoch.record.attempt else None
+        return Fenced(
+            f"{attempt}: this attempt is over; the newest token is {found}" + (f", of {by}." if by else "."),
+            next_step="let this process end; it has changed nothing. See `airflow epochs explain`.",
+            expected=attempt.token,
+            found=found,
+            by=by,
+        )
+
+
+def fence_of(attempt: Attempt) -> Key:
+    """Key of the record whose version fences *attempt* (R10)."""
+    return epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+
+
+def _other_content(existing: BarrierRecord, offered: BarrierRecord) -> InvalidInput:
+    return InvalidInput(
+        f"{offered.sink}: {offered.state} was reported with other content: "
+        f"recorded {_content(existing)}, offered {_content(offered)}.",
+        next_step="report each sink once per attempt; what was recorded first stays.",
+        field="committable",
+        value=offered.committable,
+        expected=existing.committable,
+    )
+
+
+def _content(record: BarrierRecord) -> str:
+    if record.committable is None:
+        return "nothing"
+    one = record.committable
+    return f"{one.rows} rows in {one.files} files with checksum {one.checksum}"

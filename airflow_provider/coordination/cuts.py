@@ -1,0 +1,237 @@
+"""Cuts: what readers get (protocol section 6). Reads only, with a reader's side of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.cut import Cut, Level, Staged, State, as_of, lagging, resolve
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochRecord, written_output
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, UnknownName
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
+from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.records import Kind, barrier_partition, schema_key, table_key
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.factory import TableFormats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TRIES = 20
+
+Resolved = Mapping[TableName, tuple[TableRecord, Moved]]
+
+
+class Cuts:
+    """Consistent cuts over the tables of a domain."""
+
+    def __init__(
+        self, reader: MetadataReader, formats: TableFormats, *, defaults: Defaults = DEFAULTS
+    ) -> None:
+        self.reader = reader
+        self.formats = formats
+        self.defaults = defaults
+
+    def cut(
+        self,
+        domain: str,
+        tables: Iterable[str | EpochTable],
+        *,
+        at: datetime | None = None,
+        level: Level | str = Level.READ_COMMITTED,
+    ) -> Cut:
+        """Return one state of each table, all at one barrier and one CSN.
+
+        :param at: the greatest barrier wanted; None for the newest that all tables have reached.
+        :param level: READ_COMMITTED resolves anew at each call; READ_UNCOMMITTED returns the newest WRITTEN
+            output of each table, unaligned.
+        :raises NotReady: there is no common barrier yet; ``missing`` says which table lags and why.
+        :raises UnknownName: a table that no job has registered.
+        """
+        name, names = domain_name(domain), names_of(tables)
+        at = None if at is None else as_utc(at, "at")
+        level = _level(level)
+        reading, found = read_tables(self.reader, name, names)
+        if level is Level.READ_UNCOMMITTED:
+            states = {table: self._uncommitted(name, table, *found[table]) for table in names}
+            barrier = max(state.barrier for state in states.values())
+        else:
+            barrier = _common_barrier(found, at)
+            states = {
+                table: State(
+                    table=table,
+                    kind=record.kind,
+                    barrier=barrier,
+                    low=None,
+                    csn=reading.head.csn,
+                    ref=moved.ref,
+                )
+                for table, (record, moved) in found.items()
+            }
+        return Cut(
+            domain=name,
+            incarnation=reading.head.incarnation,
+            csn=reading.head.csn,
+            barrier=barrier,
+            level=level,
+            states=states,
+            readable_until=reading.now + self.defaults.read_grace,
+        )
+
+    def schema(self, domain: DomainName, state: State) -> str:
+        """Return the schema with which *state* is read, as its format writes it; empty without a commit."""
+        ref = state.ref
+        if ref is None:
+            return ""
+        key = schema_key(domain, state.table, ref.table_uuid, ref.schema_id)
+        stamped = self.reader.read(domain, [key]).get(key)
+        if stamped is None:
+            raise UnknownName(
+                f"{state.table}: schema {ref.schema_id} is not in the store.", table=state.table
+            )
+        schema: str = stamped.record.schema
+        return schema
+
+    def files(self, cut: Cut, table: str) -> list[str]:
+        """Return the URIs of the data files of *table* in *cut*."""
+        state = cut.states[table_name(table)]
+        return [] if state.ref is None and not state.staged else self._format(state).files(state)
+
+    def read(self, cut: Cut, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of *table* in *cut*.
+
+        :raises Unavailable: a file of the cut is missing.
+        """
+        state = cut.states[table_name(table)]
+        return self._format(state).read(state, self.schema(cut.domain, state), columns)
+
+    def _format(self, state: State) -> TableFormat:
+        formats = [state.ref.format] if state.ref else [one.committable.format for one in state.staged]
+        return self.formats[formats[0] if formats else "iceberg"]
+
+    def _uncommitted(self, domain: DomainName, table: TableName, record: TableRecord, moved: Moved) -> State:
+        """The table as committed plus all output that is WRITTEN and not published."""
+        staged = []
+        open_epochs = [
+            replace(lock.key, kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
+        ]
+        for epoch in self.reader.read(domain, open_epochs).records.values():
+            staged += self._staged(domain, table, record, epoch.record)
+        ends = [one.end for one in moved.progress.islands] + [one.interval.end for one in staged]
+        if not ends:
+            raise NotReady(
+                f"{table}: nothing is committed or WRITTEN.",
+                next_step="run the job that writes it.",
+                missing=(),
+            )
+        return State(
+            table=table,
+            kind=record.kind,
+            barrier=max(ends),
+            low=None,
+            csn=moved.csn,
+            ref=moved.ref,
+            staged=tuple(staged),
+        )
+
+    def _staged(
+        self, domain: DomainName, table: TableName, record: TableRecord, epoch: EpochRecord
+    ) -> list[Staged]:
+        attempt = epoch.attempt
+        if attempt is None or attempt.aborted is not None:
+            return []
+        log = self.reader.scan(domain, Kind.BARRIER, barrier_partition(record.job, epoch.interval.start))
+        output = written_output(
+            (one.record for one in log),
+            [table],
+            token=attempt.output_token,
+            participants=attempt.participants,
+        )
+        return [Staged(interval=epoch.interval, committable=one) for one in output.get(table, ())]
+
+
+def read_tables(
+    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    """Read where *names* stood at the head.
+
+    :raises UnknownName: a table that no job has registered.
+    """
+    reading, found = read_registered(reader, domain, names)
+    for name in names:
+        if name not in found:
+            raise UnknownName(
+                f"table {name!r} is not registered in domain {domain!r}.",
+                next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
+                domain=domain,
+                table=name,
+            )
+    return reading, found
+
+
+def read_registered(
+    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    """Read where those of *names* that are registered stood at the head.
+
+    The head is read first, then only what is immutable at or below it (R3).
+    """
+    for _ in range(_TRIES):
+        reading = reader.read(domain, [table_key(domain, name) for name in names])
+        stood = {
+            TableName(key.item): (stamped.record, as_of(stamped, reading.head.csn))
+            for key, stamped in reading.records.items()
+        }
+        found = {name: (record, moved) for name, (record, moved) in stood.items() if moved is not None}
+        if len(found) == len(stood):
+            return reading, found
+    raise Conflict(
+        "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
+    )
+
+
+def _common_barrier(found: Resolved, at: datetime | None) -> datetime:
+    barrier = resolve(found, at)
+    if barrier is not None:
+        return barrier
+    marks = [moved.progress.watermark for _, moved in found.values() if moved.progress.watermark is not None]
+    wanted = at or max(marks, default=None)
+    missing = lagging(found, wanted) if wanted else ()
+    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or "nothing is committed yet"
+    raise NotReady(
+        f"{', '.join(sorted(found))} have no common barrier yet: {reasons}.",
+        next_step="wait for it (EpochSensor), or see `airflow epochs explain`.",
+        missing=missing,
+    )
+
+
+def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
+    if isinstance(tables, str | EpochTable):
+        tables = [tables]
+    names = [table_name(one.name if isinstance(one, EpochTable) else one) for one in tables]
+    if not names:
+        raise InvalidInput(field="tables", value=[], expected="one table or more")
+    return list(dict.fromkeys(names))
+
+
+def _level(value: Level | str) -> Level:
+    try:
+        level = Level(value)
+    except ValueError as error:
+        raise InvalidInput(
+            field="level", value=value, expected=f"one of {[one.value for one in Level]}"
+        ) from error
+    if level is Level.REPEATABLE_READ:
+        raise InvalidInput(
+            field="level",
+            value=value,
+            expected="read_committed or read_uncommitted",
+            next_step="read_committed; what it returns stays readable until its readable_until.",
+        )
+    return level

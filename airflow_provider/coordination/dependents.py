@@ -1,0 +1,80 @@
+"""Who depends on committed epochs: they keep a revision from publishing alone (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.errors import DependentReaders
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.publishing import depends_on, last_dependent_end
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.registration import JobRecord, readers_of
+from airflow_provider.domain.topology import Edge
+from airflow_provider.stores.base import MetadataReader, pages
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dependent:
+    """A committed epoch that read what would change."""
+
+    job: JobName
+    interval: Interval
+    table: TableName
+
+    def __str__(self) -> str:
+        return f"{self.job} {self.interval} read {self.table}"
+
+
+def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[TableName]) -> list[JobRecord]:
+    """The jobs with an edge on one of *tables*."""
+    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    names = set(tables)
+    return [job for job in jobs if any(edge.table in names for edge in job.edges)]
+
+
+def refuse_dependents(
+    reader: MetadataReader,
+    domain: DomainName,
+    tables: Sequence[TableName],
+    interval: Interval,
+    defaults: Defaults,
+) -> None:
+    """Refuse to change *interval* of *tables* while committed epochs have read it.
+
+    :raises DependentReaders: with the first of them.
+    """
+    found: list[Dependent] = []
+    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    for table in tables:
+        for job, edge in readers_of(table, jobs):
+            found += islice(_dependents(reader, domain, (job, edge), interval), defaults.listed_readers)
+    if found:
+        raise DependentReaders(
+            f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it: "
+            + "; ".join(str(one) for one in found)
+            + ("; and maybe more." if len(found) >= defaults.listed_readers else "."),
+            next_step="leave it: computing readers again with it (a restatement) is not available yet.",
+            interval=interval,
+            readers=tuple(found),
+        )
+
+
+def _dependents(
+    reader: MetadataReader, domain: DomainName, reading: tuple[JobRecord, Edge], interval: Interval
+) -> Iterator[Dependent]:
+    """Committed epochs of a job that read a part of *interval* by its edge, oldest first."""
+    job, edge = reading
+    end = last_dependent_end(edge, interval)
+    for stamped in pages(
+        reader, domain, Kind.EPOCH, job.name, start=time_key(job.cadence.last_before(interval.start))
+    ):
+        epoch: EpochRecord = stamped.record
+        if end is not None and epoch.interval.start >= end:
+            return
+        if depends_on(epoch, edge.table, interval):
+            yield Dependent(job=job.name, interval=epoch.interval, table=edge.table)

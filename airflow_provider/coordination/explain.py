@@ -1,0 +1,173 @@
+"""Answers "why is this epoch waiting, and for whom" (protocol section 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.domain.beginning import resolve_inputs
+from airflow_provider.domain.cut import as_of
+from airflow_provider.domain.epoch import (
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    LockRecord,
+    committed_csn,
+    epoch_state,
+    expired,
+)
+from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import (
+    Kind,
+    Stamped,
+    barrier_partition,
+    epoch_key,
+    job_key,
+    lock_key,
+    table_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.stores.base import MetadataReader, Reading
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """State of one epoch, what it waits for, and what to do.
+
+    :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
+    :param log: the barrier log, oldest first.
+    """
+
+    domain: DomainName
+    job: str
+    interval: Interval
+    state: EpochState
+    revision: int | None
+    csn: int | None
+    summary: str
+    waiting_for: tuple[str, ...]
+    next_step: str
+    log: tuple[Stamped[BarrierRecord], ...]
+
+
+def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
+    """Explain one epoch of *job*; without *interval* the first one that is not committed.
+
+    :raises UnknownName: no such job in the domain.
+    """
+    name, owner = domain_name(domain), job_name(job)
+    stamped = reader.read(name, [job_key(name, owner)]).get(job_key(name, owner))
+    if stamped is None:
+        raise UnknownName(
+            f"job {job!r} is not registered in domain {domain!r}.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            job=job,
+        )
+    record: JobRecord = stamped.record
+    epoch = interval or _first_open(reader, name, record)
+    start = epoch.start
+    keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
+    reading = reader.read(name, [*keys, *(table_key(name, edge.table) for edge in record.edges)])
+    log = tuple(
+        sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
+    )
+    found = reading.get(keys[0])
+    if found is None or (found.record.attempt is None and found.record.committed is None):
+        return _not_begun(name, record, epoch, reading, log)
+    return _begun(record, found, reading.get(keys[1]), reading.now, log)
+
+
+def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:
+    """The first epoch after what the job's tables have in unbroken chain."""
+    reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
+    marks = [one.record.progress.watermark for one in reading.records.values()]
+    known = [mark for mark in marks if mark is not None]
+    start = min(known) if known and len(known) == len(marks) else job.origin
+    if start is None:
+        return job.cadence.ended_by(reading.now)
+    return Interval(start, job.cadence.next_after(start))
+
+
+def _not_begun(
+    domain: DomainName,
+    job: JobRecord,
+    epoch: Interval,
+    reading: Reading,
+    log: tuple[Stamped[BarrierRecord], ...],
+) -> Explanation:
+    tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
+    _, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn)
+    waiting = tuple(str(one) for one in missing)
+    if waiting:
+        step = "run or repair the jobs that write these tables."
+    elif epoch.end > reading.now:
+        waiting = (f"time: it ends at {epoch.end.isoformat()}",)
+        step = "nothing: it is not due yet."
+    else:
+        step = f"run the task of job {job.name!r} for it; its inputs are ready."
+    return Explanation(
+        domain=domain,
+        job=job.name,
+        interval=epoch,
+        state=EpochState.NOTHING,
+        revision=None,
+        csn=None,
+        summary="nobody has begun it",
+        waiting_for=waiting,
+        next_step=step,
+        log=log,
+    )
+
+
+def _begun(
+    job: JobRecord,
+    stamped: Stamped[EpochRecord],
+    lock: Stamped[LockRecord] | None,
+    now: datetime,
+    log: tuple[Stamped[BarrierRecord], ...],
+) -> Explanation:
+    epoch = stamped.record
+    waiting: tuple[str, ...] = ()
+    if epoch.attempt is None:
+        state, revision = EpochState.COMMIT, epoch.committed.revision if epoch.committed else None
+        summary = f"committed by {epoch.committed.owner if epoch.committed else 'nobody'}"
+        step = "nothing to do."
+    else:
+        revision = epoch.attempt.revision
+        sinks = [table.name for table in job.outputs]
+        state = epoch_state([one.record for one in log], sinks, epoch.attempt)
+        alive = lock is not None and not expired(lock.at, lock.record.ttl, now)
+        until = (lock.at + lock.record.ttl).isoformat() if lock is not None else ""
+        if state is EpochState.ABORTED:
+            summary, step = f"aborted: {epoch.attempt.aborted}", "repair the cause and run the task again."
+        elif alive:
+            summary, step = f"computed by {epoch.attempt.owner}", "wait for that attempt."
+            waiting = (f"attempt of {epoch.attempt.owner}, alive until {until} at least",)
+        else:
+            summary = f"the attempt of {epoch.attempt.owner} is silent since {until or 'it ended'}"
+            step = "run the task again: the next attempt takes over."
+    return Explanation(
+        domain=stamped.key.domain,
+        job=job.name,
+        interval=epoch.interval,
+        state=state,
+        revision=revision,
+        csn=committed_csn(stamped),
+        summary=summary,
+        waiting_for=waiting,
+        next_step=step,
+        log=log,
+    )
+
+
+def watermarks(reader: MetadataReader, domain: str) -> dict[str, datetime | None]:
+    """The watermark of every table of *domain* at its head."""
+    name = domain_name(domain)
+    found = {}
+    reading = reader.read(name, [])
+    for stamped in reader.scan(name, Kind.TABLE, ""):
+        moved = as_of(stamped, reading.head.csn) or as_of(stamped, stamped.csn or 0)
+        found[stamped.key.item] = moved.progress.watermark if moved else None
+    return found

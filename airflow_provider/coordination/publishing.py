@@ -1,0 +1,354 @@
+"""Publish: every sink's slice becomes visible at one CSN, in one transaction (R2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider.coordination.dependents import reading_jobs, refuse_dependents
+from airflow_provider.domain.epoch import (
+    Attempt,
+    AttemptRecord,
+    BarrierRecord,
+    Commitment,
+    EpochRecord,
+    EpochState,
+    Published,
+    committed_csn,
+    written_output,
+)
+from airflow_provider.domain.errors import Conflict, InvalidInput
+from airflow_provider.domain.publishing import invalidated, is_rewrite, marked_fence, moved_table
+from airflow_provider.domain.records import (
+    Stamped,
+    barrier_key,
+    epoch_key,
+    fence_key,
+    lock_key,
+    schema_key,
+    slice_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import (
+    CommitRecord,
+    Committable,
+    FenceRecord,
+    SchemaRecord,
+    SliceRecord,
+    TableDelta,
+    TableRecord,
+)
+from airflow_provider.stores.base import (
+    Delete,
+    Exists,
+    Number,
+    Put,
+    Reading,
+    RequirementFailed,
+    Transaction,
+)
+from airflow_provider.tables.base import Prepared, Publication
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sink:
+    """All that publishing needs of one sink, as it was read."""
+
+    table: EpochTable
+    hot: Stamped[TableRecord]
+    fence: Stamped[FenceRecord]
+    output: tuple[Committable, ...]
+    rewrite: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Decided:
+    """What one try at publishing was decided on, and what it prepared."""
+
+    reading: Reading
+    epoch: Stamped[EpochRecord]
+    record: AttemptRecord
+    sinks: list[_Sink]
+    prepared: list[tuple[Publication, Prepared]]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """One request to publish; ``run`` may be repeated with the same answer."""
+
+    coordinator: Coordinator
+    attempt: Attempt
+
+    def run(self) -> Published:
+        defaults = self.coordinator.defaults
+        for number in range(defaults.publish_attempts):
+            answer = self._try()
+            if answer is not None:
+                return answer
+            longest = defaults.publish_backoff * min(number + 1, 10)
+            self.coordinator.clock.sleep(longest * self.coordinator.random.random())
+        raise Conflict(
+            f"{self.attempt}: other commits were faster {defaults.publish_attempts} times.",
+            next_step="publish again; nothing was lost.",
+        )
+
+    def _try(self) -> Published | None:
+        attempt = self.attempt
+        reading = self._read()
+        key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+        epoch: Stamped[EpochRecord] | None = reading.get(key)
+        if epoch is None or reading.head.incarnation != attempt.incarnation:
+            raise self.coordinator.fenced(attempt)
+        committed = epoch.record.committed
+        if committed is not None and (committed.revision, committed.token) == (
+            attempt.revision,
+            attempt.token,
+        ):
+            return self._published(committed_csn(epoch) or 0)
+        record = epoch.record.attempt
+        if epoch.version != attempt.fence or record is None or record.token != attempt.token:
+            raise self.coordinator.fenced(attempt)
+        self._refuse_invalid_inputs(record, reading)
+        sinks = self._sinks(reading, record)
+        extra = self._rewrite_requirements(reading, sinks)
+        prepared = [self._prepare(sink, reading, record) for sink in sinks]
+        decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
+        try:
+            receipt = self.coordinator.store.transact(self._transaction(decided, extra))
+        except RequirementFailed as error:
+            if isinstance(error.requirement, Exists) and error.requirement.key == key:
+                raise self.coordinator.fenced(attempt) from error
+            return None
+        for sink, (publication, one) in zip(sinks, prepared, strict=True):
+            self.coordinator.formats[sink.table.format].published(publication, one)
+        return self._published(receipt.csn or 0)
+
+    def _read(self) -> Reading:
+        attempt = self.attempt
+        domain = attempt.domain
+        return self.coordinator.store.read(
+            domain,
+            [
+                epoch_key(domain, attempt.job, attempt.interval.start),
+                topology_key(domain),
+                *(table_key(domain, sink.name) for sink in attempt.sinks),
+                *(fence_key(domain, sink.name) for sink in attempt.sinks),
+                *(fence_key(domain, one.table) for one in attempt.inputs),
+            ],
+        )
+
+    def _refuse_invalid_inputs(self, record: AttemptRecord, reading: Reading) -> None:
+        fences = {
+            one.table: reading.records[fence_key(self.attempt.domain, one.table)] for one in record.inputs
+        }
+        broken = invalidated(record.inputs, fences)
+        if broken:
+            raise Conflict(
+                f"{self.attempt}: its inputs were computed again meanwhile: "
+                + "; ".join(
+                    f"{one.table} at CSN {rewrite.csn}, read at CSN {one.csn}" for one, rewrite in broken
+                )
+                + ".",
+                next_step="begin again: a new attempt reads the new inputs.",
+                inputs=tuple(one for one, _ in broken),
+            )
+
+    def _sinks(self, reading: Reading, record: AttemptRecord) -> list[_Sink]:
+        attempt = self.attempt
+        log = self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+        names = [sink.name for sink in attempt.sinks]
+        output = written_output(
+            (one.record for one in log), names, token=record.output_token, participants=record.participants
+        )
+        unwritten = [name for name in names if name not in output]
+        if unwritten:
+            raise InvalidInput(
+                f"{attempt}: not WRITTEN: {', '.join(unwritten)}.",
+                next_step="write every declared output, an empty one too, before the epoch ends.",
+                field="outputs",
+                value=sorted(output),
+                expected=names,
+            )
+        found = []
+        for sink in sorted(attempt.sinks, key=lambda one: one.name):
+            hot = reading.records[table_key(attempt.domain, sink.name)]
+            found.append(
+                _Sink(
+                    table=sink,
+                    hot=hot,
+                    fence=reading.records[fence_key(attempt.domain, sink.name)],
+                    output=output[sink.name],
+                    rewrite=is_rewrite(hot.record.progress, attempt.interval),
+                )
+            )
+        return found
+
+    def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
+        """Requirements that keep readers from committing on what a rewrite replaces, none for a forward commit.
+
+        The tables of all readers and the topology stay as they were when their epochs were looked at, so no
+        reader's first commit and no new reader slips in between.
+
+        :raises DependentReaders: committed epochs have read it.
+        """
+        rewritten = [sink.table.name for sink in sinks if sink.rewrite]
+        if not rewritten:
+            return []
+        store, domain = self.coordinator.store, self.attempt.domain
+        own = {sink.table.name for sink in sinks}
+        names = {
+            table.name
+            for job in reading_jobs(store, domain, rewritten)
+            for table in job.outputs
+            if table.name not in own
+        }
+        keys = [table_key(domain, name) for name in sorted(names)]
+        tables = store.read(domain, keys)
+        refuse_dependents(store, domain, rewritten, self.attempt.interval, self.coordinator.defaults)
+        topology = reading.records[topology_key(domain)]
+        return [
+            Exists(topology.key, topology.version),
+            *(Exists(key, tables.records[key].version) for key in keys),
+        ]
+
+    def _prepare(self, sink: _Sink, reading: Reading, record: AttemptRecord) -> tuple[Publication, Prepared]:
+        attempt = self.attempt
+        replaced = sink.hot.record.progress.covers(attempt.interval)
+        publication = Publication(
+            table=sink.table,
+            base=sink.hot.record.ref,
+            removes=(attempt.interval.end,) if replaced else (),
+            adds=tuple((attempt.interval, committable) for committable in sink.output),
+            csn=reading.head.csn + 1,
+            incarnation=reading.head.incarnation,
+            change_set=attempt.change_set,
+            revision=attempt.revision,
+            token=record.output_token,
+        )
+        return publication, self.coordinator.formats[sink.table.format].prepare(publication)
+
+    def _transaction(self, decided: _Decided, extra: list[Exists]) -> Transaction:
+        reading, epoch, record = decided.reading, decided.epoch, decided.record
+        sinks, prepared = decided.sinks, decided.prepared
+        attempt = self.attempt
+        inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
+        held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.rewrite)]
+        requires = {Exists(one.key, one.version): None for one in (epoch, *held)}
+        requires.update(dict.fromkeys(extra))
+        updates: list[Any] = [
+            Put(epoch.key, self._committed_epoch(epoch.record, record)),
+            Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
+            self._log(record),
+        ]
+        deltas = []
+        for sink, (_, one) in zip(sinks, prepared, strict=True):
+            moved = moved_table(sink.hot, attempt.interval, one.ref, self.coordinator.defaults)
+            updates += self._sink_updates(sink, one, moved, record)
+            deltas.append(self._delta(sink, moved))
+        commit = CommitRecord(
+            change_set=attempt.change_set,
+            job=attempt.job,
+            interval=attempt.interval,
+            revision=attempt.revision,
+            by=str(attempt.owner),
+            tables=tuple(deltas),
+        )
+        return Transaction(
+            domain=attempt.domain,
+            requires=tuple(requires),
+            updates=tuple(updates),
+            number=Number(commit, expected=reading.head.csn + 1),
+        )
+
+    def _committed_epoch(self, epoch: EpochRecord, record: AttemptRecord) -> EpochRecord:
+        attempt = self.attempt
+        commitment = Commitment(
+            revision=attempt.revision,
+            token=attempt.token,
+            owner=attempt.owner,
+            change_set=attempt.change_set,
+            inputs=record.inputs,
+        )
+        return replace(epoch, attempt=None, committed=commitment, committed_csn=None)
+
+    def _log(self, record: AttemptRecord) -> Put:
+        attempt = self.attempt
+        key = barrier_key(
+            attempt.domain,
+            attempt.job,
+            attempt.interval.start,
+            token=record.token,
+            sink="",
+            state=EpochState.COMMIT,
+        )
+        log = BarrierRecord(
+            state=EpochState.COMMIT, sink="", token=record.token, participant=0, owner=attempt.owner
+        )
+        return Put(key, log)
+
+    def _sink_updates(
+        self, sink: _Sink, prepared: Prepared, moved: TableRecord, record: AttemptRecord
+    ) -> list[Any]:
+        attempt, name = self.attempt, sink.table.name
+        domain, ref = attempt.domain, prepared.ref
+        updates: list[Any] = [
+            prepared.swap,
+            Put(sink.hot.key, moved),
+            Put(
+                slice_key(domain, name, attempt.interval.start, attempt.revision),
+                _slice(attempt, sink.output, record.output_token, ref.schema_id),
+            ),
+        ]
+        if sink.rewrite:
+            updates.append(
+                Put(sink.fence.key, marked_fence(sink.fence, attempt.interval, self.coordinator.defaults))
+            )
+        before = sink.hot.record.ref
+        if before is None or (before.table_uuid, before.schema_id) != (ref.table_uuid, ref.schema_id):
+            key = schema_key(domain, name, ref.table_uuid, ref.schema_id)
+            updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
+        return updates
+
+    def _delta(self, sink: _Sink, moved: TableRecord) -> TableDelta:
+        return TableDelta(
+            table=sink.table.name,
+            interval=self.attempt.interval,
+            revision=self.attempt.revision,
+            watermark=moved.progress.watermark,
+            ref=moved.ref,
+            rows=sum(one.rows for one in sink.output),
+        )
+
+    def _published(self, csn: int) -> Published:
+        """The answer, from the commit record: the same for the first call and for each repetition."""
+        attempt = self.attempt
+        found = self.coordinator.store.changes(attempt.domain, csn - 1, limit=1)
+        commit: CommitRecord = found[0].record
+        return Published(
+            domain=attempt.domain,
+            job=attempt.job,
+            interval=attempt.interval,
+            revision=commit.revision,
+            csn=csn,
+            change_set=commit.change_set,
+            tables=tuple((delta.table, delta.ref) for delta in commit.tables),
+            at=found[0].at,
+        )
+
+
+def _slice(attempt: Attempt, output: tuple[Committable, ...], token: int, schema_id: int) -> SliceRecord:
+    return SliceRecord(
+        interval=attempt.interval,
+        revision=attempt.revision,
+        token=token,
+        change_set=attempt.change_set,
+        rows=sum(one.rows for one in output),
+        files=sum(one.files for one in output),
+        size_bytes=sum(one.size_bytes for one in output),
+        schema_id=schema_id,
+    )

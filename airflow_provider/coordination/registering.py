@@ -1,0 +1,99 @@
+"""Registration: a job and its tables become known to the domain, in one transaction (R6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
+from airflow_provider.domain.registration import (
+    JobRecord,
+    TopologyRecord,
+    check_registration,
+    declared,
+    serves_once,
+)
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.version import FenceRecord, TableRecord
+from airflow_provider.domain.watermark import Progress
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    MetadataReader,
+    MetadataStore,
+    Put,
+    Reading,
+    RequirementFailed,
+    Transaction,
+    pages,
+)
+
+_TRIES = 20
+
+
+def all_jobs(reader: MetadataReader, job: EpochJob) -> dict[JobName, JobRecord]:
+    """The registered jobs of the job's domain."""
+    return {one.record.name: one.record for one in pages(reader, job.domain, Kind.JOB, "")}
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One registration; ``run`` may be repeated."""
+
+    store: MetadataStore
+    job: EpochJob
+
+    def run(self) -> JobRecord:
+        for _ in range(_TRIES):
+            found = self._try()
+            if found is not None:
+                return found
+        raise Conflict(
+            f"job {self.job.name!r}: other registrations kept changing the topology.",
+            next_step="try again.",
+            job=self.job.name,
+        )
+
+    def _try(self) -> JobRecord | None:
+        job = self.job
+        topology, own = topology_key(job.domain), job_key(job.domain, job.name)
+        tables = [table_key(job.domain, table.name) for table in job.outputs]
+        reading = self.store.read(job.domain, [topology, own, *tables])
+        current: Stamped[JobRecord] | None = reading.get(own)
+        record = declared(job, current.record if current else None)
+        if (current is not None and record == current.record) or serves_once(record):
+            return record
+        others = all_jobs(self.store, job)
+        others.pop(job.name, None)
+        check_registration(record, others, current.record if current else None)
+        try:
+            self.store.transact(self._transaction(reading, record))
+        except RequirementFailed:
+            return None
+        return record
+
+    def _transaction(self, reading: Reading, record: JobRecord) -> Transaction:
+        job = self.job
+        topology, own = topology_key(job.domain), job_key(job.domain, job.name)
+        known = reading.get(topology)
+        generation = known.record.generation + 1 if known else 1
+        requires: list[Exists | Absent] = [
+            Exists(topology, known.version) if known else Absent(topology),
+        ]
+        updates = [Put(topology, TopologyRecord(generation=generation)), Put(own, record)]
+        for table in job.outputs:
+            key = table_key(job.domain, table.name)
+            if reading.get(key) is None:
+                requires.append(Absent(key))
+                updates.append(Put(key, self._new_table(table)))
+                updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
+        return Transaction(domain=job.domain, requires=tuple(requires), updates=tuple(updates))
+
+    def _new_table(self, table: EpochTable) -> TableRecord:
+        return TableRecord(
+            job=self.job.name,
+            kind=table.kind,
+            cadence=self.job.cadence,
+            progress=Progress(origin=self.job.origin),
+        )

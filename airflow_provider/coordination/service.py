@@ -1,0 +1,76 @@
+"""Everything opened together: the store, the table formats, the coordinator and the cuts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.domain.clock import Clock
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.stores.base import MetadataStore, StoreCapability
+from airflow_provider.stores.factory import open_store
+from airflow_provider.tables.factory import TableFormats, open_formats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Where the metadata and the data are.
+
+    :param store_url: URL of the metadata store; may hold a password, so it is not shown.
+    :param warehouse: URI under which tables keep their files, such as ``file:///data/warehouse``.
+    """
+
+    store_url: str = field(repr=False)
+    warehouse: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochService:
+    """An open service; close it, or use it in a ``with`` block."""
+
+    store: MetadataStore
+    formats: TableFormats
+    coordinator: Coordinator
+    cuts: Cuts
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        require: frozenset[StoreCapability] = frozenset(),
+        clock: Clock | None = None,
+        random: Random | None = None,
+        defaults: Defaults = DEFAULTS,
+    ) -> Self:
+        """Open what *settings* name.
+
+        :raises InvalidInput: a URL or warehouse that cannot be understood.
+        :raises StoreIncompatible: the store lacks a capability in *require*, or has another schema.
+        :raises StoreUnavailable: the store does not answer.
+        """
+        store = open_store(settings.store_url, require=require)
+        formats = open_formats(settings.store_url, settings.warehouse)
+        return cls(
+            store=store,
+            formats=formats,
+            coordinator=Coordinator(store, formats, clock=clock, random=random, defaults=defaults),
+            cuts=Cuts(store, formats, defaults=defaults),
+        )
+
+    def close(self) -> None:
+        """Give back connections; may be called twice."""
+        self.formats.close()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

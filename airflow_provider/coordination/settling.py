@@ -1,0 +1,45 @@
+"""Asking again after a lost reply (R15).
+
+Every operation of the coordinator reads, decides and writes; repeated, it finds what it did before and answers
+the same. So a lost reply is settled by repeating the whole operation, never by repeating its write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import TypeVar
+
+from airflow_provider.domain.clock import Clock
+from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
+
+Answer = TypeVar("Answer")
+
+_FIRST_PAUSE = timedelta(milliseconds=50)
+_LONGEST_PAUSE = timedelta(seconds=2)
+
+
+def settled(operation: Callable[[], Answer], *, clock: Clock, random: Random, patience: timedelta) -> Answer:
+    """Run *operation*, again while the store does not answer and *patience* lasts.
+
+    :raises OutcomeUnknown: a reply was lost and the store could not be asked in time.
+    :raises StoreUnavailable: the store never answered, and no change was sent to it.
+    """
+    deadline = clock.monotonic() + patience.total_seconds()
+    pause = _FIRST_PAUSE
+    unknown: OutcomeUnknown | None = None
+    while True:
+        try:
+            return operation()
+        except OutcomeUnknown as error:
+            unknown = error
+        except StoreUnavailable as error:
+            if clock.monotonic() >= deadline and unknown is None:
+                raise
+            if clock.monotonic() >= deadline and unknown is not None:
+                raise unknown from error
+        if clock.monotonic() >= deadline and unknown is not None:
+            raise unknown
+        clock.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(pause * 2, _LONGEST_PAUSE)

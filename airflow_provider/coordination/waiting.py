@@ -1,0 +1,83 @@
+"""Waiting for barriers: one decision, asked by sensor, trigger, command line and Spark alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from airflow_provider.coordination.cuts import names_of, read_registered
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import Lag, lagging
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.errors import NotReady
+from airflow_provider.domain.identifiers import domain_name
+from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.stores.base import MetadataReader
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Readiness:
+    """Whether a cut at *barrier* can be had.
+
+    :param csn: the head at which it was asked; wait for a later one before asking again.
+    """
+
+    barrier: datetime
+    csn: int
+    missing: tuple[Lag, ...]
+
+    @property
+    def ready(self) -> bool:
+        return not self.missing
+
+    def __str__(self) -> str:
+        if self.ready:
+            return f"ready at {self.barrier.isoformat()} (CSN {self.csn})"
+        return "; ".join(f"{lag.table}: {lag.reason}" for lag in self.missing)
+
+
+def check(
+    reader: MetadataReader, domain: str, tables: Iterable[str | EpochTable], barrier: datetime
+) -> Readiness:
+    """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error."""
+    name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
+    reading, found = read_registered(reader, name, names)
+    unregistered = (
+        Lag(table=one, watermark=None, wanted=barrier, reason="no owner yet: no job that writes it has run")
+        for one in names
+        if one not in found
+    )
+    return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
+
+
+def wait_for(
+    reader: MetadataReader,
+    domain: str,
+    tables: Iterable[str | EpochTable],
+    barrier: datetime,
+    *,
+    timeout: timedelta,
+    clock: Clock | None = None,
+    defaults: Defaults = DEFAULTS,
+) -> Readiness:
+    """Return once all *tables* have reached *barrier*.
+
+    :raises NotReady: not within *timeout*; ``missing`` says which table lags and why.
+    """
+    clock = clock or SystemClock()
+    deadline = clock.monotonic() + timeout.total_seconds()
+    wanted = names_of(tables)
+    while True:
+        answer = check(reader, domain, wanted, barrier)
+        left = timedelta(seconds=deadline - clock.monotonic())
+        if answer.ready:
+            return answer
+        if left <= timedelta(0):
+            raise NotReady(
+                f"{barrier.isoformat()} was not reached within {timeout}: {answer}.",
+                next_step="see `airflow epochs explain` for what each table waits for.",
+                missing=answer.missing,
+            )
+        reader.watch(domain_name(domain), answer.csn, min(left, defaults.wait_poll_interval))

@@ -1,0 +1,209 @@
+"""Who may begin an epoch, and with which inputs (protocol section 5). Pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from airflow_provider.domain.cut import as_of, edge_range, lagging, reached
+from airflow_provider.domain.epoch import (
+    AttemptRecord,
+    EpochRecord,
+    LockRecord,
+    Owner,
+    Provenance,
+    expired,
+)
+from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
+from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun
+from airflow_provider.domain.version import TableRecord
+
+
+class Beginning(StrEnum):
+    """What begin comes to."""
+
+    OPEN = "open"
+    """A new attempt with the next token."""
+    SAME = "same"
+    """The request was granted before; its reply was lost."""
+    COMMITTED = "committed"
+    """Nothing to do: the epoch is committed and stays."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Missing:
+    """An input that is not ready."""
+
+    table: TableName
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.reason}"
+
+
+def check_interval(job: JobRecord, interval: Interval, *, now: datetime, tolerance: timedelta) -> None:
+    """Refuse an interval that is none of the job's epochs.
+
+    :raises InvalidInput: off the cadence, before the origin, or beyond the store's now plus *tolerance*.
+    """
+    epoch = job.cadence.ending_at(interval.end)
+    if epoch != interval:
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"one epoch of {job.name!r} ({job.cadence}), such as {epoch}",
+            next_step="split the interval at the job's cadence: one begin for each epoch.",
+        )
+    if job.origin is not None and interval.start < job.origin:
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"a start at or after the origin {job.origin.isoformat()} of job {job.name!r}",
+        )
+    if interval.end > now + tolerance:
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"an end at or before {(now + tolerance).isoformat()} (the store's now and its tolerance)",
+            next_step="run the job after the interval has ended; check the clock of this host.",
+        )
+
+
+def decide(
+    job: JobRecord,
+    epoch: EpochRecord | None,
+    lock: Stamped[LockRecord] | None,
+    owner: Owner,
+    now: datetime,
+) -> Beginning:
+    """Decide what a begin of *owner* comes to.
+
+    :raises EpochBusy: a live attempt of another run.
+    :raises Fenced: *owner* is older than the newest attempt of its own run.
+    :raises FinalError: committed, and the job says ``on_rerun="fail"``.
+    """
+    if epoch is None:
+        return Beginning.OPEN
+    attempt = epoch.attempt
+    if attempt is not None and attempt.aborted is None and attempt.owner == owner and owner.request_id:
+        return Beginning.SAME
+    if epoch.committed is not None and epoch.committed.owner.same_wish(owner):
+        return Beginning.COMMITTED
+    _refuse_older(epoch, owner)
+    if attempt is not None and attempt.aborted is None:
+        _refuse_live(job.name, epoch, lock, owner, now)
+    if epoch.committed is None or job.on_rerun is OnRerun.NEW_REVISION:
+        return Beginning.OPEN
+    if job.on_rerun is OnRerun.KEEP:
+        return Beginning.COMMITTED
+    raise FinalError(
+        f"{job.name} {epoch.interval} is committed (revision {epoch.committed.revision} by {epoch.committed.owner}) "
+        f'and the job says on_rerun="fail".',
+        next_step="leave it, or declare on_rerun='new_revision'.",
+        job=job.name,
+        interval=epoch.interval,
+    )
+
+
+def _refuse_older(epoch: EpochRecord, owner: Owner) -> None:
+    newest = [one.owner for one in (epoch.attempt, epoch.committed) if one is not None]
+    for other in newest:
+        if owner.same_run(other) and owner.order < other.order:
+            raise Fenced(
+                f"{epoch.interval}: the attempt of {owner} is older than {other}.",
+                next_step="let it end: the newer attempt does the work.",
+                found=other,
+                token=epoch.token,
+            )
+
+
+def _refuse_live(
+    job: JobName,
+    epoch: EpochRecord,
+    lock: Stamped[LockRecord] | None,
+    owner: Owner,
+    now: datetime,
+) -> None:
+    attempt = epoch.attempt
+    if attempt is None or owner.same_run(attempt.owner) or lock is None or lock.record.token != attempt.token:
+        return
+    if not expired(lock.at, lock.record.ttl, now):
+        until = lock.at + lock.record.ttl
+        raise EpochBusy(
+            f"{job} {epoch.interval} is computed by {attempt.owner}, whose lock lasts until {until.isoformat()}.",
+            next_step="wait for it to end, or stop that run; the lock ends by itself when it is silent.",
+            job=job,
+            interval=epoch.interval,
+            holder=attempt.owner,
+            until=until,
+        )
+
+
+def next_revision(epoch: EpochRecord | None) -> int:
+    return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1
+
+
+def inheritable(epoch: EpochRecord | None, job: JobRecord) -> AttemptRecord | None:
+    """The earlier attempt at the same revision whose inputs a new one uses again."""
+    if epoch is None or epoch.attempt is None:
+        return None
+    same = epoch.attempt.revision == next_revision(epoch) and epoch.attempt.job_revision == job.revision
+    tables = {one.table for one in epoch.attempt.inputs}
+    return epoch.attempt if same and tables == {edge.table for edge in job.edges} else None
+
+
+def adoptable(attempt: AttemptRecord, job: JobRecord, owner: Owner) -> bool:
+    """Whether *owner* may publish what *attempt* left, provided that all of it is WRITTEN (R16).
+
+    Only a retry of the same wish adopts: who clears a task wants it computed again.
+    """
+    return (
+        attempt.aborted is None
+        and attempt.owner.same_wish(owner)
+        and job.determinism in (Determinism.DETERMINISTIC, Determinism.KEEP_FIRST)
+    )
+
+
+def resolve_inputs(
+    edges: Sequence[Edge], epoch: Interval, tables: Mapping[TableName, Stamped[TableRecord] | None], csn: int
+) -> tuple[list[Provenance], list[Missing], bool]:
+    """Resolve each edge at *csn*.
+
+    :return: the provenance of those that are ready, those that are not, and whether some table's record has
+        moved too far past *csn* to answer (then the head is to be read again).
+    """
+    found: list[Provenance] = []
+    missing: list[Missing] = []
+    for edge in edges:
+        stamped = tables.get(edge.table)
+        if stamped is None:
+            missing.append(Missing(table=edge.table, reason="no owner yet: no job that writes it has run"))
+            continue
+        record = stamped.record
+        moved = as_of(stamped, csn)
+        if moved is None:
+            return [], [], True
+        low, high = edge_range(edge, epoch, record)
+        starts_here = edge.kind is EdgeKind.PREVIOUS and moved.progress.origin in (None, high)
+        if starts_here or reached(record, moved, high):
+            found.append(
+                Provenance(
+                    table=edge.table,
+                    kind=edge.kind,
+                    low=low,
+                    high=high,
+                    csn=csn,
+                    ref=None if starts_here else moved.ref,
+                    on_upstream_revision=edge.on_upstream_revision,
+                )
+            )
+        else:
+            lag = lagging({edge.table: (record, moved)}, high)[0]
+            missing.append(Missing(table=edge.table, reason=f"needs {high.isoformat()}; {lag.reason}"))
+    return found, missing, False

@@ -1,0 +1,102 @@
+"""What publishing changes, and what forbids it (R2, R11, R13, R18). Pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision
+from airflow_provider.domain.version import FenceRecord, Moved, Rewrite, TableRecord, TableRef
+from airflow_provider.domain.watermark import Progress
+
+
+def rewritten_since(
+    fence: Stamped[FenceRecord], csn: int, low: datetime | None, high: datetime
+) -> Rewrite | None:
+    """The rewrite that touched ``[low, high)`` after *csn*, if any (R13).
+
+    An unchanged record is no proof by itself: what counts is each rewrite's CSN against the CSN that was read.
+    Rewrites that the record has forgotten count as touching everything.
+    """
+    record = fence.record
+    rewrites = list(record.earlier)
+    if record.latest is not None and fence.csn is not None:
+        rewrites.insert(0, Rewrite(csn=fence.csn, low=record.latest.start, high=record.latest.end))
+    for one in rewrites:
+        if one.csn > csn and one.low < high and (low is None or low < one.high):
+            return one
+    if record.floor > csn:
+        return Rewrite(csn=record.floor, low=datetime.min.replace(tzinfo=high.tzinfo), high=high)
+    return None
+
+
+def invalidated(
+    inputs: Iterable[Provenance], fences: Mapping[TableName, Stamped[FenceRecord]]
+) -> list[tuple[Provenance, Rewrite]]:
+    """The inputs that are no longer what was read; edges that ignore upstream revisions are not asked."""
+    found = []
+    for one in inputs:
+        if one.on_upstream_revision is OnUpstreamRevision.IGNORE:
+            continue
+        rewrite = rewritten_since(fences[one.table], one.csn, one.low, one.high)
+        if rewrite is not None:
+            found.append((one, rewrite))
+    return found
+
+
+def moved_table(
+    stamped: Stamped[TableRecord], interval: Interval, ref: TableRef, defaults: Defaults
+) -> TableRecord:
+    """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``."""
+    record = stamped.record
+    before = Moved(csn=stamped.csn or 0, progress=record.progress, ref=record.ref)
+    return TableRecord(
+        job=record.job,
+        kind=record.kind,
+        cadence=record.cadence,
+        progress=record.progress.adding(interval),
+        ref=ref,
+        earlier=(before, *record.earlier)[: defaults.states_remembered],
+    )
+
+
+def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: Defaults) -> FenceRecord:
+    """The fence after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
+    record = stamped.record
+    earlier = record.earlier
+    if record.latest is not None and stamped.csn is not None:
+        newest = Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end)
+        earlier = (newest, *earlier)
+    kept, forgotten = earlier[: defaults.rewrites_remembered], earlier[defaults.rewrites_remembered :]
+    return FenceRecord(
+        latest=interval, earlier=kept, floor=max((one.csn for one in forgotten), default=record.floor)
+    )
+
+
+def is_rewrite(progress: Progress, interval: Interval) -> bool:
+    """Whether a commit of *interval* changes what readers of the table may have read."""
+    return progress.rewritten_by(interval)
+
+
+def depends_on(epoch: EpochRecord, table: str, interval: Interval) -> bool:
+    """Whether the committed revision of *epoch* read a part of *interval* of *table* and minds a change."""
+    if epoch.committed is None:
+        return False
+    return any(
+        one.table == table
+        and one.on_upstream_revision is not OnUpstreamRevision.IGNORE
+        and interval.meets(one.low, one.high)
+        for one in epoch.committed.inputs
+    )
+
+
+def last_dependent_end(edge: Edge, interval: Interval) -> datetime | None:
+    """No epoch of a reader that starts at or after it reads *interval*; None when later ones still do."""
+    if edge.kind is EdgeKind.INCREMENT and edge.as_of is None:
+        return interval.end
+    return None

@@ -1,0 +1,232 @@
+"""What a domain knows of its jobs, and which registrations it refuses (R6, R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.topology import (
+    Determinism,
+    Edge,
+    EdgeKind,
+    EpochJob,
+    EpochTable,
+    OnRerun,
+)
+
+_SAMPLE_START = datetime(2024, 1, 1, tzinfo=UTC)
+_SAMPLE_MONTHS = 12
+_SAMPLE_RUN = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopologyRecord:
+    """Changes whenever a job is registered anew: whoever decides on the topology requires its version."""
+
+    generation: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRecord:
+    """A job as it was declared last.
+
+    :param revision: 1, 2, 3 … of the declaration; an epoch keeps the one that it opened with.
+    :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
+    """
+
+    name: JobName
+    revision: int
+    cadence: Cadence
+    origin: datetime | None
+    edges: tuple[Edge, ...]
+    roots: tuple[str, ...]
+    outputs: tuple[EpochTable, ...]
+    on_rerun: OnRerun
+    determinism: Determinism
+    fingerprint: str
+    earlier: tuple[str, ...] = ()
+
+    def edge_on(self, table: str) -> Edge | None:
+        return next((edge for edge in self.edges if edge.table == table), None)
+
+
+def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
+    """The record for *job*: the current one when nothing changed, else its next revision.
+
+    A declaration equal to an earlier revision keeps the current revision's number: it serves the epoch that
+    asks and never moves the topology back (R7).
+    """
+    fingerprint = _fingerprint(job)
+    if current is not None and current.fingerprint == fingerprint:
+        return current
+    known = () if current is None else (current.fingerprint, *current.earlier)
+    revision = 1 if current is None else current.revision + (0 if fingerprint in known else 1)
+    return JobRecord(
+        name=job.name,
+        revision=revision,
+        cadence=job.cadence,
+        origin=job.origin,
+        edges=job.edges,
+        roots=tuple(root.name for root in job.roots),
+        outputs=job.outputs,
+        on_rerun=job.on_rerun,
+        determinism=job.determinism,
+        fingerprint=fingerprint,
+        earlier=known,
+    )
+
+
+def serves_once(record: JobRecord) -> bool:
+    """Whether the declaration equals an earlier revision: it is used, and not stored."""
+    return record.fingerprint in record.earlier
+
+
+def check_registration(
+    job: JobRecord, others: Mapping[JobName, JobRecord], previous: JobRecord | None
+) -> None:
+    """Refuse what the topology cannot hold.
+
+    :param others: all other jobs of the domain.
+    :raises TopologyError: a second owner, a changed cadence or kind, a cycle, calendars that never meet.
+    """
+    _refuse_second_owner(job, others)
+    if previous is not None:
+        _refuse_changed_history(job, previous)
+    everyone = {**others, job.name: job}
+    _refuse_cycle(everyone)
+    owners = {table.name: one for one in everyone.values() for table in one.outputs}
+    for reader in everyone.values():
+        for edge in reader.edges:
+            owner = owners.get(edge.table)
+            if owner is not None and job.name in (reader.name, owner.name):
+                _refuse_calendars(reader, edge, owner)
+
+
+def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
+    """The jobs that read *table*, each with its edge."""
+    return [(job, edge) for job in jobs for edge in job.edges if edge.table == table]
+
+
+def _fingerprint(job: EpochJob) -> str:
+    parts = (
+        job.name,
+        str(job.cadence),
+        job.origin and job.origin.isoformat(),
+        sorted(repr(edge) for edge in job.edges),
+        sorted(root.name for root in job.roots),
+        sorted(repr(table) for table in job.outputs),
+        job.on_rerun.value,
+        job.determinism.value,
+    )
+    return sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) -> None:
+    mine = {table.name for table in job.outputs}
+    for other in others.values():
+        shared = sorted(mine & {table.name for table in other.outputs})
+        if shared:
+            raise TopologyError(
+                f"table {shared[0]!r} has an owner: job {other.name!r}; job {job.name!r} cannot own it too.",
+                next_step="write to a table of its own, and join the two in a view or a third job.",
+                table=shared[0],
+                owner=other.name,
+                refused=job.name,
+            )
+
+
+def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
+    if job.cadence != previous.cadence:
+        raise TopologyError(
+            f"job {job.name!r} has the cadence {previous.cadence}; it cannot become {job.cadence}.",
+            next_step="declare a job and tables of new names for the new cadence.",
+            job=job.name,
+            expected=str(previous.cadence),
+            found=str(job.cadence),
+        )
+    before = {table.name: table for table in previous.outputs}
+    for table in job.outputs:
+        old = before.get(table.name)
+        if old is not None and (old.kind, old.format) != (table.kind, table.format):
+            raise TopologyError(
+                f"table {table.name!r} is {old.kind.value}/{old.format}; it cannot become "
+                f"{table.kind.value}/{table.format}.",
+                next_step="declare a table of another name.",
+                table=table.name,
+            )
+
+
+def _refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:
+    owners = {table.name: job.name for job in jobs.values() for table in job.outputs}
+    upstream = {
+        job.name: [
+            owners[edge.table]
+            for edge in job.edges
+            if edge.kind is not EdgeKind.PREVIOUS and edge.table in owners
+        ]
+        for job in jobs.values()
+    }
+    done: set[JobName] = set()
+    for name in sorted(upstream):
+        cycle = _cycle_from(name, upstream, done)
+        if cycle:
+            raise TopologyError(
+                f"the jobs {' -> '.join(cycle)} read each other's tables of the same epoch.",
+                next_step="let one of them read the epoch before: previous(table).",
+                cycle=tuple(cycle),
+            )
+
+
+def _cycle_from(
+    start: JobName, upstream: Mapping[JobName, list[JobName]], done: set[JobName]
+) -> list[JobName]:
+    """A cycle that is met on the way up from *start*; depth first without recursion."""
+    path: list[JobName] = []
+    stack: list[tuple[JobName, Iterator[JobName]]] = []
+    node: JobName | None = start
+    while node is not None or stack:
+        if node is not None and node not in done:
+            if node in path:
+                return [*path[path.index(node) :], node]
+            path.append(node)
+            stack.append((node, iter(upstream.get(node, ()))))
+        node = next(stack[-1][1], None) if stack else None
+        if node is None and stack:
+            finished, _ = stack.pop()
+            done.add(finished)
+            path.pop()
+    return []
+
+
+def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
+    if edge.as_of is not None:
+        return
+    off = next((moment for moment in _sample(reader.cadence) if not owner.cadence.is_barrier(moment)), None)
+    if off is not None:
+        raise TopologyError(
+            f"job {reader.name!r} ({reader.cadence}) reads {edge.table!r} exactly at its barriers, but "
+            f"{off.isoformat()} is none of the barriers of {owner.name!r} ({owner.cadence}).",
+            next_step="read it as_of=timedelta(0) (its last barrier before), or align the cadences.",
+            table=edge.table,
+            reader=str(reader.cadence),
+            owner=str(owner.cadence),
+            barrier=off,
+        )
+
+
+def _sample(cadence: Cadence) -> Iterator[datetime]:
+    """Barriers of a year, with its clock changes: a run at its start, then some of each half month."""
+    moment = _SAMPLE_START
+    for _ in range(_SAMPLE_RUN):
+        moment = cadence.next_after(moment)
+        yield moment
+    for half in range(2 * _SAMPLE_MONTHS):
+        moment = _SAMPLE_START + half * timedelta(days=15)
+        for _ in range(3):
+            moment = cadence.next_after(moment)
+            yield moment
