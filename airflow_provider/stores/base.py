@@ -29,8 +29,14 @@ from typing import Any, Self
 
 from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key, Kind, Stamped
+from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
+
+CATALOG_NAME = "epochs"
+"""Name of the Iceberg catalog whose pointers a :class:`CatalogSwap` moves."""
+
+FIRST_CHARACTER = "\x01"
+"""The smallest character that a key may contain: ``item + FIRST_CHARACTER`` is the least item above *item*."""
 
 
 class StoreCapability(StrEnum):
@@ -150,6 +156,34 @@ class RequirementFailed(RetryableError):
     ``expected`` and ``found`` (version, pointer or CSN; None for absent).
     """
 
+    @classmethod
+    def of(cls, requirement: Exists | Absent | CatalogSwap | Number, found: int | str | None) -> Self:
+        """Build the error for *requirement*, which met *found*."""
+        subject, expected = _required(requirement)
+        return cls(
+            f"{subject}: expected {_or_absent(expected)}, found {_or_absent(found)}; nothing was changed.",
+            next_step="read again, decide again, and send a new transaction.",
+            requirement=requirement,
+            expected=expected,
+            found=found,
+        )
+
+
+def _required(requirement: Exists | Absent | CatalogSwap | Number) -> tuple[str, int | str | None]:
+    match requirement:
+        case Exists(key, version):
+            return f"record {key}", version
+        case Absent(key):
+            return f"record {key}", None
+        case CatalogSwap(namespace, table, pointer, _):
+            return f"catalog pointer of {namespace}.{table}", pointer
+        case Number(_, csn):
+            return "next commit sequence number", csn
+
+
+def _or_absent(value: int | str | None) -> str:
+    return "nothing" if value is None else repr(value)
+
 
 class MetadataReader(ABC):
     """The side of a store that changes nothing: all that sensors, readers, the UI and ``status`` get."""
@@ -233,8 +267,19 @@ class MetadataStore(MetadataReader):
         self.close()
 
 
+def commit_key(domain: DomainName, csn: int) -> Key:
+    """Address of the commit record that took *csn*; only :class:`Number` writes there."""
+    return Key(domain, Kind.COMMIT, "", commit_item(csn))
+
+
 def pages(
-    reader: MetadataReader, domain: DomainName, kind: Kind, partition: str, *, start: str | None = None, size: int = 500
+    reader: MetadataReader,
+    domain: DomainName,
+    kind: Kind,
+    partition: str,
+    *,
+    start: str | None = None,
+    size: int = 500,
 ) -> Iterator[Stamped[Any]]:
     """Scan a partition of any length, page by page."""
     while True:
@@ -242,4 +287,4 @@ def pages(
         yield from page
         if len(page) < size:
             return
-        start = page[-1].key.item + "\0"
+        start = page[-1].key.item + FIRST_CHARACTER

@@ -1,0 +1,287 @@
+"""A metadata store in the memory of one process: for tests, simulations and trying things out.
+
+Stores of the same name share everything, as connections to one server do; what they hold lasts as long as
+the process, or until :func:`forget`. With it comes the catalog that memory tables point into.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Condition, RLock
+from typing import Any
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores import codec
+from airflow_provider.stores.base import (
+    CatalogSwap,
+    Exists,
+    Head,
+    MetadataStore,
+    Number,
+    Reading,
+    Receipt,
+    RequirementFailed,
+    StoreCapability,
+    Transaction,
+    commit_key,
+)
+from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_limit, check_text, checked
+
+Now = Callable[[], datetime]
+
+
+def system_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryCatalog:
+    """Pointers of the memory tables: what an Iceberg SQL catalog is to Iceberg tables.
+
+    All methods are atomic. :attr:`objects` stands for the warehouse: memory tables keep there, by URI, what
+    pointers and places name.
+    """
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._pointers: dict[tuple[str, str], str] = {}
+        self.objects: dict[str, Any] = {}
+
+    def pointer(self, namespace: str, table: str) -> str | None:
+        """Return where the table points, None when it does not exist."""
+        with self._lock:
+            return self._pointers.get((namespace, table))
+
+    def create(self, namespace: str, table: str, pointer: str) -> str:
+        """Make the table point at *pointer* unless it exists; return where it points now.
+
+        Of two racing calls one wins, and both get the winner's pointer.
+        """
+        with self._lock:
+            return self._pointers.setdefault((namespace, table), pointer)
+
+    def drop(self, namespace: str, table: str) -> None:
+        """Forget the table's pointer; nothing happens when it does not exist."""
+        with self._lock:
+            self._pointers.pop((namespace, table), None)
+
+    def tables(self, namespace: str) -> list[str]:
+        """Return the names of the namespace's tables, sorted."""
+        with self._lock:
+            return sorted(table for space, table in self._pointers if space == namespace)
+
+    def apply(self, swaps: Sequence[CatalogSwap]) -> None:
+        """Move the pointers that a transaction swaps; the store has checked them under the same lock."""
+        with self._lock:
+            for swap in swaps:
+                self._pointers[swap.namespace, swap.table] = swap.new
+
+
+@dataclass(slots=True)
+class _Entry:
+    body: bytes
+    version: int
+    csn: int | None
+    at: datetime
+
+
+@dataclass(slots=True)
+class _Server:
+    """What the stores of one name share; ``changed`` guards it all."""
+
+    incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
+    lock: RLock = field(default_factory=RLock)
+    entries: dict[Key, _Entry] = field(default_factory=dict)
+    items: defaultdict[tuple[DomainName, Kind, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    heads: dict[DomainName, int] = field(default_factory=dict)
+    last_version: int = 0
+    changed: Condition = field(init=False)
+    catalog: MemoryCatalog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changed = Condition(self.lock)
+        self.catalog = MemoryCatalog(self.lock)
+
+    def put(self, key: Key, entry: _Entry) -> None:
+        if key not in self.entries:
+            insort(self.items[key.domain, key.kind, key.partition], key.item)
+        self.entries[key] = entry
+
+    def delete(self, key: Key) -> None:
+        if self.entries.pop(key, None) is not None:
+            items = self.items[key.domain, key.kind, key.partition]
+            del items[bisect_left(items, key.item)]
+
+
+_servers: dict[str, _Server] = {}
+_servers_lock = RLock()
+
+
+def _server(name: str) -> _Server:
+    with _servers_lock:
+        return _servers.setdefault(name, _Server())
+
+
+def forget(name: str) -> None:
+    """Drop what the stores called *name* hold; those that are open keep it, new ones begin empty."""
+    with _servers_lock:
+        _servers.pop(name, None)
+
+
+def memory_catalog(name: str) -> MemoryCatalog:
+    """Return the catalog of the stores called *name*."""
+    return _server(name).catalog
+
+
+class MemoryStore(MetadataStore):
+    """A store in memory.
+
+    :param name: stores of one name share everything; None for one of its own.
+    :param now: the store's clock, so that a test or a simulation can own it.
+    """
+
+    capabilities = frozenset(
+        {
+            StoreCapability.SERVER_TIME,
+            StoreCapability.WATCH,
+            StoreCapability.SNAPSHOT_READ,
+            StoreCapability.CATALOG_SWAP,
+        }
+    )
+
+    def __init__(self, name: str | None = None, *, now: Now = system_time) -> None:
+        self._name = uuid.uuid4().hex if name is None else name
+        self._server = _server(self._name) if name is not None else _Server()
+        self._now = now
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"MemoryStore(memory://{self._name})"
+
+    @property
+    def catalog(self) -> MemoryCatalog:
+        """The pointers that a :class:`CatalogSwap` moves."""
+        return self._server.catalog
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+        check_keys(domain, keys)
+        with self._open() as server:
+            head = Head(server.heads.get(domain, 0), server.incarnation)
+            now = self._now()
+            found = {key: server.entries[key] for key in keys if key in server.entries}
+        return Reading(head, now, {key: _stamped(key, entry) for key, entry in found.items()})
+
+    def scan(
+        self,
+        domain: DomainName,
+        kind: Kind,
+        partition: str,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[Stamped[Any]]:
+        check_text("domain", domain, empty=False)
+        check_text("partition", partition, empty=True)
+        check_limit(limit)
+        with self._open() as server:
+            items = server.items.get((domain, kind, partition), [])
+            low = 0 if start is None else bisect_left(items, start)
+            high = len(items) if end is None else bisect_left(items, end)
+            wanted = items[low:high]
+            if reverse:
+                wanted.reverse()
+            keys = [Key(domain, kind, partition, item) for item in wanted[:limit]]
+            found = [(key, server.entries[key]) for key in keys]
+        return [_stamped(key, entry) for key, entry in found]
+
+    def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
+        return self.scan(domain, Kind.COMMIT, "", start=commit_item(after + 1), limit=limit)
+
+    def domains(self) -> list[DomainName]:
+        with self._open() as server:
+            return sorted({domain for (domain, _, _), items in server.items.items() if items})
+
+    def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
+        with self._open() as server:
+            server.changed.wait_for(
+                lambda: self._closed or server.heads.get(domain, 0) > after, max(0.0, timeout.total_seconds())
+            )
+            self._refuse_closed()
+            return server.heads.get(domain, 0)
+
+    # --- changing --------------------------------------------------------------------------------------------
+
+    def transact(self, transaction: Transaction) -> Receipt:
+        request = checked(transaction, self.capabilities)
+        with self._open() as server:
+            _require(server, request)
+            csn = _next_number(server, request.domain, transaction.number)
+            return self._apply(server, request, csn)
+
+    def _apply(self, server: _Server, request: CheckedTransaction, csn: int | None) -> Receipt:
+        at = self._now()
+        server.catalog.apply(request.swaps)
+        server.last_version += 1
+        version = server.last_version
+        for put, body in request.puts:
+            server.put(put.key, _Entry(body, version, csn, at))
+        for key in request.deletes:
+            server.delete(key)
+        if csn is not None and request.commit is not None:
+            server.put(commit_key(request.domain, csn), _Entry(request.commit[1], version, csn, at))
+            server.heads[request.domain] = csn
+            server.changed.notify_all()
+        return Receipt(csn=csn, at=at, versions={put.key: version for put, _ in request.puts})
+
+    def close(self) -> None:
+        with self._server.changed:
+            self._closed = True
+            self._server.changed.notify_all()
+
+    @contextmanager
+    def _open(self) -> Iterator[_Server]:
+        with self._server.lock:
+            self._refuse_closed()
+            yield self._server
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise InvalidInput(field="store", value=self, expected="an open store", next_step="open it again.")
+
+
+def _stamped(key: Key, entry: _Entry) -> Stamped[Any]:
+    return Stamped(key, codec.decode(key, entry.body), entry.version, entry.csn, entry.at)
+
+
+def _require(server: _Server, request: CheckedTransaction) -> None:
+    """:raises RequirementFailed: for the first requirement or swap that does not hold."""
+    for requirement in request.requires:
+        entry = server.entries.get(requirement.key)
+        found = None if entry is None else entry.version
+        if found != (requirement.version if isinstance(requirement, Exists) else None):
+            raise RequirementFailed.of(requirement, found)
+    for swap in request.swaps:
+        pointer = server.catalog.pointer(swap.namespace, swap.table)
+        if pointer != swap.expected:
+            raise RequirementFailed.of(swap, pointer)
+
+
+def _next_number(server: _Server, domain: DomainName, number: Number | None) -> int | None:
+    if number is None:
+        return None
+    csn = server.heads.get(domain, 0) + 1
+    if number.expected not in (None, csn):
+        raise RequirementFailed.of(number, csn)
+    return csn

@@ -1,0 +1,126 @@
+"""What every store does with a transaction before it sends anything: check it whole, and encode it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores.base import (
+    Absent,
+    CatalogSwap,
+    Delete,
+    Exists,
+    Put,
+    StoreCapability,
+    Transaction,
+    commit_key,
+)
+from airflow_provider.stores.codec import encode
+
+MAX_KEY_BYTES = 1024
+"""Longest part of a key, in bytes of UTF-8."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedTransaction:
+    """A transaction that is sound in itself, encoded.
+
+    :param puts: each record to write, with its body.
+    :param commit: the commit record with its body, when the transaction takes a number.
+    """
+
+    domain: DomainName
+    requires: tuple[Exists | Absent, ...]
+    puts: tuple[tuple[Put, bytes], ...]
+    deletes: tuple[Key, ...]
+    swaps: tuple[CatalogSwap, ...]
+    commit: tuple[CommitRecord, bytes] | None
+
+
+def checked(transaction: Transaction, capabilities: Collection[StoreCapability]) -> CheckedTransaction:
+    """Check and encode *transaction*.
+
+    :raises InvalidInput: naming what is wrong with it.
+    """
+    updated: set[Key | tuple[str, str]] = set()
+    puts, deletes, swaps = [], [], []
+    for requirement in transaction.requires:
+        check_keys(transaction.domain, [requirement.key])
+    for update in transaction.updates:
+        target = (update.namespace, update.table) if isinstance(update, CatalogSwap) else update.key
+        if target in updated:
+            raise InvalidInput(field="updates", value=target, expected="at most one update of each key")
+        updated.add(target)
+        match update:
+            case CatalogSwap():
+                swaps.append(update)
+            case Put(key, record):
+                _check_update(transaction.domain, key)
+                puts.append((update, encode(key, record)))
+            case Delete(key):
+                _check_update(transaction.domain, key)
+                deletes.append(key)
+    if swaps and StoreCapability.CATALOG_SWAP not in capabilities:
+        raise InvalidInput(
+            field="updates",
+            value=swaps[0],
+            expected=f"no catalog swap: this store is not {StoreCapability.CATALOG_SWAP}",
+        )
+    return CheckedTransaction(
+        domain=transaction.domain,
+        requires=transaction.requires,
+        puts=tuple(puts),
+        deletes=tuple(deletes),
+        swaps=tuple(swaps),
+        commit=_encoded_commit(transaction),
+    )
+
+
+def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
+    """:raises InvalidInput: a key of another domain, or one that not every store can keep."""
+    check_text("domain", domain, empty=False)
+    for key in keys:
+        if key.domain != domain:
+            raise InvalidInput(field="key", value=key, expected=f"a key of the domain {domain!r}")
+        if not isinstance(key.kind, Kind):
+            raise InvalidInput(field="kind", value=key.kind, expected=f"one of {[kind.value for kind in Kind]}")
+        check_text("partition", key.partition, empty=True)
+        check_text("item", key.item, empty=False)
+
+
+def check_text(field: str, value: object, *, empty: bool) -> None:
+    """:raises InvalidInput: no text, empty, too long, with NUL or with half a surrogate pair."""
+    expected = f"text of at most {MAX_KEY_BYTES} bytes of UTF-8, without NUL and surrogates"
+    if not isinstance(value, str) or "\0" in value or not (value or empty):
+        raise InvalidInput(field=field, value=value, expected=expected)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput(field=field, value=value, expected=expected) from error
+    if size > MAX_KEY_BYTES:
+        raise InvalidInput(field=field, value=value, expected=expected)
+
+
+def check_limit(limit: int | None) -> None:
+    """:raises InvalidInput: a limit below 1."""
+    if limit is not None and limit < 1:
+        raise InvalidInput(field="limit", value=limit, expected="a number of records above 0, or None for all")
+
+
+def _check_update(domain: DomainName, key: Key) -> None:
+    check_keys(domain, [key])
+    if key.kind is Kind.COMMIT:
+        raise InvalidInput(
+            field="updates", value=key, expected="no update of a commit record: they are appended by Number only"
+        )
+
+
+def _encoded_commit(transaction: Transaction) -> tuple[CommitRecord, bytes] | None:
+    if transaction.number is None:
+        return None
+    commit = transaction.number.commit
+    return commit, encode(commit_key(transaction.domain, 0), commit)

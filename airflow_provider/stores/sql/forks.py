@@ -1,0 +1,77 @@
+"""No SQLite connection may be open when the process forks.
+
+A child that opens a file which its parent had open inherits SQLite's belief that the file is locked already,
+and takes no lock of its own: when the parent closes its last connection it deletes the write-ahead log, and
+what the child commits afterwards is lost without an error. So idle connections are closed before each fork,
+and a fork waits until running statements have ended. (SQLite, *How To Corrupt An SQLite Database File*, 2.6.)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from threading import Condition
+from weakref import WeakSet
+
+from sqlalchemy import Engine
+
+log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S = 30.0
+
+
+class _Gate:
+    """Lets operations run side by side, and a fork only between them."""
+
+    def __init__(self) -> None:
+        self.engines: WeakSet[Engine] = WeakSet()
+        self.reset()
+
+    def reset(self) -> None:
+        self._changed = Condition()
+        self._running = 0
+        self._forking = False
+
+    @contextmanager
+    def operation(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forking)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forking)
+            self._forking = True
+            if not self._changed.wait_for(lambda: self._running == 0, _LONGEST_WAIT_S):
+                log.warning("forking while a transaction of the SQLite metadata store is running")
+        for engine in list(self.engines):
+            engine.dispose()
+
+    def after_fork_in_parent(self) -> None:
+        with self._changed:
+            self._forking = False
+            self._changed.notify_all()
+
+
+_gate = _Gate()
+os.register_at_fork(
+    before=_gate.before_fork, after_in_parent=_gate.after_fork_in_parent, after_in_child=_gate.reset
+)
+
+
+def operation() -> AbstractContextManager[None]:
+    """A context in which a connection is used: no fork happens inside it."""
+    return _gate.operation()
+
+
+def close_before_forks(engine: Engine) -> None:
+    """Close the idle connections of *engine* before each fork of this process, as long as it lives."""
+    _gate.engines.add(engine)

@@ -1,0 +1,1 @@
+"""One module a schema version. A released one is never changed."""

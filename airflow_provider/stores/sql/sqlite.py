@@ -1,0 +1,239 @@
+"""SQLite: the embedded default, for one host and a local disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, update
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import QueuePool
+
+from airflow_provider.domain.errors import (
+    EpochError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreIncompatible,
+    StoreUnavailable,
+)
+from airflow_provider.domain.interval import micros
+from airflow_provider.stores.base import StoreCapability
+from airflow_provider.stores.sql import forks
+from airflow_provider.stores.sql.dialect import SqlDialect
+from airflow_provider.stores.sql.schema import store_table
+
+BUSY_TIMEOUT_MS = 20
+"""How long SQLite itself waits for a lock; short, because its waiting is unfair: we wait by ourselves."""
+SHORTEST_POLL_S = 0.01
+LONGEST_POLL_S = 0.1
+POOLED_CONNECTIONS = 5
+MOST_CONNECTIONS = 64
+OLDEST_SQLITE = (3, 35, 0)
+"""The first that knows RETURNING."""
+
+_TRANSIENT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_ROLLED_BACK = _TRANSIENT | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY}
+_NOT_A_STORE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+
+_NEXT_STEPS = {
+    sqlite3.SQLITE_BUSY: "look for a process that holds the file open in a transaction (`fuser FILE`); try again.",
+    sqlite3.SQLITE_FULL: "make room on the disk; then try again.",
+    sqlite3.SQLITE_READONLY: "let this user write the file and its directory (SQLite keeps two files beside it).",
+    sqlite3.SQLITE_CANTOPEN: "check that the file exists and that this user may read and write it and its directory.",
+}
+
+
+def system_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqliteDialect(SqlDialect):
+    """A SQLite file.
+
+    :param path: absolute path of the file.
+    :param now: the clock from which stamps come; all processes of one host share the host's.
+    :param patience: how long to wait for others who write.
+    """
+
+    capabilities = frozenset(
+        {StoreCapability.SERVER_TIME, StoreCapability.SNAPSHOT_READ, StoreCapability.CATALOG_SWAP}
+    )
+
+    embedded = True
+
+    def __init__(
+        self, path: Path, *, now: Callable[[], datetime] = system_time, patience: timedelta = timedelta(seconds=30)
+    ) -> None:
+        self.path = path
+        self.location = f"sqlite:///{path}"
+        self._now = now
+        self._patience = patience
+        self._engine: Engine | None = None
+        self._lock = Lock()
+
+    def engine(self) -> Engine:
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
+    def prepare(self, *, create: bool) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreIncompatible(
+                f"SQLite {sqlite3.sqlite_version} is too old; the store needs 3.35 or newer.",
+                next_step="use a Python that was built with a newer SQLite.",
+                found=sqlite3.sqlite_version,
+                expected="3.35",
+            )
+        self._check_path()
+        if create:
+            self._create_file()
+
+    def _create_file(self) -> None:
+        try:
+            self.path.touch(mode=0o600)
+        except OSError as error:
+            raise InvalidInput(
+                field="store url",
+                value=self.location,
+                expected=f"a file that this user may write ({error.strerror})",
+                next_step=_NEXT_STEPS[sqlite3.SQLITE_READONLY],
+            ) from error
+
+    def _check_path(self) -> None:
+        directory = self.path.parent
+        if not directory.is_dir():
+            raise InvalidInput(
+                field="store url",
+                value=self.location,
+                expected="a file in a directory that exists",
+                next_step=f"make the directory: mkdir -p {directory}",
+            )
+        if self.path.exists() and not self.path.is_file():
+            raise InvalidInput(field="store url", value=self.location, expected="a file")
+
+    def operation(self) -> AbstractContextManager[None]:
+        return forks.operation()
+
+    def begin(self, connection: Connection, *, write: bool) -> None:
+        connection.execution_options(epochs_begin="BEGIN IMMEDIATE" if write else "BEGIN").begin()
+
+    def upsert(self, table: Table) -> Any:
+        return insert(table)
+
+    def holding(self, select: Select[Any]) -> Select[Any]:
+        return select
+
+    def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - SQLite asks the host
+        return micros(self._now())
+
+    def next_version(self, connection: Connection) -> int:
+        statement = update(store_table).values(last_version=store_table.c.last_version + 1)
+        return int(connection.scalars(statement.returning(store_table.c.last_version)).one())
+
+    def wait(self, head: Callable[[], int], after: int, timeout: timedelta) -> int:
+        deadline = time.monotonic() + timeout.total_seconds()
+        pause_s = SHORTEST_POLL_S
+        while (csn := head()) <= after:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            time.sleep(min(pause_s, left_s))
+            pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
+        return csn
+
+    def is_transient(self, error: BaseException) -> bool:
+        return _code(error) in _TRANSIENT
+
+    def translated(self, error: Exception, *, committing: bool) -> EpochError:
+        code = _code(error)
+        reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        next_step = _NEXT_STEPS.get(code, "check the file and its disk; then try again.")
+        if committing and code not in _ROLLED_BACK:
+            return OutcomeUnknown(
+                f"{self.location}: the commit was not confirmed: {reason}.",
+                next_step="read what the transaction would have changed.",
+                store=self.location,
+            )
+        if code in _NOT_A_STORE:
+            return StoreIncompatible(
+                f"{self.location} cannot be used as a metadata store: {reason}.",
+                next_step="run `airflow epochs db check`; a damaged file must be restored from a backup.",
+                store=self.location,
+                found=reason,
+            )
+        return StoreUnavailable(f"{self.location}: {reason}.", next_step=next_step, store=self.location)
+
+    def patience(self) -> timedelta:
+        return self._patience
+
+    # --- connections -----------------------------------------------------------------------------------------
+
+    def _new_engine(self) -> Engine:
+        engine = create_engine(
+            "sqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            pool_size=POOLED_CONNECTIONS,
+            max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
+            pool_timeout=self._patience.total_seconds(),
+        )
+        event.listen(engine, "begin", _emit_begin)
+        event.listen(engine, "checkout", self._refuse_replaced_file)
+        forks.close_before_forks(engine)
+        return engine
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file, which must exist: a store that vanished is not made anew behind anyone's back."""
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path))}?mode=rw",
+            uri=True,
+            timeout=BUSY_TIMEOUT_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            connection.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            connection.close()
+            raise
+        if mode != "wal":
+            connection.close()
+            raise StoreUnavailable(
+                f"{self.location}: the file system does not let SQLite keep a write-ahead log (it said {mode!r}).",
+                next_step="put the file on a local disk.",
+                store=self.location,
+            )
+        return connection
+
+    def _refuse_replaced_file(self, _connection: Any, record: Any, _proxy: Any) -> None:
+        """Give up a connection to a file that was deleted or replaced: what it wrote would be lost."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            raise DisconnectionError from None
+        identity = found.st_dev, found.st_ino
+        if record.info.setdefault("file", identity) != identity:
+            raise DisconnectionError
+
+
+def _emit_begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("epochs_begin", "BEGIN"))
+
+
+def _code(error: BaseException) -> int:
+    """SQLite's primary error code, or 0 for an error that is not SQLite's."""
+    if isinstance(error, PoolTimeout):
+        return sqlite3.SQLITE_BUSY
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return int(getattr(original, "sqlite_errorcode", 0)) & 0xFF

@@ -1,0 +1,114 @@
+"""The SQL store's statements: SQLAlchemy Core, bound values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, bindparam, delete, func, select, tuple_, update
+
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, RequirementFailed
+from airflow_provider.stores.sql.schema import head_table, iceberg_tables, record_table, store_table
+
+KEYS_AT_ONCE = 5000
+"""Keys in one statement; three parameters each, and SQLite takes 32,766."""
+
+_record = record_table.c
+_address = tuple_(_record.kind, _record.partition, _record.item)
+_among = (_record.domain == bindparam("domain")) & _address.in_(bindparam("keys", expanding=True))
+_columns = (
+    _record.kind,
+    _record.partition,
+    _record.item,
+    _record.version,
+    _record.csn,
+    _record.updated_at,
+    _record.body,
+)
+
+HEAD = select(
+    store_table.c.incarnation,
+    select(head_table.c.csn).where(head_table.c.domain == bindparam("domain")).scalar_subquery().label("csn"),
+)
+"""The store's incarnation and the head of one domain, null when it has none."""
+
+RECORDS = select(*_columns).where(_among)
+VERSIONS = select(_record.kind, _record.partition, _record.item, _record.version).where(_among)
+DELETE = delete(record_table).where(_among)
+
+
+def portions(keys: Sequence[Key]) -> Iterator[list[Key]]:
+    """Cut *keys*, each once, into lists that fit one statement."""
+    distinct = list(dict.fromkeys(keys))
+    for first in range(0, len(distinct), KEYS_AT_ONCE):
+        yield distinct[first : first + KEYS_AT_ONCE]
+
+
+def _domains() -> Select[tuple[str]]:
+    """The distinct domains by one index look-up each, however many records there are."""
+    found = select(func.min(_record.domain).label("domain")).cte("found", recursive=True)
+    beyond = select(func.min(_record.domain)).where(_record.domain > found.c.domain).scalar_subquery()
+    found = found.union_all(select(beyond).where(found.c.domain.is_not(None)))
+    return select(found.c.domain).where(found.c.domain.is_not(None))
+
+
+DOMAINS = _domains()
+
+
+def scan(
+    domain: DomainName,
+    kind: Kind,
+    partition: str,
+    *,
+    start: str | None,
+    end: str | None,
+    limit: int | None,
+    reverse: bool,
+) -> Select[Any]:
+    """Select a range of a partition, sorted by item."""
+    chosen = select(*_columns).where(
+        _record.domain == domain, _record.kind == kind.value, _record.partition == partition
+    )
+    if start is not None:
+        chosen = chosen.where(_record.item >= start)
+    if end is not None:
+        chosen = chosen.where(_record.item < end)
+    return chosen.order_by(_record.item.desc() if reverse else _record.item).limit(limit)
+
+
+def put(insert: Callable[[Table], Any]) -> Any:
+    """Insert a row, or write over the one that has its key."""
+    statement = insert(record_table)
+    changed = {
+        column.name: statement.excluded[column.name] for column in record_table.columns if not column.primary_key
+    }
+    return statement.on_conflict_do_update(index_elements=list(record_table.primary_key), set_=changed)
+
+
+def take_number(insert: Callable[[Table], Any]) -> Any:
+    """Raise the head of a domain by one, from nothing to 1, and return it."""
+    statement = insert(head_table).values(domain=bindparam("domain"), csn=1)
+    return statement.on_conflict_do_update(
+        index_elements=[head_table.c.domain], set_={"csn": head_table.c.csn + 1}
+    ).returning(head_table.c.csn)
+
+
+def swap_pointer(connection: Connection, swap: CatalogSwap) -> None:
+    """Move the pointer of an Iceberg table, as its SQL catalog would.
+
+    :raises RequirementFailed: it is not where *swap* expects it.
+    """
+    table = (
+        (iceberg_tables.c.catalog_name == CATALOG_NAME)
+        & (iceberg_tables.c.table_namespace == swap.namespace)
+        & (iceberg_tables.c.table_name == swap.table)
+    )
+    moved = connection.execute(
+        update(iceberg_tables)
+        .where(table, iceberg_tables.c.metadata_location == swap.expected)
+        .values(metadata_location=swap.new, previous_metadata_location=swap.expected)
+    )
+    if moved.rowcount != 1:
+        raise RequirementFailed.of(swap, connection.scalar(select(iceberg_tables.c.metadata_location).where(table)))
