@@ -220,9 +220,7 @@ class MetadataReader(ABC):
         """
 
     @abstractmethod
-    def changes(
-        self, domain: DomainName, after: int, *, limit: int = 1000
-    ) -> list[Stamped[CommitRecord]]:
+    def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         """Return the commits with a CSN above *after*, in their order."""
 
     @abstractmethod

@@ -77,11 +77,15 @@ def encode(key: Key, record: object) -> bytes:
         faithful = _decoder(key.kind).decode(body) == record
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, EpochError) as error:
         raise InvalidInput(
-            field=f"record of {key.kind}", value=record, expected=f"fields as {wanted.__name__} declares: {error}"
+            field=f"record of {key.kind}",
+            value=record,
+            expected=f"fields as {wanted.__name__} declares: {error}",
         ) from error
     if not faithful:
         raise InvalidInput(
-            field=f"record of {key.kind}", value=record, expected=f"fields of the types that {wanted.__name__} has"
+            field=f"record of {key.kind}",
+            value=record,
+            expected=f"fields of the types that {wanted.__name__} has",
         )
     if len(body) + len(_FRONT) + 1 > MAX_RECORD_BYTES:
         raise InvalidInput(

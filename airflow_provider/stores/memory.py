@@ -100,7 +100,9 @@ class _Server:
     incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
     lock: RLock = field(default_factory=RLock)
     entries: dict[Key, _Entry] = field(default_factory=dict)
-    items: defaultdict[tuple[DomainName, Kind, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    items: defaultdict[tuple[DomainName, Kind, str], list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     heads: dict[DomainName, int] = field(default_factory=dict)
     last_version: int = 0
     changed: Condition = field(init=False)
@@ -258,7 +260,9 @@ class MemoryStore(MetadataStore):
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise InvalidInput(field="store", value=self, expected="an open store", next_step="open it again.")
+            raise InvalidInput(
+                field="store", value=self, expected="an open store", next_step="open it again."
+            )
 
 
 def _stamped(key: Key, entry: _Entry) -> Stamped[Any]:

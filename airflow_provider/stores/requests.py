@@ -87,7 +87,9 @@ def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
         if key.domain != domain:
             raise InvalidInput(field="key", value=key, expected=f"a key of the domain {domain!r}")
         if not isinstance(key.kind, Kind):
-            raise InvalidInput(field="kind", value=key.kind, expected=f"one of {[kind.value for kind in Kind]}")
+            raise InvalidInput(
+                field="kind", value=key.kind, expected=f"one of {[kind.value for kind in Kind]}"
+            )
         check_text("partition", key.partition, empty=True)
         check_text("item", key.item, empty=False)
 
@@ -108,14 +110,18 @@ def check_text(field: str, value: object, *, empty: bool) -> None:
 def check_limit(limit: int | None) -> None:
     """:raises InvalidInput: a limit below 1."""
     if limit is not None and limit < 1:
-        raise InvalidInput(field="limit", value=limit, expected="a number of records above 0, or None for all")
+        raise InvalidInput(
+            field="limit", value=limit, expected="a number of records above 0, or None for all"
+        )
 
 
 def _check_update(domain: DomainName, key: Key) -> None:
     check_keys(domain, [key])
     if key.kind is Kind.COMMIT:
         raise InvalidInput(
-            field="updates", value=key, expected="no update of a commit record: they are appended by Number only"
+            field="updates",
+            value=key,
+            expected="no update of a commit record: they are appended by Number only",
         )
 
 

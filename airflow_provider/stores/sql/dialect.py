@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table
+from sqlalchemy import Connection, Engine, Select, Subquery, Table
 
 from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.records import Key
 from airflow_provider.stores.base import StoreCapability
 
 
@@ -46,9 +47,19 @@ class SqlDialect(ABC):
     def begin(self, connection: Connection, *, write: bool) -> None:
         """Begin a transaction: reads see one moment, writes do not overtake each other."""
 
+    @staticmethod
     @abstractmethod
-    def upsert(self, table: Table) -> Any:
+    def upsert(table: Table) -> Any:
         """Return the database's own ``INSERT`` that knows ``on_conflict_do_update``."""
+
+    @staticmethod
+    @abstractmethod
+    def wanted() -> Subquery:
+        """Return the addresses in the parameter ``keys`` as rows with the columns kind, partition and item."""
+
+    @abstractmethod
+    def addresses(self, keys: Iterable[Key]) -> Any:
+        """Return *keys* as a value of that parameter."""
 
     @abstractmethod
     def holding(self, select: Select[Any]) -> Select[Any]:

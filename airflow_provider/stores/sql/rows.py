@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Row
@@ -15,40 +14,47 @@ from airflow_provider.stores.base import commit_key
 from airflow_provider.stores.requests import CheckedTransaction
 
 
-def addresses(keys: Iterable[Key]) -> list[tuple[str, str, str]]:
-    """The parts of *keys* below their domain, as parameters."""
-    return [(key.kind.value, key.partition, key.item) for key in keys]
-
-
 def key(domain: DomainName, row: Row[Any]) -> Key:
     return Key(domain, Kind(row.kind), row.partition, row.item)
 
 
+def address(key: Key) -> dict[str, str]:
+    """The parameters that name a record to remove."""
+    return {
+        "of_domain": key.domain,
+        "of_kind": key.kind.value,
+        "of_partition": key.partition,
+        "of_item": key.item,
+    }
+
+
 def stamped(domain: DomainName, row: Row[Any]) -> Stamped[Any]:
     """:raises StoreIncompatible: the body cannot be decoded."""
-    address = key(domain, row)
-    record = codec.decode(address, row.body)
-    return Stamped(address, record, row.version, row.csn, from_micros(row.updated_at))
+    found = key(domain, row)
+    record = codec.decode(found, row.body)
+    return Stamped(found, record, row.version, row.csn, from_micros(row.updated_at))
 
 
-def written(request: CheckedTransaction, *, version: int, csn: int | None, at_us: int) -> list[dict[str, Any]]:
+def written(
+    request: CheckedTransaction, *, version: int, csn: int | None, at_us: int
+) -> list[dict[str, Any]]:
     """Return the rows that *request* writes, the commit record's among them."""
     bodies = [(put.key, put.record, body) for put, body in request.puts]
     if csn is not None and request.commit is not None:
         bodies.append((commit_key(request.domain, csn), *request.commit))
     return [
         {
-            "domain": address.domain,
-            "kind": address.kind.value,
-            "partition": address.partition,
-            "item": address.item,
+            "domain": written_at.domain,
+            "kind": written_at.kind.value,
+            "partition": written_at.partition,
+            "item": written_at.item,
             "version": version,
             "csn": csn,
             "updated_at": at_us,
             "body": body.decode(),
             **_queried(record),
         }
-        for address, record, body in bodies
+        for written_at, record, body in bodies
     ]
 
 

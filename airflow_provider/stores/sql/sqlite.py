@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,19 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Select,
+    Subquery,
+    Table,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -26,6 +39,7 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import micros
+from airflow_provider.domain.records import Key
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.sql import forks
 from airflow_provider.stores.sql.dialect import SqlDialect
@@ -40,6 +54,11 @@ MOST_CONNECTIONS = 64
 OLDEST_SQLITE = (3, 35, 0)
 """The first that knows RETURNING."""
 
+_NEXT_VERSION = (
+    update(store_table)
+    .values(last_version=store_table.c.last_version + 1)
+    .returning(store_table.c.last_version)
+)
 _TRANSIENT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _ROLLED_BACK = _TRANSIENT | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY}
 _NOT_A_STORE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
@@ -71,7 +90,11 @@ class SqliteDialect(SqlDialect):
     embedded = True
 
     def __init__(
-        self, path: Path, *, now: Callable[[], datetime] = system_time, patience: timedelta = timedelta(seconds=30)
+        self,
+        path: Path,
+        *,
+        now: Callable[[], datetime] = system_time,
+        patience: timedelta = timedelta(seconds=30),
     ) -> None:
         self.path = path
         self.location = f"sqlite:///{path}"
@@ -127,8 +150,20 @@ class SqliteDialect(SqlDialect):
     def begin(self, connection: Connection, *, write: bool) -> None:
         connection.execution_options(epochs_begin="BEGIN IMMEDIATE" if write else "BEGIN").begin()
 
-    def upsert(self, table: Table) -> Any:
+    @staticmethod
+    def upsert(table: Table) -> Any:
         return insert(table)
+
+    @staticmethod
+    def wanted() -> Subquery:
+        listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
+        parts = {"kind": "$[0]", "partition": "$[1]", "item": "$[2]"}
+        return select(
+            *(func.json_extract(listed.c.value, path).label(part) for part, path in parts.items())
+        ).subquery("wanted")
+
+    def addresses(self, keys: Iterable[Key]) -> str:
+        return json.dumps([(key.kind.value, key.partition, key.item) for key in keys])
 
     def holding(self, select: Select[Any]) -> Select[Any]:
         return select
@@ -137,8 +172,7 @@ class SqliteDialect(SqlDialect):
         return micros(self._now())
 
     def next_version(self, connection: Connection) -> int:
-        statement = update(store_table).values(last_version=store_table.c.last_version + 1)
-        return int(connection.scalars(statement.returning(store_table.c.last_version)).one())
+        return int(connection.scalars(_NEXT_VERSION).one())
 
     def wait(self, head: Callable[[], int], after: int, timeout: timedelta) -> int:
         deadline = time.monotonic() + timeout.total_seconds()

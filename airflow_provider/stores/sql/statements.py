@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    Table,
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
 
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.records import Kind
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, RequirementFailed
 from airflow_provider.stores.sql.schema import head_table, iceberg_tables, record_table, store_table
 
-KEYS_AT_ONCE = 5000
-"""Keys in one statement; three parameters each, and SQLite takes 32,766."""
-
 _record = record_table.c
-_address = tuple_(_record.kind, _record.partition, _record.item)
-_among = (_record.domain == bindparam("domain")) & _address.in_(bindparam("keys", expanding=True))
 _columns = (
     _record.kind,
     _record.partition,
@@ -34,16 +41,36 @@ HEAD = select(
 )
 """The store's incarnation and the head of one domain, null when it has none."""
 
-RECORDS = select(*_columns).where(_among)
-VERSIONS = select(_record.kind, _record.partition, _record.item, _record.version).where(_among)
-DELETE = delete(record_table).where(_among)
+DELETE = delete(record_table).where(
+    _record.domain == bindparam("of_domain"),
+    _record.kind == bindparam("of_kind"),
+    _record.partition == bindparam("of_partition"),
+    _record.item == bindparam("of_item"),
+)
+"""Remove one record; sent with the addresses of many."""
 
 
-def portions(keys: Sequence[Key]) -> Iterator[list[Key]]:
-    """Cut *keys*, each once, into lists that fit one statement."""
-    distinct = list(dict.fromkeys(keys))
-    for first in range(0, len(distinct), KEYS_AT_ONCE):
-        yield distinct[first : first + KEYS_AT_ONCE]
+@lru_cache
+def records(wanted: Callable[[], Subquery]) -> Select[Any]:
+    """Select the records of one domain at the addresses that *wanted* lists."""
+    return _at(wanted(), *_columns)
+
+
+@lru_cache
+def versions(wanted: Callable[[], Subquery]) -> Select[Any]:
+    """Select the versions of those records."""
+    return _at(wanted(), _record.kind, _record.partition, _record.item, _record.version)
+
+
+def _at(wanted: Subquery, *columns: ColumnElement[Any]) -> Select[Any]:
+    """A join, since databases look up a join by the primary key, but not each row of a long tuple IN."""
+    address = (
+        (_record.domain == bindparam("domain"))
+        & (_record.kind == wanted.c.kind)
+        & (_record.partition == wanted.c.partition)
+        & (_record.item == wanted.c.item)
+    )
+    return select(*columns).select_from(wanted.join(record_table, address))
 
 
 def _domains() -> Select[tuple[str]]:
@@ -78,15 +105,19 @@ def scan(
     return chosen.order_by(_record.item.desc() if reverse else _record.item).limit(limit)
 
 
+@lru_cache
 def put(insert: Callable[[Table], Any]) -> Any:
     """Insert a row, or write over the one that has its key."""
     statement = insert(record_table)
     changed = {
-        column.name: statement.excluded[column.name] for column in record_table.columns if not column.primary_key
+        column.name: statement.excluded[column.name]
+        for column in record_table.columns
+        if not column.primary_key
     }
     return statement.on_conflict_do_update(index_elements=list(record_table.primary_key), set_=changed)
 
 
+@lru_cache
 def take_number(insert: Callable[[Table], Any]) -> Any:
     """Raise the head of a domain by one, from nothing to 1, and return it."""
     statement = insert(head_table).values(domain=bindparam("domain"), csn=1)
@@ -111,4 +142,6 @@ def swap_pointer(connection: Connection, swap: CatalogSwap) -> None:
         .values(metadata_location=swap.new, previous_metadata_location=swap.expected)
     )
     if moved.rowcount != 1:
-        raise RequirementFailed.of(swap, connection.scalar(select(iceberg_tables.c.metadata_location).where(table)))
+        raise RequirementFailed.of(
+            swap, connection.scalar(select(iceberg_tables.c.metadata_location).where(table))
+        )

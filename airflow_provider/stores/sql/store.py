@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -80,12 +80,11 @@ class SqlStore(MetadataStore):
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
         check_keys(domain, keys)
 
-        def work(connection: Connection) -> tuple[Head, int, list[Any]]:
+        def work(connection: Connection) -> tuple[Head, int, Sequence[Row[Any]]]:
             head = connection.execute(statements.HEAD, {"domain": domain}).one()
-            found: list[Any] = []
-            for some in statements.portions(keys):
-                parameters = {"domain": domain, "keys": rows.addresses(some)}
-                found += connection.execute(statements.RECORDS, parameters).all()
+            statement = statements.records(self._dialect.wanted)
+            parameters = {"domain": domain, "keys": self._dialect.addresses(dict.fromkeys(keys))}
+            found = connection.execute(statement, parameters).all()
             return Head(head.csn or 0, head.incarnation), self._dialect.now_us(connection), found
 
         head, now_us, found = self._run(work, write=False)
@@ -126,16 +125,22 @@ class SqlStore(MetadataStore):
         return self._dialect.wait(lambda: self._head(domain), after, timeout)
 
     def _head(self, domain: DomainName) -> int:
-        found = self._run(lambda connection: connection.execute(statements.HEAD, {"domain": domain}).one(), write=False)
+        found = self._run(
+            lambda connection: connection.execute(statements.HEAD, {"domain": domain}).one(), write=False
+        )
         return found.csn or 0
 
     # --- changing --------------------------------------------------------------------------------------------
 
     def transact(self, transaction: Transaction) -> Receipt:
         request = checked(transaction, self.capabilities)
-        return self._run(lambda connection: self._transact(connection, request, transaction.number), write=True)
+        return self._run(
+            lambda connection: self._transact(connection, request, transaction.number), write=True
+        )
 
-    def _transact(self, connection: Connection, request: CheckedTransaction, number: Number | None) -> Receipt:
+    def _transact(
+        self, connection: Connection, request: CheckedTransaction, number: Number | None
+    ) -> Receipt:
         """Take the number first: its row is the queue of those who publish; nothing is kept if a check fails."""
         csn = None if number is None else self._take_number(connection, request.domain)
         self._require(connection, request)
@@ -149,8 +154,7 @@ class SqlStore(MetadataStore):
         if written:
             connection.execute(statements.put(self._dialect.upsert), written)
         if request.deletes:
-            parameters = {"domain": request.domain, "keys": rows.addresses(request.deletes)}
-            connection.execute(statements.DELETE, parameters)
+            connection.execute(statements.DELETE, [rows.address(key) for key in request.deletes])
         return Receipt(csn=csn, at=from_micros(at_us), versions={put.key: version for put, _ in request.puts})
 
     def _take_number(self, connection: Connection, domain: DomainName) -> int:
@@ -167,12 +171,9 @@ class SqlStore(MetadataStore):
                 raise RequirementFailed.of(requirement, version)
 
     def _versions(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Mapping[Key, int]:
-        statement = self._dialect.holding(statements.VERSIONS)
-        found = {}
-        for some in statements.portions(keys):
-            for row in connection.execute(statement, {"domain": domain, "keys": rows.addresses(some)}):
-                found[rows.key(domain, row)] = row.version
-        return found
+        statement = self._dialect.holding(statements.versions(self._dialect.wanted))
+        parameters = {"domain": domain, "keys": self._dialect.addresses(dict.fromkeys(keys))}
+        return {rows.key(domain, row): row.version for row in connection.execute(statement, parameters)}
 
     def close(self) -> None:
         self._closed = True
@@ -183,7 +184,9 @@ class SqlStore(MetadataStore):
     def _run(self, work: Callable[[Connection], _Answer], *, write: bool) -> _Answer:
         """Do *work* in one transaction; send it again while others are in the way and patience lasts."""
         if self._closed:
-            raise InvalidInput(field="store", value=self, expected="an open store", next_step="open it again.")
+            raise InvalidInput(
+                field="store", value=self, expected="an open store", next_step="open it again."
+            )
         sending = Retrying(
             retry=retry_if_exception(self._dialect.is_transient),
             wait=wait_random_exponential(multiplier=0.0005, max=0.02),

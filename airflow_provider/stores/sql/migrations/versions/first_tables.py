@@ -25,7 +25,9 @@ def upgrade() -> None:
     _create_records()
     _create_iceberg_catalog()
     _create_views()
-    store = sa.table("epochs_store", sa.column("incarnation"), sa.column("created_at"), sa.column("last_version"))
+    store = sa.table(
+        "epochs_store", sa.column("incarnation"), sa.column("created_at"), sa.column("last_version")
+    )
     op.execute(
         store.insert().values(incarnation=uuid.uuid4().hex, created_at=time.time_ns() // 1000, last_version=0)
     )
@@ -89,7 +91,8 @@ def _create_views() -> None:
 def _view(name: str, kind: str, columns: str) -> str:
     readable = _READABLE_TIME[op.get_bind().dialect.name]
     times = ", ".join(
-        f"{readable.format(column)} AS {column}" for column in ("interval_start", "interval_end", "updated_at")
+        f"{readable.format(column)} AS {column}"
+        for column in ("interval_start", "interval_end", "updated_at")
     )
     return (
         f"CREATE VIEW {name} AS SELECT domain, {columns}, csn, {times}, body "  # noqa: S608 - constants only
