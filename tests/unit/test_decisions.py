@@ -1,0 +1,295 @@
+"""Who may begin, what a cut resolves to, and what a rewrite invalidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs
+from airflow_provider.domain.cut import as_of, edge_range, lagging, reached, resolve
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, LockRecord, Owner
+from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.publishing import marked_fence, moved_table, rewritten_since
+from airflow_provider.domain.records import Stamped, fence_key, lock_key, table_key
+from airflow_provider.domain.registration import JobRecord, declared
+from airflow_provider.domain.topology import (
+    EpochJob,
+    EpochTable,
+    OnRerun,
+    TableKind,
+    previous,
+    state,
+    window,
+)
+from airflow_provider.domain.version import FenceRecord, TableRecord, TableRef
+from airflow_provider.domain.watermark import Progress
+
+START = datetime(2013, 2, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+DOMAIN = DomainName("default")
+TABLE = EpochTable("a")
+JOB = EpochJob("j", outputs=[TABLE], cadence="@daily", origin=START)
+
+
+def at(number: float) -> datetime:
+    return START + number * DAY
+
+
+def epoch(number: int) -> Interval:
+    return Interval(at(number), at(number + 1))
+
+
+# --- who may begin -----------------------------------------------------------------------------------------
+
+MINE = Owner(dag_id="d", run_id="r1", request_id="5")
+OTHER = Owner(dag_id="d", run_id="r2", request_id="5")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def attempt(owner: Owner, token: int = 3, aborted: str | None = None) -> AttemptRecord:
+    return AttemptRecord(
+        revision=1,
+        token=token,
+        owner=owner,
+        inputs=(),
+        input_generation=1,
+        roots=(),
+        baseline=(),
+        job_revision=1,
+        aborted=aborted,
+    )
+
+
+def lock(owner: Owner, age: timedelta, token: int = 3) -> Stamped[LockRecord]:
+    record = LockRecord(token=token, owner=owner, ttl=timedelta(minutes=2))
+    return Stamped(lock_key(DOMAIN, JOB.name, START), record, 1, None, NOW - age)
+
+
+def committed(owner: Owner) -> EpochRecord:
+    done = Commitment(revision=1, token=3, owner=owner, change_set=ChangeSetId("c"), inputs=())
+    return EpochRecord(interval=epoch(0), token=3, committed=done)
+
+
+def opened(owner: Owner, aborted: str | None = None) -> EpochRecord:
+    return EpochRecord(interval=epoch(0), token=3, attempt=attempt(owner, aborted=aborted))
+
+
+def asked(
+    owner: Owner, record: EpochRecord | None, held: Any = None, on_rerun: str = "new_revision"
+) -> Beginning:
+    job = declared(EpochJob("j", outputs=[TABLE], cadence="@daily", on_rerun=on_rerun), None)
+    return decide(job, record, held, owner, NOW)
+
+
+def test_nobody_has_begun() -> None:
+    assert asked(MINE, None) is Beginning.OPEN
+
+
+def test_the_same_request_gets_the_same_attempt() -> None:
+    assert asked(MINE, opened(MINE)) is Beginning.SAME
+    assert asked(replace(MINE, request_id="6"), opened(MINE)) is Beginning.OPEN
+
+
+@pytest.mark.parametrize("age", [0, 119])
+def test_another_runs_live_attempt_is_not_overtaken(age: int) -> None:
+    with pytest.raises(EpochBusy) as busy:
+        asked(OTHER, opened(MINE), lock(MINE, timedelta(seconds=age)))
+    assert busy.value.details["holder"] == MINE
+    assert busy.value.details["until"] == NOW - timedelta(seconds=age) + timedelta(minutes=2)
+
+
+def test_another_runs_silent_or_ended_attempt_is_overtaken() -> None:
+    assert asked(OTHER, opened(MINE), lock(MINE, timedelta(seconds=120))) is Beginning.OPEN
+    assert asked(OTHER, opened(MINE), None) is Beginning.OPEN
+    assert asked(OTHER, opened(MINE), lock(MINE, timedelta(0), token=2)) is Beginning.OPEN
+    assert asked(OTHER, opened(MINE, aborted="why"), lock(MINE, timedelta(0))) is Beginning.OPEN
+
+
+def test_the_same_run_supersedes_its_own_live_attempt() -> None:
+    newer = replace(MINE, try_number=2)
+    assert asked(newer, opened(MINE), lock(MINE, timedelta(0))) is Beginning.OPEN
+
+
+@pytest.mark.parametrize("change", [{"try_number": 2}, {"generation": 1}, {"request_id": "9"}])
+def test_an_older_attempt_of_the_same_run_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(Fenced):
+        asked(MINE, opened(replace(MINE, **change)))
+    with pytest.raises(Fenced):
+        asked(MINE, opened(replace(MINE, **change), aborted="why"))
+
+
+def test_a_committed_epoch() -> None:
+    retry, cleared = replace(MINE, try_number=2), replace(MINE, generation=1)
+    assert asked(retry, committed(MINE)) is Beginning.COMMITTED
+    assert asked(cleared, committed(MINE)) is Beginning.OPEN
+    assert asked(OTHER, committed(MINE)) is Beginning.OPEN
+    assert asked(OTHER, committed(MINE), on_rerun="keep") is Beginning.COMMITTED
+    with pytest.raises(FinalError, match="on_rerun"):
+        asked(OTHER, committed(MINE), on_rerun="fail")
+    with pytest.raises(Fenced):
+        asked(MINE, committed(cleared))
+
+
+@pytest.mark.parametrize(
+    ("interval", "now", "field_part"),
+    [
+        (Interval(at(0), at(2)), at(9), "one epoch"),
+        (Interval(at(0.5), at(1)), at(9), "one epoch"),
+        (Interval(at(0.5), at(1.5)), at(9), "barrier"),
+        (epoch(-1), at(9), "origin"),
+        (epoch(3), at(3.9), "tolerance"),
+    ],
+)
+def test_an_interval_that_is_no_epoch_is_refused(interval: Interval, now: datetime, field_part: str) -> None:
+    with pytest.raises(InvalidInput, match=field_part):
+        check_interval(declared(JOB, None), interval, now=now, tolerance=timedelta(minutes=5))
+
+
+def test_an_epoch_may_end_within_the_tolerance() -> None:
+    check_interval(
+        declared(JOB, None), epoch(0), now=at(1) - timedelta(minutes=5), tolerance=timedelta(minutes=5)
+    )
+
+
+# --- cuts --------------------------------------------------------------------------------------------------
+
+
+def ref(version: int) -> TableRef:
+    return TableRef(format="memory", table_uuid="u", version=version, location=f"v{version}", schema_id=0)
+
+
+def table(
+    *epochs: int, cadence: str = "@daily", csn: int | None = None, kind: TableKind = TableKind.INCREMENTAL
+) -> Stamped[TableRecord]:
+    progress = Progress(origin=START)
+    calendar = Cadence(cadence)
+    for number in epochs:
+        end = START
+        for _ in range(number + 1):
+            end = calendar.next_after(end)
+        progress = progress.adding(calendar.ending_at(end))
+    record = TableRecord(job=JobName("j"), kind=kind, cadence=calendar, progress=progress, ref=ref(csn or 0))
+    return Stamped(table_key(DOMAIN, TableName("a")), record, 1, csn, NOW)
+
+
+def found(**tables: Stamped[TableRecord]) -> dict[TableName, Any]:
+    answer = {}
+    for name, stamped in tables.items():
+        moved = as_of(stamped, 100)
+        assert moved is not None
+        answer[TableName(name)] = (stamped.record, moved)
+    return answer
+
+
+def test_the_common_barrier_of_hours_and_days() -> None:
+    hours = table(*range(40), cadence="@hourly", csn=5)
+    days = table(0, 1, 2, csn=6)
+    assert resolve(found(h=hours, d=days)) == at(1)
+    assert resolve(found(h=hours)) == at(40 / 24)
+    assert resolve(found(d=days), at=at(2.7)) == at(2)
+    assert resolve(found(d=days), at=at(0.5)) is None
+    assert resolve(found(d=table(csn=1), h=hours)) is None
+    assert resolve({}) is None
+
+
+def test_a_barrier_beyond_a_gap_is_not_reached() -> None:
+    record, moved = found(a=table(0, 1, 3, csn=4))[TableName("a")]
+    assert [reached(record, moved, at(number)) for number in (0, 1, 2, 3, 4)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not reached(record, moved, at(1.5))
+    assert [lag.reason for lag in lagging({TableName("a"): (record, moved)}, at(1.5))][0].startswith(
+        "2013-02-02T12"
+    )
+    assert "watermark" in lagging({TableName("a"): (record, moved)}, at(4))[0].reason
+    assert "origin" in lagging({TableName("a"): (record, moved)}, at(0))[0].reason
+
+
+def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
+    stamped = table(csn=None)
+    for csn in range(1, 13):
+        moved = moved_table(stamped, epoch(csn - 1), ref(csn), DEFAULTS)
+        stamped = Stamped(stamped.key, moved, csn, csn, NOW)
+    assert [as_of(stamped, csn) and as_of(stamped, csn).ref.version for csn in (12, 11, 4)] == [12, 11, 4]  # type: ignore[union-attr]
+    assert as_of(stamped, 3) is None
+    assert len(stamped.record.earlier) == DEFAULTS.states_remembered
+
+
+@pytest.mark.parametrize(
+    ("edge", "low", "high"),
+    [
+        (state(TABLE), None, at(3)),
+        (previous(TABLE), None, at(2)),
+        (window(TABLE, 2 * DAY), at(0), at(3)),
+        (state(TABLE, as_of=DAY), None, at(2)),
+        (state(TABLE, as_of=timedelta(hours=1)), None, at(2)),
+        (window(TABLE, DAY, as_of=DAY), at(0), at(2)),
+    ],
+)
+def test_the_range_of_an_edge(edge: Any, low: datetime | None, high: datetime) -> None:
+    assert edge_range(edge, epoch(2), table().record) == (low, high)
+
+
+def test_a_full_table_is_read_at_one_slice() -> None:
+    full = table(0, kind=TableKind.FULL).record
+    assert edge_range(state(TABLE), epoch(2), full) == (at(2), at(3))
+
+
+def test_inputs_are_listed_one_by_one_when_missing() -> None:
+    other = EpochTable("b")
+    edges = EpochJob("x", inputs=[TABLE, other], outputs=[EpochTable("c")], cadence="@daily").edges
+    ready, missing, stale = resolve_inputs(edges, epoch(1), {TableName("a"): table(0, csn=1)}, 1)
+    assert not ready
+    assert not stale
+    assert ["2013-02-03" in missing[0].reason, "no owner yet" in missing[1].reason] == [True, True]
+
+
+# --- rewrites ----------------------------------------------------------------------------------------------
+
+
+def fence(record: FenceRecord, csn: int | None) -> Stamped[FenceRecord]:
+    return Stamped(fence_key(DOMAIN, TableName("a")), record, 1, csn, NOW)
+
+
+def test_a_rewrite_is_seen_by_whoever_read_before_it() -> None:
+    mark = marked_fence(fence(FenceRecord(), None), epoch(3), DEFAULTS)
+    stamped = fence(mark, 10)
+    assert rewritten_since(stamped, 9, at(3), at(4)) is not None
+    assert rewritten_since(stamped, 9, None, at(9)) is not None
+    assert rewritten_since(stamped, 10, at(3), at(4)) is None
+    assert rewritten_since(stamped, 9, at(4), at(5)) is None
+    assert rewritten_since(stamped, 9, None, at(3)) is None
+
+
+def test_an_earlier_rewrite_still_counts_after_a_later_one() -> None:
+    first = fence(marked_fence(fence(FenceRecord(), None), epoch(3), DEFAULTS), 10)
+    second = fence(marked_fence(first, epoch(7), DEFAULTS), 20)
+    hit = rewritten_since(second, 9, at(3), at(4))
+    assert hit is not None
+    assert hit.csn == 10
+    assert rewritten_since(second, 10, at(3), at(4)) is None
+
+
+def test_forgotten_rewrites_count_as_touching_everything() -> None:
+    stamped = fence(FenceRecord(), None)
+    for number in range(DEFAULTS.rewrites_remembered + 2):
+        stamped = fence(marked_fence(stamped, epoch(number), DEFAULTS), number + 1)
+    assert stamped.record.floor == 1
+    assert rewritten_since(stamped, 0, at(500), at(501)) is not None
+    assert rewritten_since(stamped, 1, at(500), at(501)) is None
+    assert rewritten_since(stamped, 1, at(1), at(2)) is not None
+
+
+def test_jobs_keep_their_rerun_policy() -> None:
+    record: JobRecord = declared(EpochJob("j", outputs=[TABLE], cadence="@daily", on_rerun="keep"), None)
+    assert record.on_rerun is OnRerun.KEEP

@@ -1,0 +1,76 @@
+"""Names are checked where they enter."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import domain_name, job_name, table_name
+
+SOUND = [
+    "flights",
+    "Flights",
+    "flights_clean",
+    "a.b",
+    "a-b",
+    "düsseldorf",
+    "t 1",
+    "a'b",
+    'a"b',
+    "a;--",
+    "100%",
+    "x" * 255,
+    "表",
+]
+UNSOUND = [
+    "",
+    " a",
+    "a ",
+    ".",
+    "..",
+    "zookeeper",
+    "a/b",
+    "a\\b",
+    "../x",
+    "a\0b",
+    "a\nb",
+    "a\ud800",
+    "a\u202eb",
+    "a\u200bb",
+    "e\u0301",
+    "x" * 256,
+    "ü" * 128,
+    None,
+    7,
+    b"bytes",
+]
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_name_is_kept_as_it_is(name: str) -> None:
+    assert table_name(name) == name
+
+
+@pytest.mark.parametrize("name", UNSOUND, ids=repr)
+@pytest.mark.parametrize(
+    ("check", "field"), [(table_name, "table"), (job_name, "job"), (domain_name, "domain")]
+)
+def test_an_unsound_name_is_refused_by_field_and_value(check: object, field: str, name: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check(name)  # type: ignore[operator]
+    assert refused.value.details["field"] == field
+    assert refused.value.details["value"] == name
+    assert refused.value.details["expected"]
+    assert refused.value.next_step
+
+
+@given(st.text())
+def test_any_text_is_kept_or_refused(text: str) -> None:
+    try:
+        assert table_name(text) == text
+    except InvalidInput:
+        return
+    assert text == text.strip()
+    assert "/" not in text

@@ -1,0 +1,128 @@
+"""Intervals and calendars: touching, daylight saving, the ends of time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval, as_utc, from_micros, micros, time_key
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def day(number: int) -> datetime:
+    return datetime(2013, 2, number, tzinfo=UTC)
+
+
+def test_touching_intervals_do_not_overlap() -> None:
+    assert not Interval(day(1), day(2)).overlaps(Interval(day(2), day(3)))
+    assert Interval(day(1), day(3)).overlaps(Interval(day(2), day(4)))
+
+
+@pytest.mark.parametrize(("start", "end"), [(day(2), day(2)), (day(3), day(2))])
+def test_an_empty_or_backward_interval_is_refused(start: datetime, end: datetime) -> None:
+    with pytest.raises(InvalidInput, match="interval"):
+        Interval(start, end)
+
+
+@pytest.mark.parametrize("value", [datetime(2013, 2, 1), "2013-02-01", 5, None])  # noqa: DTZ001 - naive on purpose
+def test_a_time_without_zone_is_refused(value: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        as_utc(value, "start")
+    assert refused.value.details["field"] == "start"
+
+
+def test_a_time_that_utc_cannot_express_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        as_utc(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))))
+
+
+def test_both_sides_of_a_fold_stay_different() -> None:
+    first = datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=0)
+    second = datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=1)
+    assert as_utc(second) - as_utc(first) == HOUR
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_microseconds_and_keys_keep_time_and_order(moment: datetime) -> None:
+    assert from_micros(micros(moment)) == moment
+    later = moment + timedelta(microseconds=1) if moment < datetime.max.replace(tzinfo=UTC) else moment
+    assert time_key(moment) <= time_key(later)
+    assert len(time_key(moment)) == len(time_key(day(1)))
+
+
+@pytest.mark.parametrize(
+    "expression", ["", "hourly", "* * * *", "61 * * * *", "@never", "* * * * * *", None, 3]
+)
+def test_a_cadence_that_cannot_be_read_is_refused(expression: object) -> None:
+    with pytest.raises(InvalidInput, match="cadence"):
+        Cadence(expression)  # type: ignore[arg-type]
+
+
+def test_an_unknown_zone_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="timezone"):
+        Cadence("@daily", "Mars/Olympus")
+
+
+def test_days_of_a_clock_change_have_23_and_25_hours() -> None:
+    cadence = Cadence("@daily", "Europe/Berlin")
+    spring = cadence.split(
+        Interval(datetime(2024, 3, 29, 23, tzinfo=UTC), datetime(2024, 4, 1, 22, tzinfo=UTC))
+    )
+    autumn = cadence.split(
+        Interval(datetime(2024, 10, 25, 22, tzinfo=UTC), datetime(2024, 10, 28, 23, tzinfo=UTC))
+    )
+    assert [one.end - one.start for one in spring] == [DAY, DAY - HOUR, DAY]
+    assert [one.end - one.start for one in autumn] == [DAY, DAY + HOUR, DAY]
+
+
+def test_hours_of_a_clock_change_are_neither_lost_nor_doubled() -> None:
+    cadence = Cadence("@hourly", "Europe/Berlin")
+    for month, last in ((3, 31), (10, 27)):
+        start = datetime(2024, month, last, tzinfo=UTC)
+        hours = cadence.split(Interval(start, start + DAY))
+        assert [one.end - one.start for one in hours] == [HOUR] * 24
+
+
+@given(
+    st.sampled_from(
+        ["@hourly", "@daily", "@weekly", "@monthly", "30 6 * * *", "*/15 * * * *", "0 0 1 */3 *"]
+    ),
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]),
+    st.datetimes(min_value=datetime(1990, 1, 1), max_value=datetime(2040, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+)
+def test_neighbours_enclose_every_moment(expression: str, zone: str, moment: datetime) -> None:
+    cadence = Cadence(expression, zone)
+    before, after = cadence.last_before(moment), cadence.next_after(moment)
+    assert before < moment < after
+    assert cadence.is_barrier(after)
+    assert cadence.floor(moment) <= moment
+    assert cadence.floor(after) == after
+    assert cadence.ending_at(after).end == after
+    assert cadence.split(cadence.ending_at(after)) == [cadence.ending_at(after)]
+
+
+def test_an_interval_off_the_cadence_is_not_split() -> None:
+    with pytest.raises(InvalidInput, match="start"):
+        Cadence("@daily").split(Interval(day(1) + HOUR, day(2)))
+    with pytest.raises(InvalidInput, match="end"):
+        Cadence("@daily").split(Interval(day(1), day(2) + HOUR))
+    with pytest.raises(InvalidInput, match="barrier"):
+        Cadence("@daily").ending_at(day(1) + HOUR)
+
+
+def test_the_ends_of_time_are_refused_by_name() -> None:
+    with pytest.raises(InvalidInput, match="time"):
+        Cadence("@daily").next_after(datetime.max.replace(tzinfo=UTC))
+
+
+def test_leap_days_are_days() -> None:
+    leap = datetime(2024, 2, 29, tzinfo=UTC)
+    assert Cadence("@daily").ending_at(leap + DAY) == Interval(leap, leap + DAY)

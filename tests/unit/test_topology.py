@@ -1,0 +1,162 @@
+"""Declarations and registrations: what a domain refuses, and what it says then (R6, R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.registration import JobRecord, check_registration, declared, serves_once
+from airflow_provider.domain.topology import (
+    EpochJob,
+    EpochTable,
+    Root,
+    TableKind,
+    increment,
+    previous,
+    state,
+    window,
+)
+
+A, B, C = (EpochTable(name) for name in "abc")
+FULL = EpochTable("full", kind=TableKind.FULL)
+
+
+def job(
+    name: str, inputs: list[Any], outputs: list[EpochTable], cadence: Cadence | str = "@daily"
+) -> EpochJob:
+    return EpochJob(name, inputs=inputs, outputs=outputs, cadence=cadence)
+
+
+def records(*jobs: EpochJob) -> dict[Any, JobRecord]:
+    return {one.name: declared(one, None) for one in jobs}
+
+
+def register(new: EpochJob, *others: EpochJob) -> None:
+    check_registration(declared(new, None), records(*others), None)
+
+
+BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
+    "no outputs": (lambda: job("j", [], []), "outputs"),
+    "outputs of other types": (lambda: job("j", [], ["a"]), "outputs"),  # type: ignore[list-item]
+    "an output twice": (lambda: job("j", [], [A, A]), "outputs"),
+    "outputs of two domains": (lambda: job("j", [], [A, EpochTable("b", domain="other")]), "outputs"),
+    "an input of another domain": (lambda: job("j", [EpochTable("b", domain="other")], [A]), "inputs"),
+    "an input twice": (lambda: job("j", [B, state(B)], [A]), "inputs"),
+    "an input that is text": (lambda: job("j", ["b"], [A]), "inputs"),
+    "the increment of a full table": (lambda: increment(FULL), "inputs"),
+    "a window without length": (lambda: window(A, timedelta(0)), "length"),
+    "a negative as_of": (lambda: state(A, as_of=-timedelta(days=1)), "as_of"),
+    "an unknown policy": (lambda: state(A, on_upstream_revision="maybe"), "on_upstream_revision"),
+    "an origin without zone": (
+        lambda: EpochJob("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1)),  # noqa: DTZ001
+        "origin",
+    ),
+    "an origin off the cadence": (
+        lambda: EpochJob("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1, 5, tzinfo=UTC)),
+        "origin",
+    ),
+    "an unknown on_rerun": (
+        lambda: EpochJob("j", outputs=[A], cadence="@daily", on_rerun="twice"),
+        "on_rerun",
+    ),
+    "an unknown kind": (lambda: EpochTable("a", kind="partial"), "kind"),  # type: ignore[arg-type]
+    "columns as one text": (lambda: EpochTable("a", partition_by="x"), "partition_by"),  # type: ignore[arg-type]
+    "a root without a name": (lambda: Root(""), "table"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD_DECLARATIONS))
+def test_a_bad_declaration_names_its_field(case: str) -> None:
+    make, field = BAD_DECLARATIONS[case]
+    with pytest.raises(InvalidInput) as refused:
+        make()
+    assert refused.value.details["field"] == field
+    assert "expected" in str(refused.value)
+
+
+def test_the_default_edge_follows_the_kind_of_the_table() -> None:
+    made = job("j", [A, FULL], [B])
+    assert [edge.kind.value for edge in made.edges] == ["increment", "state"]
+
+
+def test_a_second_owner_is_refused_with_both_names() -> None:
+    with pytest.raises(TopologyError, match="'b'.*'first'.*'second'"):
+        register(job("second", [], [B]), job("first", [], [B]))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 6])
+def test_a_cycle_is_refused_and_shown(length: int) -> None:
+    tables = [EpochTable(f"t{number}") for number in range(length)]
+    jobs = [job(f"j{number}", [tables[number - 1]], [tables[number]]) for number in range(length)]
+    with pytest.raises(TopologyError) as refused:
+        register(jobs[-1], *jobs[:-1])
+    cycle = refused.value.details["cycle"]
+    assert len(cycle) == length + 1
+    assert cycle[0] == cycle[-1]
+    assert set(cycle) == {one.name for one in jobs}
+
+
+def test_a_previous_edge_may_close_a_cycle() -> None:
+    register(job("j1", [previous(B)], [A]), job("j2", [A], [B]))
+    register(job("j", [previous(A)], [A]))
+
+
+def test_a_deep_chain_and_a_diamond_are_no_cycle() -> None:
+    chain = [job(f"j{n}", [EpochTable(f"t{n}")], [EpochTable(f"t{n + 1}")]) for n in range(2000)]
+    register(chain[-1], *chain[:-1])
+    register(job("d", [B, C], [EpochTable("d")]), job("b", [A], [B]), job("c", [A], [C]))
+
+
+@pytest.mark.parametrize(
+    ("reader", "owner"),
+    [
+        ("5 * * * *", "0 * * * *"),
+        ("0 0 * * *", Cadence("0 0 * * *", "Europe/Berlin")),
+        (Cadence("0 0 * * *", "America/New_York"), Cadence("0 0 * * *", "Europe/Berlin")),
+        ("@hourly", "@daily"),
+        ("@weekly", "@monthly"),
+        ("@daily", Cadence("@daily", "Europe/London")),
+    ],
+)
+def test_calendars_that_do_not_meet_are_refused_and_shown(reader: Any, owner: Any) -> None:
+    with pytest.raises(TopologyError) as refused:
+        register(job("reader", [A], [B], reader), job("owner", [], [A], owner))
+    assert {"reader", "owner", "barrier"} <= set(refused.value.details)
+    with pytest.raises(TopologyError):
+        register(job("owner", [], [A], owner), job("reader", [A], [B], reader))
+
+
+@pytest.mark.parametrize(
+    ("reader", "owner"), [("@daily", "@hourly"), ("@weekly", "@daily"), ("@monthly", "@daily")]
+)
+def test_a_coarser_reader_meets_its_input(reader: str, owner: str) -> None:
+    register(job("reader", [A], [B], reader), job("owner", [], [A], owner))
+
+
+def test_as_of_reads_a_slower_table_at_its_last_barrier() -> None:
+    register(job("reader", [state(A, as_of=timedelta(0))], [B], "@hourly"), job("owner", [], [A], "@daily"))
+
+
+def test_a_changed_cadence_or_kind_is_refused() -> None:
+    before = declared(job("j", [], [A]), None)
+    with pytest.raises(TopologyError, match="cadence"):
+        check_registration(declared(job("j", [], [A], "@hourly"), before), {}, before)
+    changed = job("j", [], [EpochTable("a", kind=TableKind.FULL)])
+    with pytest.raises(TopologyError, match="full"):
+        check_registration(declared(changed, before), {}, before)
+
+
+def test_revisions_of_a_declaration() -> None:
+    first = declared(job("j", [], [A]), None)
+    assert declared(job("j", [], [A]), first) == first
+    second = declared(job("j", [B], [A]), first)
+    assert (first.revision, second.revision) == (1, 2)
+    old = declared(job("j", [], [A]), second)
+    assert serves_once(old)
+    assert not serves_once(second)
+    assert old.revision == 2

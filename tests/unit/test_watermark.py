@@ -1,0 +1,82 @@
+"""Progress: the unbroken chain from the origin, and which commits rewrite what was read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.watermark import Progress
+
+START = datetime(2013, 2, 1, tzinfo=UTC)
+
+
+def at(number: int) -> datetime:
+    return START + timedelta(days=number)
+
+
+def epoch(number: int) -> Interval:
+    return Interval(at(number), at(number + 1))
+
+
+def progress(*numbers: int, origin: int | None = 0) -> Progress:
+    found = Progress(origin=None if origin is None else at(origin))
+    for number in numbers:
+        found = found.adding(epoch(number))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "origin", "watermark"),
+    [
+        ((), 0, None),
+        ((0,), 0, 1),
+        ((0, 1, 3), 0, 2),
+        ((0, 1, 3, 2), 0, 4),
+        ((1, 2), 0, None),
+        ((1, 2, 0), 0, 3),
+        ((5, 6), None, 7),
+        ((5, 4), None, 6),
+        ((5, 3), None, 6),
+        ((5, 3, 4), None, 6),
+    ],
+)
+def test_the_watermark_ends_the_unbroken_chain(
+    numbers: tuple[int, ...], origin: int | None, watermark: int | None
+) -> None:
+    expected = None if watermark is None else at(watermark)
+    assert progress(*numbers, origin=origin).watermark == expected
+
+
+@given(st.permutations(range(8)), st.booleans())
+def test_the_watermark_never_goes_back(order: list[int], declared: bool) -> None:
+    found = Progress(origin=at(0) if declared else None)
+    last = None
+    for number in order:
+        found = found.adding(epoch(number))
+        assert last is None or (found.watermark is not None and found.watermark >= last)
+        last = found.watermark
+        assert found.adding(epoch(number)) == found
+    assert found.islands == (Interval(at(0), at(8)),)
+    assert found.watermark == at(8)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "origin", "number", "rewrites"),
+    [
+        ((0, 1), 0, 2, False),
+        ((0, 1), 0, 1, True),
+        ((0, 1, 3), 0, 2, False),
+        ((0, 1, 3), 0, 3, True),
+        ((5,), None, 4, True),
+        ((5,), None, 6, False),
+        ((), 0, 0, False),
+    ],
+)
+def test_only_what_a_reader_may_have_read_is_rewritten(
+    numbers: tuple[int, ...], origin: int | None, number: int, rewrites: bool
+) -> None:
+    assert progress(*numbers, origin=origin).rewritten_by(epoch(number)) is rewrites
