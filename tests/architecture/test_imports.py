@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from tests.architecture.sources import PACKAGE, ROOMS, ROOT, imports_of, module_name, modules
+from tests.architecture.sources import PACKAGE, ROOMS, ROOT, imports_of, module_name, modules, setup_cfg
 
 AIRFLOW_ROOMS = frozenset({"hooks", "operators", "sensors", "triggers", "links", "plugins", "cli"})
 
@@ -43,6 +45,41 @@ def test_a_library_is_named_only_in_its_own_room(library: str) -> None:
         if name.split(".")[0] == library
     ]
     assert strangers == []
+
+
+DISTRIBUTIONS = {"airflow": "apache-airflow"}
+"""Distributions whose name is not the import's."""
+
+
+def _required(section: str, key: str) -> set[str]:
+    lines = setup_cfg()[section][key].splitlines()
+    return {canonicalize_name(Requirement(line).name) for line in lines if line.strip()}
+
+
+@pytest.mark.parametrize(
+    ("folder", "extras"),
+    [
+        ("airflow_provider", ()),
+        ("demo", ("demo",)),
+        ("dags", ("demo",)),
+        ("spark_jobs", ("demo",)),
+        ("tests", ("dev", "demo")),
+    ],
+)
+def test_every_imported_library_is_required_by_name(folder: str, extras: tuple[str, ...]) -> None:
+    """What merely comes along with another package today may be gone with its next release."""
+    required = _required("options", "install_requires").union(
+        *(_required("options.extras_require", extra) for extra in (*extras, "postgres"))
+    )
+    own = {"airflow_provider", "demo", "dags", "spark_jobs", "tests"}
+    undeclared = {
+        library: f"{path.relative_to(ROOT)}:{line}"
+        for path in (ROOT / folder).rglob("*.py")
+        for line, name in imports_of(path)
+        if (library := name.split(".")[0]) not in sys.stdlib_module_names | own
+        and canonicalize_name(DISTRIBUTIONS.get(library, library)) not in required
+    }
+    assert undeclared == {}
 
 
 def test_the_domain_imports_the_standard_library_pendulum_and_croniter_only() -> None:
