@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
+import secrets
 import shutil
 import sys
 import tempfile
@@ -21,7 +23,7 @@ TESTS = Path(__file__).parent
 NO_CONNECTION_TIERS = frozenset({"unit"})
 CONNECTION_EVENTS = frozenset({"socket.connect", "socket.bind", "sqlite3.connect", "subprocess.Popen"})
 
-hypothesis.settings.register_profile("epochs", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("epochs", deadline=None, print_blob=True, derandomize=False)
 hypothesis.settings.load_profile("epochs")
 
 
@@ -44,10 +46,25 @@ _own_environment()
 # --- tiers ---------------------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register a marker for each tier."""
+    """Register a marker for each tier, and choose the seed of this run."""
     for tier in TIERS.values():
         config.addinivalue_line("markers", f"{tier.name}: {tier.meaning}")
+    if config.getoption("hypothesis_seed") is None:
+        config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Print the seed, so that any random run can be repeated."""
+    seed = config.getoption("hypothesis_seed")
+    return f"random seed: {seed} (repeat with --hypothesis-seed={seed})"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Give a test randomness of its own, made from the seed that the run prints."""
+    return random.Random(f"{request.config.getoption('hypothesis_seed')} {request.node.nodeid}")  # noqa: S311
 
 
 def _tier_of(item: pytest.Item) -> str | None:

@@ -10,7 +10,7 @@ from tests.architecture.sources import ROOT
 
 pytest_plugins = ["pytester"]
 
-Run = Callable[[str], pytest.RunResult]
+Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("CI", raising=False)
 
-    def start(source: str) -> pytest.RunResult:
+    def start(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(source)
-        return pytester.runpytest_subprocess("-p", "tests.conftest", "--strict-markers", "-ra")
+        return pytester.runpytest_subprocess("-p", "tests.conftest", "--strict-markers", "-rA", *arguments)
 
     return start
 
@@ -127,3 +127,28 @@ def test_another_tier_may_open_a_database(run: Run) -> None:
     run(
         "import pytest, sqlite3\n@pytest.mark.contract\ndef test_one(): sqlite3.connect(':memory:').close()"
     ).assert_outcomes(passed=1)
+
+
+def test_a_random_run_can_be_repeated_from_its_first_lines(run: Run) -> None:
+    source = """
+import pytest
+from hypothesis import given, strategies as st
+pytestmark = pytest.mark.property
+def test_own(rng): print("own", rng.random())
+@given(st.integers(0, 10**9))
+def test_drawn(number): print("drawn", number)
+"""
+    first = run(source)
+    (header,) = [line for line in first.outlines if line.startswith("random seed: ")]
+    seed = header.split()[2]
+
+    def drawn(result: pytest.RunResult) -> list[str]:
+        return [line for line in result.outlines if line.startswith(("own ", "drawn "))]
+
+    second, other = (
+        run(source, f"--hypothesis-seed={seed}"),
+        run(source, f"--hypothesis-seed={int(seed) + 1}"),
+    )
+    assert drawn(first) == drawn(second)
+    assert len(drawn(first)) > 50
+    assert drawn(first) != drawn(other)
