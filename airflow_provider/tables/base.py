@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.cut import State
+from airflow_provider.domain.errors import FinalError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
@@ -118,11 +119,24 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A publication ready for the transaction: the new version exists, and nothing points at it yet."""
+    """A publication ready for the transaction: the new version exists, and nothing points at it yet.
+
+    :param schema: the schema of ``ref.schema_id``, as in :attr:`TableInfo.schema`.
+    :param obsolete: URIs of metadata that nobody needs once the swap is done (:meth:`TableFormat.published`).
+    """
 
     ref: TableRef
     swap: CatalogSwap
     schema: str
+    obsolete: tuple[str, ...] = ()
+
+
+class TablesAhead(FinalError):
+    """A table's metadata names a CSN that the store has not given out (R33); ``found_csn`` says which."""
+
+
+class TableRecreated(FinalError):
+    """The table was dropped and made again: it is no longer the one that the store recorded."""
 
 
 class TableFormat(ABC):
@@ -173,9 +187,13 @@ class TableFormat(ABC):
 
         What it wrote is garbage when the transaction fails; preparing again is always allowed.
 
+        The base is compared first; only when it differs do the table's own marks say why. Whoever gets one of
+        these two errors reads the store once more: when its head moved meanwhile, another publish was faster.
+
         :raises ForeignCommit: the catalog's current version is not ``publication.base`` (R17).
-        :raises FinalError: the table was re-created (other ``table_uuid``), or its metadata names a CSN above the
-            store's (R33): the store was restored from a backup.
+        :raises TablesAhead: the current version carries this domain's marks and a CSN that the store has not
+            given out before ``publication.csn`` (R33): ``found_csn``.
+        :raises TableRecreated: the table is another one than that of the base or of the slices.
         """
 
     @abstractmethod
@@ -201,3 +219,6 @@ class TableFormat(ABC):
     @abstractmethod
     def arrow_schema(self, schema: str) -> pa.Schema:
         """Return *schema* as Arrow, each field with its column id in the metadata (``PARQUET:field_id``)."""
+
+    def close(self) -> None:  # noqa: B027  (a format without connections has nothing to give back)
+        """Give back connections; the format must not be used afterwards. May be called twice."""

@@ -1,0 +1,162 @@
+"""What every format checks the same way, and the values that they make alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable, UnknownName
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import Committable, Part
+from airflow_provider.tables.base import (
+    Place,
+    Publication,
+    TableInfo,
+    TableRecreated,
+    TablesAhead,
+    WrittenFile,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marks:
+    """What a published version says about itself (R33)."""
+
+    domain: str
+    incarnation: str
+    csn: int
+
+    @classmethod
+    def of(cls, publication: Publication) -> Marks:
+        return cls(domain=publication.table.domain, incarnation=publication.incarnation, csn=publication.csn)
+
+
+def existing(info: TableInfo | None, table: EpochTable) -> TableInfo:
+    """:raises UnknownName: the catalog has no such table."""
+    if info is None:
+        raise UnknownName(
+            f"table {table.name!r} of domain {table.domain!r} is not in the catalog.",
+            next_step="look which program dropped it; a run that writes it makes it anew.",
+            table=table.name,
+            domain=table.domain,
+        )
+    return info
+
+
+def refuse_other_table(publication: Publication, table_uuid: str) -> None:
+    """:raises TableRecreated: the base or a slice belongs to another table of that name."""
+    base = () if publication.base is None else (publication.base.table_uuid,)
+    for expected in (*base, *(one.table_uuid for _, one in publication.adds)):
+        if expected != table_uuid:
+            table = publication.table
+            raise TableRecreated(
+                f"table {table.name!r} of domain {table.domain!r} is {table_uuid} in the catalog, "
+                f"but {expected} was written: it was dropped and made again.",
+                next_step=f"`airflow epochs status {table.domain}`; restore the table, or begin the epoch again.",
+                table=table.name,
+                expected=expected,
+                found=table_uuid,
+            )
+
+
+def refuse_moved_head(publication: Publication, version: int, marks: Marks | None) -> None:
+    """Compare the catalog's current version (0 for none) with the publication's base.
+
+    :raises TablesAhead: its marks name a commit that the store has not made before this one.
+    :raises ForeignCommit: any other difference.
+    """
+    expected = 0 if publication.base is None else publication.base.version
+    if version == expected:
+        return
+    table = publication.table
+    if marks is not None and marks.domain == table.domain and marks.csn >= publication.csn:
+        raise TablesAhead(
+            f"table {table.name!r} was published with CSN {marks.csn}, and the store's last commit is "
+            f"{publication.csn - 1}: the store was restored from a backup, or another publish was faster.",
+            next_step="read the store again; if its head stands still, restore the tables to it first.",
+            table=table.name,
+            expected=publication.csn - 1,
+            found_csn=marks.csn,
+            incarnation=marks.incarnation,
+        )
+    raise ForeignCommit(
+        f"table {table.name!r} of domain {table.domain!r} is at version {version}, and the store published "
+        f"{expected or 'nothing'}: another program wrote to it.",
+        next_step="write to tables of a domain through epochs only; roll the table back to the published version.",
+        table=table.name,
+        expected=expected,
+        found=version,
+    )
+
+
+def refuse_other_place(place: Place, own: Place) -> None:
+    """:raises InvalidInput: *place* is not where this format would stage; nothing there is ours to delete."""
+    if place.uri != own.uri:
+        raise InvalidInput(field="place", value=place.uri, expected=f"the attempt's own place {own.uri}")
+
+
+def refuse_foreign_files(place: Place, files: Sequence[WrittenFile]) -> None:
+    """:raises InvalidInput: a file outside of *place*, or one named twice."""
+    seen = set()
+    for one in files:
+        if not one.uri.startswith(place.uri) or one.uri in seen:
+            raise InvalidInput(
+                field="files", value=one.uri, expected=f"each file once, below {place.uri}", table=place.table.name
+            )
+        seen.add(one.uri)
+
+
+def committable(
+    name: str,
+    place: Place,
+    info: TableInfo,
+    files: Sequence[WrittenFile],
+    parts: tuple[Part, ...],
+    *,
+    version: int,
+) -> Committable:
+    """Sum up *files*; the order in which tasks ended does not matter."""
+    digest = hashlib.blake2b(digest_size=16)
+    for checksum in sorted(one.checksum for one in files):
+        digest.update(checksum.encode())
+    return Committable(
+        format=name,
+        table_uuid=info.table_uuid,
+        place=place.uri,
+        version=version,
+        parts=parts,
+        rows=sum(one.rows for one in files),
+        files=len(files),
+        size_bytes=sum(one.size_bytes for one in files),
+        checksum=digest.hexdigest(),
+        schema_id=info.schema_id,
+    )
+
+
+def in_state(state: State, barrier: datetime) -> bool:
+    """Whether the slice that ends at *barrier* belongs to *state*."""
+    if state.kind is TableKind.FULL:
+        return barrier == state.barrier
+    return barrier <= state.barrier and (state.low is None or barrier > state.low)
+
+
+def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
+    """:raises InvalidInput: a column that *schema* lacks."""
+    for column in columns:
+        if column not in schema.names:
+            raise InvalidInput(field="columns", value=column, expected=f"one of {schema.names}")
+    return list(columns)
+
+
+def missing_file(uri: str) -> Unavailable:
+    """The error for a state that cannot be read whole any more."""
+    return Unavailable(
+        f"{uri} is missing: the state that contains it cannot be read whole, so nothing of it is returned.",
+        next_step="resolve a newer cut; if that fails too, restore the file or compute its epoch again.",
+        uri=uri,
+    )

@@ -1,0 +1,201 @@
+"""Columns of a table as Arrow: which types a table can have, their ids, and where two schemas differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pyarrow as pa
+
+from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch
+from airflow_provider.domain.identifiers import column_name
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.tables.base import EPOCH_COLUMN
+
+FIELD_ID = b"PARQUET:field_id"
+EPOCH_TYPE = pa.timestamp("us", "UTC")
+
+_SCALARS = {
+    pa.bool_(): pa.bool_(),
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.int32(): pa.int32(),
+    pa.int64(): pa.int64(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float32(): pa.float32(),
+    pa.float64(): pa.float64(),
+    pa.date32(): pa.date32(),
+    pa.time64("us"): pa.time64("us"),
+    pa.string(): pa.string(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.binary(): pa.binary(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
+
+
+def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
+    """Return the columns that *table* has when rows of *schema* are written to it, with ids.
+
+    All columns may be null, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null.
+
+    :raises InvalidInput: a name or a type that a table cannot have, or a declared column that is missing.
+    """
+    _check_names(table, schema.names)
+    fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
+    complete = pa.schema([*fields, pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=False)])
+    _check_layout(table, complete)
+    return numbered(complete)
+
+
+def plain_type(kind: pa.DataType, column: str) -> pa.DataType:
+    """Return the one Arrow type that stands for all representations of *kind*, its parts nullable.
+
+    :raises InvalidInput: a table cannot have it; names *column*.
+    """
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type, column)
+    if pa.types.is_timestamp(kind) and kind.unit != "ns":
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_decimal128(kind) or pa.types.is_fixed_size_binary(kind):
+        return kind
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field, f"{column}.{field.name}") for field in kind])
+    if pa.types.is_map(kind):
+        key = _plain_field(kind.key_field, f"{column}.key", "key", nullable=False)
+        return pa.map_(key, _plain_field(kind.item_field, f"{column}.value", "value"))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(_plain_field(kind.value_field, f"{column}.element", "element"))
+    raise InvalidInput(
+        field=f"column {column}",
+        value=str(kind),
+        expected="a type that tables can have: boolean, integers of up to 64 bits, float, double, decimal of up to 38 "
+        "digits, date, time or timestamp in microseconds, string, binary, and struct, list and map of them",
+        next_step=f"cast the column {column!r} in the job.",
+    )
+
+
+def _plain_field(field: pa.Field, column: str, name: str | None = None, *, nullable: bool = True) -> pa.Field:
+    """Keep the id and nothing else of *field*."""
+    kept = {FIELD_ID: field.metadata[FIELD_ID]} if field.metadata and FIELD_ID in field.metadata else None
+    return pa.field(name or field.name, plain_type(field.type, column), nullable=nullable, metadata=kept)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return *schema* in plain types, with its ids."""
+    return pa.schema(
+        [_plain_field(field, field.name, nullable=field.name != EPOCH_COLUMN) for field in schema]
+    )
+
+
+def numbered(schema: pa.Schema) -> pa.Schema:
+    """Give each field an id: those of the columns first, then those of their parts."""
+    ids = count(1)
+    outer = [(field, next(ids)) for field in schema]
+    return pa.schema([_with_id(field, number).with_type(_with_ids(field.type, ids)) for field, number in outer])
+
+
+def _with_ids(kind: pa.DataType, ids: Iterator[int]) -> pa.DataType:
+    def inner(field: pa.Field) -> pa.Field:
+        number = next(ids)
+        return _with_id(field, number).with_type(_with_ids(field.type, ids))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([inner(field) for field in kind])
+    if pa.types.is_map(kind):
+        key = inner(kind.key_field)
+        return pa.map_(key, inner(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(inner(kind.value_field))
+    return kind
+
+
+def _with_id(field: pa.Field, number: int) -> pa.Field:
+    return field.with_metadata({FIELD_ID: str(number).encode()})
+
+
+def field_id(field: pa.Field) -> int | None:
+    """Return the id of *field*, None when it has none."""
+    found = (field.metadata or {}).get(FIELD_ID)
+    return None if found is None else int(found)
+
+
+def refuse_difference(table: EpochTable, existing: pa.Schema, given: pa.Schema) -> None:
+    """Compare columns by name and type; order and ids do not matter.
+
+    :raises SchemaMismatch: naming the first column that differs.
+    """
+    for name in dict.fromkeys([*given.names, *existing.names]):
+        found = existing.field(name).type if name in existing.names else None
+        offered = given.field(name).type if name in given.names else None
+        if found != offered:
+            raise mismatch(table.name, name, expected=found, found=offered)
+
+
+def mismatch(table: str, column: str, *, expected: object, found: object) -> EpochError:
+    """The error for rows whose *column* is not what the table has; None stands for no such column."""
+    return SchemaMismatch(
+        f"table {table!r}, column {column!r}: the table has {expected or 'no such column'}, "
+        f"the rows have {found or 'no such column'}.",
+        next_step=f"select and cast {column!r} in the job, or change the table's columns first.",
+        table=table,
+        column=column,
+        expected=None if expected is None else str(expected),
+        found=None if found is None else str(found),
+    )
+
+
+def _check_names(table: EpochTable, names: list[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        column_name(name)
+        if name.casefold() == EPOCH_COLUMN:
+            raise InvalidInput(
+                field="column",
+                value=name,
+                expected=f"another name: {EPOCH_COLUMN} is the table's own column for the epoch of a row",
+                next_step="drop or rename the column before it is written.",
+                table=table.name,
+            )
+        if name.casefold() in seen:
+            raise InvalidInput(
+                field="column",
+                value=name,
+                expected=f"names that differ by more than case; there is also {seen[name.casefold()]!r}",
+                next_step="rename one of them.",
+                table=table.name,
+            )
+        seen[name.casefold()] = name
+    if not names:
+        raise InvalidInput(field="columns", value=[], expected=f"at least one column for table {table.name!r}")
+
+
+def _check_layout(table: EpochTable, schema: pa.Schema) -> None:
+    """Check the columns that the declaration partitions and sorts by."""
+    for option in ("partition_by", "sort_by"):
+        columns = getattr(table, option)
+        for column in columns:
+            if column not in schema.names or column == EPOCH_COLUMN or columns.count(column) > 1:
+                raise InvalidInput(
+                    field=option,
+                    value=column,
+                    expected=f"each a column of table {table.name!r}, once: {schema.names[:-1]}",
+                    next_step=f"correct {option} in the declaration of the table.",
+                )
+            kind = schema.field(column).type
+            if pa.types.is_nested(kind) or (option == "partition_by" and not _may_partition(kind)):
+                raise InvalidInput(
+                    field=option,
+                    value=f"{column} ({kind})",
+                    expected="a column of a type with few exact values: no float, double, binary, struct, list or map",
+                    next_step=f"choose another column for {option}.",
+                )
+
+
+def _may_partition(kind: pa.DataType) -> bool:
+    return not (pa.types.is_floating(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))

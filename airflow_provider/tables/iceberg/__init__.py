@@ -1,0 +1,1 @@
+"""Iceberg tables without a server and without a jar: Spark writes Parquet, pyiceberg keeps the metadata."""

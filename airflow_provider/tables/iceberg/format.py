@@ -1,0 +1,191 @@
+"""Iceberg under the contract of a table format."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.interval import Interval, micros
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Committable, Part
+from airflow_provider.tables import checks, storage
+from airflow_provider.tables.base import (
+    Place,
+    Prepared,
+    Publication,
+    TableCapability,
+    TableFormat,
+    TableInfo,
+    TaskWriter,
+    WrittenFile,
+)
+from airflow_provider.tables.columns import refuse_difference, table_schema
+from airflow_provider.tables.iceberg import manifests, publishing, schemas
+from airflow_provider.tables.iceberg.catalog import IcebergCatalog
+from airflow_provider.tables.iceberg.reading import StateReader
+from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
+from airflow_provider.tables.locations import checked_warehouse, place_path
+
+log = logging.getLogger(__name__)
+
+
+class IcebergFormat(TableFormat):
+    """Iceberg tables in *warehouse*, their catalog in the metadata store's database.
+
+    :param store_url: SQLAlchemy URL of the metadata store.
+    :param warehouse: absolute path or URI.
+    :raises InvalidInput: an address that cannot be used.
+    """
+
+    name = "iceberg"
+    capabilities = frozenset(
+        {
+            TableCapability.PRIVATE_STAGING,
+            TableCapability.REBASE_SLICE,
+            TableCapability.SLICE_READ,
+            TableCapability.ATOMIC_GROUP,
+            TableCapability.COLUMN_IDS,
+            TableCapability.COMPLETION_MARK,
+        }
+    )
+
+    def __init__(self, store_url: str, warehouse: str) -> None:
+        self._warehouse = checked_warehouse(warehouse)
+        self._catalog = IcebergCatalog(store_url, self._warehouse)
+        self._io: FileIO = PyArrowFileIO()
+        self._reader = StateReader(self._io)
+
+    def describe(self, table: EpochTable) -> TableInfo | None:
+        loaded = self._catalog.load(table)
+        return None if loaded is None else _info(table, loaded)
+
+    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+        wanted = table_schema(table, schema)
+        loaded = self._catalog.load(table) or self._catalog.create(table, schemas.to_iceberg(wanted))
+        info = checks.existing(self.describe(table) if loaded is None else _info(table, loaded), table)
+        refuse_difference(table, self.arrow_schema(info.schema), wanted)
+        if loaded is not None:
+            schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
+        return info
+
+    def place(
+        self, table: EpochTable, *, job: JobName, interval: Interval, revision: int, token: int, participant: int = 0
+    ) -> Place:
+        path = place_path(
+            table.domain, table.name, barrier=interval.end, revision=revision, token=token, participant=participant
+        )
+        return Place(
+            table=table,
+            job=job,
+            interval=interval,
+            revision=revision,
+            token=token,
+            participant=participant,
+            uri=f"{self._warehouse}/{path}/",
+        )
+
+    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+        return IcebergTaskWriter(
+            place=place.uri,
+            schema=self.arrow_schema(info.schema),
+            barrier=micros(place.interval.end),
+            partition_by=place.table.partition_by,
+        )
+
+    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+        checks.refuse_foreign_files(place, files)
+        parts: tuple[Part, ...] = ()
+        if files:
+            metadata = self._existing(place.table).metadata
+            schema = schemas.from_json(info.schema)
+            spec = schemas.own_spec(place.table, metadata.specs(), schema)
+            uri = f"{place.uri}manifest-{uuid.uuid4().hex}.avro"
+            parts = (manifests.write_staged(self._io, spec, schema, uri, files),)
+        version = publishing.new_snapshot_id()
+        return checks.committable(self.name, place, info, files, parts, version=version)
+
+    def prepare(self, publication: Publication) -> Prepared:
+        return publishing.prepare(publication, self._existing(publication.table), self.name)
+
+    def published(self, publication: Publication, prepared: Prepared) -> None:
+        for uri in prepared.obsolete:
+            try:
+                storage.remove(*storage.filesystem(uri))
+            except OSError as error:
+                log.warning("An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name})
+
+    def discard(self, place: Place) -> None:
+        own = self.place(
+            place.table,
+            job=place.job,
+            interval=place.interval,
+            revision=place.revision,
+            token=place.token,
+            participant=place.participant,
+        )
+        checks.refuse_other_place(place, own)
+        filesystem, path = storage.filesystem(place.uri.rstrip("/"))
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            _refuse_outside(path, storage.filesystem(self._warehouse)[1])
+        try:
+            filesystem.delete_dir(path)
+        except FileNotFoundError:
+            return
+
+    def files(self, state: State) -> list[str]:
+        return self._reader.files(state)
+
+    def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
+        target = self.arrow_schema(schema)
+        if columns is not None:
+            target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
+        return self._reader.read(state, target)
+
+    def arrow_schema(self, schema: str) -> pa.Schema:
+        return schemas.to_arrow(schemas.from_json(schema))
+
+    def close(self) -> None:
+        self._catalog.close()
+
+    def _existing(self, table: EpochTable) -> Table:
+        loaded = self._catalog.load(table)
+        if loaded is None:
+            checks.existing(None, table)
+            raise AssertionError("unreachable")
+        return loaded
+
+
+def _info(table: EpochTable, loaded: Table) -> TableInfo:
+    metadata = loaded.metadata
+    return TableInfo(
+        name=table.name,
+        domain=table.domain,
+        table_uuid=str(metadata.table_uuid),
+        schema_id=metadata.current_schema_id,
+        schema=schemas.to_json(metadata.schema()),
+        version=metadata.current_snapshot_id or 0,
+        pointer=loaded.metadata_location,
+    )
+
+
+def _refuse_outside(path: str, warehouse: str) -> None:
+    """:raises InvalidInput: a link leads from *path* out of the warehouse."""
+    real = Path(path).resolve()
+    if not real.is_relative_to(Path(warehouse).resolve()) or Path(path).is_symlink():
+        raise InvalidInput(
+            field="place",
+            value=path,
+            expected=f"a directory inside the warehouse; it leads to {real}",
+            next_step="remove the link by hand after looking where it leads.",
+        )

@@ -1,0 +1,297 @@
+"""The writer that runs inside each Spark task: batches in, Parquet files and their descriptions out.
+
+Spark pickles it by value (``airflow_provider.tables`` and ``airflow_provider.domain``), so that workers need
+pyarrow and nothing else. A file's statistics come from the footer that was just written, its checksum from the
+bytes on their way out: nothing is read a second time.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_provider.tables.base import WrittenFile
+from airflow_provider.tables.rows import fitted
+from airflow_provider.tables.storage import create, filesystem, remove
+
+_TRUNCATED_TO = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class IcebergTaskWriter:
+    """Writes the batches of one task; each call is one try and makes names of its own.
+
+    :param place: URI of the directory, with a slash at its end.
+    :param schema: the table's columns with their ids, the epoch column last.
+    :param barrier: value of the epoch column, microseconds since 1970.
+    :param partition_by: columns by whose values files are separated; rows should come sorted by them.
+    :param target_bytes: size at which a file is closed and the next one begun.
+    :param row_group_bytes: rows are gathered up to this size in memory and written as one row group.
+    """
+
+    place: str
+    schema: pa.Schema
+    barrier: int
+    partition_by: tuple[str, ...] = ()
+    target_bytes: int = 128 * 1024 * 1024
+    row_group_bytes: int = 64 * 1024 * 1024
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
+        attempt = uuid.uuid4().hex
+        names = (f"{index:05d}-{attempt}.parquet" for index in count())
+        epoch = pa.scalar(self.barrier, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        target = filesystem(self.place)
+        current: _OpenFile | None = None
+        values: tuple[Any, ...] = ()
+        try:
+            for batch in batches:
+                rows = fitted(batch, self.schema, epoch)
+                for run in _runs(rows, self.partition_by):
+                    found = tuple(_partition_value(run.column(name)[0]) for name in self.partition_by)
+                    if current is not None and (found != values or current.size >= self.target_bytes):
+                        done, current = current, None
+                        yield done.close()
+                    if current is None:
+                        current, values = _OpenFile(self, target, next(names), (self.barrier, *found)), found
+                    current.write(run)
+            if current is not None:
+                done, current = current, None
+                yield done.close()
+        finally:
+            if current is not None:
+                current.abandon()
+
+
+class _OpenFile:
+    """A Parquet file being written."""
+
+    def __init__(
+        self, writer: IcebergTaskWriter, target: tuple[Any, str], name: str, partition: tuple[Any, ...]
+    ) -> None:
+        self._uri = writer.place + name
+        self._filesystem, self._path = target[0], target[1] + name
+        self._schema = writer.schema
+        self._row_group_bytes = writer.row_group_bytes
+        self._partition = partition
+        self._sink = _HashingSink(create(self._filesystem, self._path))
+        self._footers: list[Any] = []
+        self._parquet = pq.ParquetWriter(
+            self._sink,
+            writer.schema,
+            compression="zstd",
+            coerce_timestamps="us",
+            version="2.6",
+            store_schema=False,
+            metadata_collector=self._footers,
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far, and those that wait for their row group."""
+        return self._sink.size + self._waiting_bytes
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._waiting.append(rows)
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= self._row_group_bytes:
+            self._flush()
+
+    def close(self) -> WrittenFile:
+        self._flush()
+        self._parquet.close()
+        self._sink.close()
+        footer = self._footers[0]
+        return WrittenFile(
+            uri=self._uri,
+            size_bytes=self._sink.size,
+            rows=footer.num_rows,
+            checksum=self._sink.hexdigest(),
+            description=json.dumps(_description(footer, self._schema, self._partition), separators=(",", ":")),
+        )
+
+    def abandon(self) -> None:
+        """Leave nothing behind where that is possible; nobody will ever hear of the file anyway."""
+        self._waiting.clear()
+        try:
+            self._parquet.close()
+            self._sink.close()
+            remove(self._filesystem, self._path)
+        except (OSError, pa.ArrowException):
+            return
+
+    def _flush(self) -> None:
+        if self._waiting:
+            rows = pa.Table.from_batches(self._waiting, self._schema)
+            self._parquet.write_table(rows, row_group_size=rows.num_rows)
+            self._waiting, self._waiting_bytes = [], 0
+
+
+class _HashingSink:
+    """Passes bytes on and hashes them."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self._hash = hashlib.blake2b(digest_size=16)
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        self._target.write(data)
+        count = memoryview(data).nbytes
+        self.size += count
+        return count
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._target.flush()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._target.closed)
+
+    def close(self) -> None:
+        self._target.close()
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _runs(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Cut *rows* wherever the value of one of *columns* changes."""
+    if not rows.num_rows:
+        return
+    ends = {rows.num_rows}
+    for name in columns:
+        ends.update(pc.run_end_encode(rows.column(name)).run_ends.to_pylist())
+    start = 0
+    for end in sorted(ends):
+        yield rows.slice(start, end - start)
+        start = end
+
+
+def _partition_value(value: pa.Scalar) -> Any:
+    """The value as Iceberg keeps it in a partition tuple, in JSON: days, microseconds, decimals as text."""
+    if not value.is_valid:
+        return None
+    if pa.types.is_temporal(value.type):
+        return value.value
+    return str(value.as_py()) if pa.types.is_decimal(value.type) else value.as_py()
+
+
+def _description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> dict[str, Any]:
+    """What a manifest entry needs of the file: partition, row group offsets, and per column id
+    ``[bytes, values, nulls, lower bound, upper bound]``."""
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    columns = {}
+    paths = {footer.schema.column(index).path: index for index in range(len(footer.schema))}
+    for path, number, kind in _leaves(schema):
+        if path in paths:
+            chunks = [group.column(paths[path]) for group in groups]
+            columns[number] = _column(chunks, kind)
+    return {"partition": partition, "offsets": [_offset(group.column(0)) for group in groups], "columns": columns}
+
+
+def _leaves(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, int, pa.DataType]]:
+    """Path, id and type of each column that has one value a row: no parts of lists and maps."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from _leaves(field.type, f"{prefix}{field.name}.")
+        elif not pa.types.is_nested(field.type):
+            yield f"{prefix}{field.name}", int(field.metadata[b"PARQUET:field_id"]), field.type
+
+
+def _offset(chunk: Any) -> int:
+    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
+
+
+def _column(chunks: list[Any], kind: pa.DataType) -> list[Any]:
+    values = sum(chunk.num_values for chunk in chunks)
+    known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
+    counted = len(known) == len(chunks) and all(one.has_null_count for one in known)
+    nulls = sum(one.null_count for one in known) if counted else None
+    bounded = [one for one in known if one.has_min_max]
+    whole = counted and all(one.has_min_max or one.num_values == 0 for one in known)
+    lower = upper = None
+    if whole and bounded:
+        lower = _bound(min(_comparable(one.min, one.min_raw) for one in bounded), kind, upper=False)
+        upper = _bound(max(_comparable(one.max, one.max_raw) for one in bounded), kind, upper=True)
+    return [sum(chunk.total_compressed_size for chunk in chunks), values, nulls, lower, upper]
+
+
+def _comparable(value: Any, raw: Any) -> Any:
+    """Text and bytes by their bytes, decimals by value, times by the number that is stored."""
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bool | int | float | bytes) or not isinstance(raw, int) else raw
+
+
+def _bound(value: Any, kind: pa.DataType, *, upper: bool) -> str | None:
+    """Encode a bound as Iceberg's single-value serialisation asks for, in base64; None for none."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        shortened = _shortened(value, text=pa.types.is_string(kind), upper=upper)
+        return None if shortened is None else base64.b64encode(shortened).decode()
+    packed = _packed(value, kind)
+    return None if packed is None else base64.b64encode(packed).decode()
+
+
+def _packed(value: Any, kind: pa.DataType) -> bytes | None:
+    if pa.types.is_boolean(kind):
+        return b"\x01" if value else b"\x00"
+    if pa.types.is_float32(kind):
+        return struct.pack("<f", value)
+    if pa.types.is_float64(kind):
+        return struct.pack("<d", value)
+    if pa.types.is_int32(kind) or pa.types.is_date32(kind):
+        return struct.pack("<i", value)
+    if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        return struct.pack("<q", value)
+    if pa.types.is_decimal(kind):
+        unscaled = int(value.scaleb(kind.scale))
+        bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
+        return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
+    return None
+
+
+def _shortened(value: bytes, *, text: bool, upper: bool) -> bytes | None:
+    """Cut a long bound; an upper one is raised at its end so that it still bounds, None where that cannot be."""
+    if not text:
+        return _shortened_bytes(value, upper=upper)
+    characters = value.decode("utf-8", "strict")
+    if len(characters) <= _TRUNCATED_TO:
+        return value
+    kept = characters[:_TRUNCATED_TO]
+    if not upper:
+        return kept.encode()
+    while kept:
+        following = ord(kept[-1]) + 1
+        if following == 0xD800:
+            following = 0xE000
+        if following <= 0x10FFFF:
+            return (kept[:-1] + chr(following)).encode()
+        kept = kept[:-1]
+    return None
+
+
+def _shortened_bytes(value: bytes, *, upper: bool) -> bytes | None:
+    if len(value) <= _TRUNCATED_TO:
+        return value
+    kept = value[:_TRUNCATED_TO]
+    if not upper:
+        return kept
+    kept = kept.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -1,0 +1,91 @@
+"""Where tables lie: names as path parts, the warehouse, and the place of an attempt.
+
+Locations are URIs whose path is taken literally: Iceberg, Hadoop and Arrow do not agree on percent signs, globs
+and fragments, so no part that this package makes has any of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.interval import time_key
+
+_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
+_UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
+_MAX_WAREHOUSE_CHARACTERS = 500
+
+
+def path_name(name: str) -> str:
+    """Return a directory name for *name*; different names get different ones, also where case does not count.
+
+    A short name of lower-case letters, digits, ``_``, ``-`` and ``.`` is itself; any other keeps what is
+    readable of it and gets a hash, after a ``~`` that no plain name has.
+    """
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    readable = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")[:40]
+    digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{readable or 'x'}~{digest}"
+
+
+def table_path(domain: DomainName, table: TableName) -> str:
+    """Path of a table below the warehouse."""
+    return f"{path_name(domain)}/{path_name(table)}"
+
+
+def place_path(
+    domain: DomainName, table: TableName, *, barrier: datetime, revision: int, token: int, participant: int
+) -> str:
+    """Path below the warehouse of all that one participant of an attempt stages for a table.
+
+    No ``=`` in it: Spark would take it for a partition column.
+    """
+    attempt = f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}"
+    return f"{table_path(domain, table)}/data/{attempt}"
+
+
+def checked_warehouse(warehouse: object) -> str:
+    """Return *warehouse* as a URI without a slash at its end.
+
+    :param warehouse: an absolute path, or a URI such as ``file:///data/warehouse`` or ``s3://bucket/prefix``.
+    :raises InvalidInput: anything else.
+    """
+    text = str(warehouse) if isinstance(warehouse, str | Path) else ""
+    uri = f"file://{text}" if text.startswith("/") and not text.startswith("//") else text
+    parts = urlsplit(uri)
+    problem = _problem(uri, parts.scheme, parts.netloc, parts.path)
+    if problem:
+        raise InvalidInput(
+            field="warehouse",
+            value=warehouse,
+            expected=problem,
+            next_step="set the warehouse to an absolute path or to a URI such as s3://bucket/prefix.",
+        )
+    return uri.rstrip("/")
+
+
+def _problem(uri: str, scheme: str, host: str, path: str) -> str:
+    if not scheme or "://" not in uri:
+        return "an absolute path or a URI"
+    unsafe = sorted({one for one in uri if one in _UNSAFE_IN_WAREHOUSE or unicodedata.category(one).startswith("C")})
+    if unsafe:
+        return f"a location without {' '.join(repr(one) for one in unsafe)}"
+    if scheme == "file" and (host or not path.startswith("/")):
+        return "file:/// and an absolute path"
+    if scheme not in {"file", "memory"} and not host:
+        return f"{scheme}:// and a bucket or host"
+    if any(part in {".", ".."} for part in path.split("/")) or "//" in path.rstrip("/"):
+        return "a path without '.', '..' and empty parts"
+    if not path.strip("/") and scheme in {"file", "memory"}:
+        return "a directory below the root"
+    if len(uri) > _MAX_WAREHOUSE_CHARACTERS:
+        return f"at most {_MAX_WAREHOUSE_CHARACTERS} characters"
+    return ""

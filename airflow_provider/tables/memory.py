@@ -1,0 +1,273 @@
+"""Tables in the memory of one process: a real format, for tests, simulations and trying things out.
+
+Data and versions lie in the :class:`~airflow_provider.stores.memory.MemoryCatalog` of the store with the same
+name, whose transaction moves their pointers. Nothing here reads a clock or draws random numbers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+
+import pyarrow as pa
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.errors import ForeignCommit, Unavailable
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Committable, Part, TableRef
+from airflow_provider.stores.base import CatalogSwap
+from airflow_provider.stores.memory import MemoryCatalog
+from airflow_provider.tables import checks
+from airflow_provider.tables.base import (
+    Place,
+    Prepared,
+    Publication,
+    TableCapability,
+    TableFormat,
+    TableInfo,
+    TaskWriter,
+    WrittenFile,
+)
+from airflow_provider.tables.columns import EPOCH_TYPE, field_id, refuse_difference, table_schema
+from airflow_provider.tables.locations import place_path, table_path
+from airflow_provider.tables.rows import fitted
+
+NAMESPACE = uuid.UUID("5c3b6d5e-7a0f-4f2c-9d51-6a3a0f6f5e11")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Version:
+    """What a pointer names: one version of one table."""
+
+    table_uuid: str
+    version: int
+    schema_id: int
+    schemas: tuple[str, ...]
+    slices: tuple[tuple[datetime, str], ...] = ()
+    """Barrier and URI of each file."""
+    marks: checks.Marks | None = None
+
+
+class MemoryFormat(TableFormat):
+    """Tables in the memory of this process.
+
+    :param catalog: where pointers, versions and rows are kept.
+    :param warehouse: prefix of all URIs.
+    """
+
+    name = "memory"
+    capabilities = frozenset(
+        {
+            TableCapability.PRIVATE_STAGING,
+            TableCapability.REBASE_SLICE,
+            TableCapability.SLICE_READ,
+            TableCapability.ATOMIC_GROUP,
+            TableCapability.COLUMN_IDS,
+            TableCapability.COMPLETION_MARK,
+        }
+    )
+
+    def __init__(self, catalog: MemoryCatalog, warehouse: str = "memory:///warehouse") -> None:
+        self._catalog = catalog
+        self._warehouse = warehouse
+
+    def describe(self, table: EpochTable) -> TableInfo | None:
+        pointer = self._catalog.pointer(table.domain, table.name)
+        return None if pointer is None else self._info(table, pointer)
+
+    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+        wanted = table_schema(table, schema)
+        pointer = self._catalog.pointer(table.domain, table.name)
+        if pointer is None:
+            number = self._next_number()
+            location = f"{self._warehouse}/{table_path(table.domain, table.name)}"
+            version = _Version(
+                table_uuid=str(uuid.uuid5(NAMESPACE, f"{location}#{number}")),
+                version=0,
+                schema_id=0,
+                schemas=(_packed(wanted),),
+            )
+            pointer = self._catalog.create(table.domain, table.name, self._keep(table, number, version))
+        info = self._info(table, pointer)
+        refuse_difference(table, self.arrow_schema(info.schema), wanted)
+        return info
+
+    def rename_column(self, table: EpochTable, old: str, new: str) -> CatalogSwap:
+        """Return the swap after which *old* is called *new*: the same column, with the same id."""
+        pointer = checks.existing(self.describe(table), table).pointer
+        version = self._version(pointer)
+        schema = _unpacked(version.schemas[version.schema_id])
+        renamed = schema.set(schema.get_field_index(old), schema.field(old).with_name(new))
+        changed = replace(
+            version, schema_id=len(version.schemas), schemas=(*version.schemas, _packed(renamed))
+        )
+        target = self._keep(table, self._next_number(), changed)
+        return CatalogSwap(table.domain, table.name, pointer, target)
+
+    def place(
+        self, table: EpochTable, *, job: JobName, interval: Interval, revision: int, token: int, participant: int = 0
+    ) -> Place:
+        path = place_path(
+            table.domain, table.name, barrier=interval.end, revision=revision, token=token, participant=participant
+        )
+        return Place(
+            table=table,
+            job=job,
+            interval=interval,
+            revision=revision,
+            token=token,
+            participant=participant,
+            uri=f"{self._warehouse}/{path}/",
+        )
+
+    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+        schema = self.arrow_schema(info.schema)
+        epoch = pa.scalar(place.interval.end, EPOCH_TYPE)
+
+        def write(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
+            kept = [batch for batch in (fitted(batch, schema, epoch) for batch in batches) if batch.num_rows]
+            if kept:
+                yield self._write(place, pa.Table.from_batches(kept, schema))
+
+        return write
+
+    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+        checks.refuse_foreign_files(place, files)
+        parts = tuple(Part(uri=one.uri, size_bytes=one.size_bytes, files=1, rows=one.rows) for one in files)
+        return checks.committable(self.name, place, info, files, parts, version=self._next_number())
+
+    def prepare(self, publication: Publication) -> Prepared:
+        table = publication.table
+        info = checks.existing(self.describe(table), table)
+        head = self._version(info.pointer)
+        checks.refuse_other_table(publication, info.table_uuid)
+        checks.refuse_moved_head(publication, head.version, head.marks)
+        removed = set(publication.removes)
+        added = [(interval.end, part.uri) for interval, one in publication.adds for part in one.parts]
+        number = self._next_number()
+        version = replace(
+            head,
+            version=number,
+            slices=(*(one for one in head.slices if one[0] not in removed), *added),
+            marks=checks.Marks.of(publication),
+        )
+        location = self._keep(table, number, version)
+        ref = TableRef(
+            format=self.name,
+            table_uuid=info.table_uuid,
+            version=number,
+            location=location,
+            schema_id=head.schema_id,
+        )
+        swap = CatalogSwap(table.domain, table.name, info.pointer, location)
+        return Prepared(ref=ref, swap=swap, schema=info.schema)
+
+    def published(self, publication: Publication, prepared: Prepared) -> None:
+        """Nothing to tidy up: every version is its own pointer."""
+
+    def discard(self, place: Place) -> None:
+        checks.refuse_other_place(
+            place,
+            self.place(
+                place.table,
+                job=place.job,
+                interval=place.interval,
+                revision=place.revision,
+                token=place.token,
+                participant=place.participant,
+            ),
+        )
+        for uri in [uri for uri in self._catalog.objects if uri.startswith(place.uri)]:
+            self._catalog.objects.pop(uri, None)
+
+    def files(self, state: State) -> list[str]:
+        committed = [] if state.ref is None else list(self._version(state.ref.location).slices)
+        replaced = {one.interval.end for one in state.staged}
+        staged = [(one.interval.end, part.uri) for one in state.staged for part in one.committable.parts]
+        slices = [one for one in committed if one[0] not in replaced] + staged
+        return [uri for barrier, uri in slices if checks.in_state(state, barrier)]
+
+    def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
+        target = self.arrow_schema(schema)
+        tables = [_projected(self._object(uri), target) for uri in self.files(state)]
+        found = pa.concat_tables(tables) if tables else target.empty_table()
+        return found if columns is None else found.select(checks.known_columns(target, columns))
+
+    def arrow_schema(self, schema: str) -> pa.Schema:
+        return _unpacked(schema)
+
+    def _info(self, table: EpochTable, pointer: str) -> TableInfo:
+        version = self._version(pointer)
+        return TableInfo(
+            name=table.name,
+            domain=table.domain,
+            table_uuid=version.table_uuid,
+            schema_id=version.schema_id,
+            schema=version.schemas[version.schema_id],
+            version=version.version,
+            pointer=pointer,
+        )
+
+    def _keep(self, table: EpochTable, number: int, version: _Version) -> str:
+        uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/metadata/{number:010d}"
+        self._catalog.objects[uri] = version
+        return uri
+
+    def _write(self, place: Place, rows: pa.Table) -> WrittenFile:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        content = sink.getvalue()
+        uri = f"{place.uri}{self._next_number():010d}"
+        self._catalog.objects[uri] = rows
+        return WrittenFile(
+            uri=uri,
+            size_bytes=content.size,
+            rows=rows.num_rows,
+            checksum=hashlib.blake2b(content, digest_size=16).hexdigest(),
+            description="",
+        )
+
+    def _next_number(self) -> int:
+        """Numbers of versions and files: never given twice by one catalog, the same in each run."""
+        counter: Iterator[int] = self._catalog.objects.setdefault("numbers", count(1))
+        return next(counter)
+
+    def _version(self, uri: str) -> _Version:
+        found = self._object(uri)
+        if not isinstance(found, _Version):
+            raise ForeignCommit(f"{uri} is no version of a memory table.", uri=uri)
+        return found
+
+    def _object(self, uri: str) -> object:
+        try:
+            return self._catalog.objects[uri]
+        except KeyError:
+            raise checks.missing_file(uri) from None
+
+
+def _projected(rows: object, target: pa.Schema) -> pa.Table:
+    """Match columns by id; nulls where *rows* lack one."""
+    if not isinstance(rows, pa.Table):
+        raise Unavailable("a file of the state holds no rows.")
+    by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
+    columns = [
+        rows.column(by_id[field_id(field)]) if field_id(field) in by_id else pa.nulls(rows.num_rows, field.type)
+        for field in target
+    ]
+    return pa.table(columns, schema=target)
+
+
+def _packed(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _unpacked(schema: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))

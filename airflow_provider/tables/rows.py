@@ -1,0 +1,83 @@
+"""Fitting the rows of a job to the columns of a table. Runs inside Spark's workers: needs pyarrow only."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from airflow_provider.domain.errors import SchemaMismatch
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar) -> pa.RecordBatch:
+    """Return *batch* with the columns of *schema*, the last of which is filled with *epoch*.
+
+    :raises SchemaMismatch: a missing, unknown or doubled column, or a type that would lose something.
+    """
+    columns = schema.names[:-1]
+    given = batch.schema.names
+    for name in dict.fromkeys([*columns, *given]):
+        if given.count(name) != 1 or name not in columns:
+            found = f"{given.count(name)} columns of that name"
+            raise _mismatch(name, "the column once" if name in columns else "no such column", found)
+    arrays = [_fitted_column(batch.column(field.name), field) for field in list(schema)[:-1]]
+    return pa.record_batch([*arrays, pa.repeat(epoch, batch.num_rows)], schema=schema)
+
+
+def _fitted_column(array: pa.Array, field: pa.Field) -> pa.Array:
+    if array.type == field.type:
+        return array
+    if not _fits(array.type, field.type):
+        raise _mismatch(field.name, field.type, array.type)
+    try:
+        return array.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise _mismatch(field.name, field.type, f"{array.type} with a value that does not fit: {error}") from error
+
+
+def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether each value of type *given* has the same meaning as one of type *wanted*."""
+    if given == wanted or pa.types.is_null(given):
+        return True
+    if pa.types.is_dictionary(given):
+        return _fits(given.value_type, wanted)
+    if pa.types.is_timestamp(wanted):
+        return pa.types.is_timestamp(given) and (given.tz is None) == (wanted.tz is None)
+    if pa.types.is_decimal(wanted):
+        return pa.types.is_decimal(given) and bool(given.scale <= wanted.scale)
+    if pa.types.is_nested(wanted):
+        return _nested_fits(given, wanted)
+    if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):
+        same_kind = pa.types.is_integer(given) == pa.types.is_integer(wanted)
+        numeric = pa.types.is_integer(given) or pa.types.is_floating(given)
+        return bool(same_kind and numeric and given.bit_width <= wanted.bit_width)
+    if pa.types.is_string(wanted):
+        return bool(pa.types.is_large_string(given) or pa.types.is_string_view(given))
+    if pa.types.is_binary(wanted):
+        return bool(pa.types.is_large_binary(given) or pa.types.is_binary_view(given))
+    return False
+
+
+def _nested_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_struct(wanted):
+        return (
+            pa.types.is_struct(given)
+            and [field.name for field in given] == [field.name for field in wanted]
+            and all(_fits(one.type, other.type) for one, other in zip(given, wanted, strict=True))
+        )
+    if pa.types.is_map(wanted):
+        return (
+            pa.types.is_map(given)
+            and _fits(given.key_type, wanted.key_type)
+            and _fits(given.item_type, wanted.item_type)
+        )
+    listed = pa.types.is_list(given) or pa.types.is_large_list(given)
+    return listed and _fits(given.value_type, wanted.value_type)
+
+
+def _mismatch(column: str, expected: object, found: object) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"column {column!r}: the table expects {expected}, the rows have {found}.",
+        next_step=f"select and cast {column!r} before writing.",
+        column=column,
+        expected=str(expected),
+        found=str(found),
+    )

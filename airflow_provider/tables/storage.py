@@ -1,0 +1,85 @@
+"""The one file interface beneath tables: Arrow's file systems, by URI. Needs pyarrow only; runs in Spark's workers.
+
+The path of a URI is literal, as Iceberg and Hadoop take it: no percent decoding.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow.fs as pafs
+
+
+def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
+    """Open the file system of *uri*; return it and the path in it.
+
+    :raises ValueError: Arrow knows no such scheme.
+    """
+    scheme, _, rest = uri.partition("://")
+    host, slash, path = rest.partition("/")
+    if scheme == "file":
+        return pafs.LocalFileSystem(), f"/{path}"
+    found, _ = pafs.FileSystem.from_uri(f"{'s3' if scheme in {'s3a', 's3n'} else scheme}://{host}/")
+    return found, f"/{path}" if scheme in {"hdfs", "viewfs"} else f"{host}{slash}{path}"
+
+
+def create(found: pafs.FileSystem, path: str) -> Any:
+    """Open a new file for writing, its directory made on the way; what was written is durable once it is closed.
+
+    :raises FileExistsError: on a local disk, when there is one already.
+    """
+    return _DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
+
+
+def remove(found: pafs.FileSystem, path: str) -> None:
+    """Delete a file; nothing happens when it is not there."""
+    try:
+        found.delete_file(path)
+    except FileNotFoundError:
+        return
+
+
+class _DurableFile:
+    """A local file that is on the disk, and not only in the system's memory, when it is closed."""
+
+    def __init__(self, path: str) -> None:
+        self._directory = os.path.dirname(path)  # noqa: PTH120  (a plain string, a hot path in workers)
+        os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103
+        self._file = open(path, "xb")  # noqa: PTH123, SIM115
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        if self._file.closed:
+            return
+        with self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        sync_directory(self._directory)
+
+    def __enter__(self) -> _DurableFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a local directory durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
