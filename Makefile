@@ -48,7 +48,7 @@ test-slow: prepare ## The slow tier: kills in every window
 
 .PHONY: lint
 lint: prepare ## ruff, ruff's formatter, mypy strict, import-linter
-	@$(PY) -m ruff check .
+	@$(PY) -m ruff check --output-format concise .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy $(CODE)
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-cache
