@@ -51,7 +51,7 @@ lint: prepare ## ruff, ruff's formatter, mypy strict, import-linter
 	@$(PY) -m ruff check --output-format concise .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy $(CODE)
-	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-cache
+	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-cache --no-logo
 
 .PHONY: format
 format: prepare ## Let ruff fix and format the code
