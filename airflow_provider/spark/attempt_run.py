@@ -1,0 +1,257 @@
+"""One attempt at one epoch, inside the Spark program: what it reads, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from airflow_provider.domain.epoch import Attempt, Published, RootBounds
+from airflow_provider.domain.errors import EpochError, Fenced, InvalidInput, OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.spark import reads, roots, session, sinks
+from airflow_provider.spark.heartbeat import Heartbeat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_provider.coordination.service import EpochService
+
+log = logging.getLogger(__name__)
+
+_REASON_LENGTH = 300
+
+
+class EpochRun:
+    """An epoch being computed; use it in a ``with`` block, which ends it.
+
+    At the block's end every output must be written; then the epoch is published, or left WRITTEN for the
+    submitter to publish. An exception aborts the attempt and goes on.
+
+    :param publishes: whether the end of the block publishes.
+    """
+
+    def __init__(
+        self,
+        service: EpochService,
+        job: EpochJob,
+        attempt: Attempt,
+        *,
+        spark: SparkSession | None = None,
+        publishes: bool = True,
+    ) -> None:
+        self.job = job
+        self.attempt = attempt
+        self.published: Published | None = None
+        self.entered = False
+        self._service = service
+        self._coordinator = service.coordinator
+        self._given_spark = spark
+        self._ready_spark: SparkSession | None = None
+        self._publishes = publishes
+        self._tag = f"epochs-{attempt.job}-{attempt.token}".replace(",", "_")
+        self._heartbeat = Heartbeat(self._coordinator, attempt, self._interrupt)
+        self._started: set[str] = set()
+        self._written: set[str] = set()
+        self._used_roots: dict[str, RootBounds] = {}
+        self._guard = threading.Lock()
+
+    @property
+    def interval(self) -> Interval:
+        """The epoch's own interval, ``[start, end)`` in UTC."""
+        return self.attempt.interval
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session; started at its first use when the program has none."""
+        if self._ready_spark is None:
+            self._ready_spark = session.session(self._given_spark)
+        return self._ready_spark
+
+    def read(
+        self, table: str | EpochTable, *, with_epoch: bool = False, schema: str | None = None
+    ) -> DataFrame:
+        """Return what the job's edge on *table* reads: fixed when the epoch began, the same in each attempt.
+
+        :param with_epoch: also return the column ``_epoch``, the barrier of each row's epoch.
+        :param schema: columns, in Spark's DDL, of a table that does not exist yet (the first epoch of a job
+            that reads its own past); not looked at otherwise.
+        :raises InvalidInput: the job declares no edge on *table*.
+        :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
+        """
+        name = _name(table)
+        self.attempt.input(name)
+        self._check()
+        state, columns = self._coordinator.input(self.attempt, name)
+        if state.ref is not None:
+            table_format = self._service.formats[state.ref.format]
+            return reads.dataframe(self.spark, table_format, state, columns, with_epoch=with_epoch)
+        if schema is None:
+            raise InvalidInput(
+                f"table {name!r} has no commit yet, so its columns are not known.",
+                next_step=f"say them: epoch.read({name!r}, schema='id bigint, amount double').",
+                field="schema",
+                value=None,
+                expected="columns in Spark's DDL",
+            )
+        return self.spark.createDataFrame([], f"{schema}, _epoch timestamp" if with_epoch else schema)
+
+    def root_files(self, root: str) -> list[str]:
+        """Return the URIs of the files that the epoch reads of *root*, as recorded when it began first.
+
+        :raises InvalidInput: the job declares no such root.
+        :raises Unavailable: a file has changed or is gone since.
+        """
+        bounds = next((one for one in self.attempt.roots if one.root == root), None)
+        if bounds is None:
+            raise InvalidInput(
+                field="root",
+                value=root,
+                expected=f"one of {[one.root for one in self.attempt.roots]}",
+                next_step=f"declare Root({root!r}, location=…) in the inputs of job {self.attempt.job!r}.",
+            )
+        self._heartbeat.check()
+        roots.check_unchanged(bounds)
+        self._used_roots[root] = bounds
+        return [file.uri for file in bounds.files]
+
+    def write(self, table: str | EpochTable, df: DataFrame) -> None:
+        """Compute *df* and stage its rows as the epoch's slice of *table*, once; may be empty.
+
+        Reports PROCESSED when Spark is done and WRITTEN when what is to be published is recorded.
+
+        :raises InvalidInput: the job does not own *table*, or it was written before.
+        :raises SchemaMismatch: a column does not fit the table's; names it.
+        :raises LeaseExpired: the claim on the inputs ended before the rows were written.
+        :raises Fenced: a newer attempt exists.
+        """
+        sink = self.attempt.sink(_name(table))
+        with self._once(sink.name):
+            if self.attempt.adopted:
+                log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
+                return
+            self._check()
+            table_format = self._service.formats[sink.format]
+            with self._interruptible():
+                info = sinks.target(df, sink, table_format)
+                place = self._coordinator.place(self.attempt, sink.name)
+                files = sinks.stage(df, place, info, table_format)
+            self._heartbeat.check()
+            self._coordinator.processed(self.attempt, sink.name)
+            committable = table_format.describe_output(place, info, files)
+            self._coordinator.written(self.attempt, sink.name, committable)
+
+    def __enter__(self) -> Self:
+        self.entered = True
+        self._heartbeat.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is not None:
+                self.abandon(error)
+                return
+            try:
+                self._check_complete()
+            except EpochError as problem:
+                self.abandon(problem)
+                raise
+            if self._publishes:
+                self._publish()
+        finally:
+            self._heartbeat.stop()
+
+    def abandon(self, error: BaseException) -> None:
+        """Abort the attempt because of *error*; never raises, so that *error* itself is what is seen."""
+        if isinstance(error, Fenced):
+            return
+        first_line = (str(error).splitlines() or [""])[0]
+        try:
+            self._coordinator.abort(self.attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
+        except EpochError as problem:
+            log.warning("attempt %s was not aborted: %s", self.attempt, problem)
+
+    def _publish(self) -> None:
+        try:
+            self.published = self._coordinator.publish(self.attempt)
+        except (StoreUnavailable, OutcomeUnknown):
+            raise  # a retry adopts what is WRITTEN, or finds it published
+        except EpochError as problem:
+            self.abandon(problem)
+            raise
+        log.info("published %s at CSN %d", self.attempt, self.published.csn)
+
+    def _check_complete(self) -> None:
+        self._heartbeat.check()
+        for bounds in self._used_roots.values():
+            roots.check_unchanged(bounds)
+        missing = [str(one.name) for one in self.attempt.sinks if one.name not in self._written]
+        if missing and not self.attempt.adopted:
+            raise InvalidInput(
+                f"{self.attempt}: the block ended, and {missing} were not written.",
+                next_step="write each output of the job once; an epoch without rows writes an empty DataFrame.",
+                field="outputs",
+                value=sorted(self._written),
+                expected=[str(one.name) for one in self.attempt.sinks],
+            )
+
+    def _check(self) -> None:
+        if not self.entered:
+            raise InvalidInput(
+                f"{self.attempt}: the epoch was not entered.",
+                next_step="use it in a block: `with epoch: …`.",
+                field="epoch",
+                value=str(self.attempt),
+                expected="a with block around reads and writes",
+            )
+        self._heartbeat.check()
+        session.check(self.spark)
+
+    @contextmanager
+    def _once(self, table: str) -> Iterator[None]:
+        """Let one write of *table* succeed."""
+        with self._guard:
+            if table in self._started:
+                raise InvalidInput(
+                    f"{self.attempt}: {table!r} was written already; one epoch writes each output once.",
+                    next_step="unite the DataFrames, then write them together.",
+                    field="output",
+                    value=table,
+                    expected="one write for each output",
+                )
+            self._started.add(table)
+        try:
+            yield
+        except BaseException:
+            self._started.discard(table)
+            raise
+        self._written.add(table)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Run Spark work that ends when the attempt does; of two errors the attempt's own is told."""
+        self.spark.addTag(self._tag)
+        try:
+            yield
+        except Exception as error:
+            try:
+                self._heartbeat.check()
+            except EpochError as over:
+                raise over from error
+            raise
+        finally:
+            self.spark.removeTag(self._tag)
+
+    def _interrupt(self) -> None:
+        if self._ready_spark is not None:
+            self._ready_spark.interruptTag(self._tag)
+
+
+def _name(table: str | EpochTable) -> str:
+    return table.name if isinstance(table, EpochTable) else table

@@ -1,0 +1,96 @@
+"""Columns between Spark and Arrow: what a DataFrame may bring into a table, and as what a table is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812  (Spark's own documentation names it so)
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+
+from airflow_provider.domain.errors import InvalidInput
+
+_FIELD_ID = b"PARQUET:field_id"
+_UNSUPPORTED: dict[type[T.DataType], str] = {
+    T.NullType: "give it a type, for example F.lit(None).cast('string')",
+    T.CalendarIntervalType: "cast it to a number of days or microseconds",
+    T.DayTimeIntervalType: "cast it to a number of microseconds",
+    T.YearMonthIntervalType: "cast it to a number of months",
+    T.VariantType: "write it as text with F.to_json, or take its fields out",
+    T.TimeType: "cast it to a string",
+    T.UserDefinedType: "take its parts out into columns of Spark's own types",
+    T.GeometryType: "write it as binary",
+    T.GeographyType: "write it as binary",
+}
+
+
+def arrow_columns(schema: T.StructType, table: str) -> pa.Schema:
+    """Return the columns of a DataFrame as Arrow has them.
+
+    :raises InvalidInput: a column of a type that tables do not have; names it.
+    """
+    for field in schema.fields:
+        for path, kind in _leaves(field.name, field.dataType):
+            advice = _advice(kind)
+            if advice:
+                raise InvalidInput(
+                    field=f"column {path}",
+                    value=kind.simpleString(),
+                    expected=f"a type that a column of table {table!r} can have",
+                    next_step=f"{advice} before epoch.write.",
+                    table=table,
+                    column=path,
+                )
+    return to_arrow_schema(schema)
+
+
+def _advice(kind: T.DataType) -> str:
+    if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
+        return "a collation is not kept: cast it to string"
+    return next((advice for unsupported, advice in _UNSUPPORTED.items() if isinstance(kind, unsupported)), "")
+
+
+def _leaves(path: str, kind: T.DataType) -> Iterator[tuple[str, T.DataType]]:
+    if isinstance(kind, T.StructType):
+        for field in kind.fields:
+            yield from _leaves(f"{path}.{field.name}", field.dataType)
+    elif isinstance(kind, T.ArrayType):
+        yield from _leaves(f"{path}.element", kind.elementType)
+    elif isinstance(kind, T.MapType):
+        yield from _leaves(f"{path}.key", kind.keyType)
+        yield from _leaves(f"{path}.value", kind.valueType)
+    else:
+        yield path, kind
+
+
+def spark_columns(schema: pa.Schema) -> T.StructType:
+    """Return a table's columns as a reader sees them: names and types, no ids."""
+    return T.StructType([T.StructField(field.name, _spark_type(field.type)) for field in schema])
+
+
+def columns_by_id(schema: pa.Schema) -> T.StructType:
+    """Return a table's columns named after their ids, which Spark also finds in each field's metadata.
+
+    Spark matches Parquet columns by id, but pushes filters down, and looks types up, by name. A column that has
+    the name of an older, renamed one would so lose rows. A name made of the id is in no file.
+    """
+    return T.StructType([_by_id(field) for field in schema])
+
+
+def _by_id(field: pa.Field) -> T.StructField:
+    number = int((field.metadata or {})[_FIELD_ID])
+    return T.StructField(
+        f"_{number}", _spark_type(field.type, by_id=True), True, {"parquet.field.id": number}
+    )
+
+
+def _spark_type(kind: pa.DataType, *, by_id: bool = False) -> T.DataType:
+    if pa.types.is_struct(kind):
+        fields = [_by_id(one) if by_id else T.StructField(one.name, _spark_type(one.type)) for one in kind]
+        return T.StructType(fields)
+    if pa.types.is_map(kind):
+        key, value = _spark_type(kind.key_type, by_id=by_id), _spark_type(kind.item_type, by_id=by_id)
+        return T.MapType(key, value)
+    if pa.types.is_list(kind):
+        return T.ArrayType(_spark_type(kind.value_type, by_id=by_id))
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)

@@ -1,0 +1,28 @@
+"""A session on a Spark Connect server that stays up: no JVM starts for an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_provider.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def connected(url: str) -> Iterator[SparkSession]:
+    """Open a session of this block's own, ready for epochs; the server goes on when it ends.
+
+    :param url: ``sc://host:port/;parameters``; may hold a token, so it is not shown.
+    :raises InvalidInput: the server's settings would make a read lose rows.
+    """
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(url).create()
+    try:
+        yield session(spark)
+    finally:
+        spark.stop()

@@ -1,0 +1,209 @@
+"""What the author of a Spark job uses: ``epoch_run`` for one epoch, ``epoch_runs`` for several in a row.
+
+.. code-block:: python
+
+    with epoch_run() as epoch:
+        epoch.write("flights_clean", clean(epoch.read("flights")))
+
+Under the Airflow operator job, epoch and store come from the hand-over; elsewhere they are arguments.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from uuid6 import uuid7
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.spark import handover, roots
+from airflow_provider.spark.attempt_run import EpochRun
+from airflow_provider.spark.handover import Batch, HandOver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_run_here: set[tuple[str, str, Interval, int, str]] = set()
+"""Attempts that this process has run: an attempt handed over is good for one block."""
+
+
+class AlreadyComputed(FinalError):
+    """The epoch is committed, and this is a retry of what committed it; ``committed`` says as what."""
+
+
+@contextmanager
+def epoch_run(
+    job: EpochJob | None = None,
+    interval: Interval | None = None,
+    *,
+    spark: SparkSession | None = None,
+    owner: Owner | None = None,
+    settings: Settings | None = None,
+) -> Iterator[EpochRun]:
+    """Compute one epoch.
+
+    :param job: the declaration. :param interval: the epoch. :param settings: where store and tables are.
+        All three are handed over under the operator; when given too, they must agree.
+    :param spark: the session; by default the running one, else a new one.
+    :param owner: who asks; by default this user, with a run of its own, which never takes over another run's
+        live attempt. Give one with a lasting ``run_id`` to a program that is to be retried.
+    :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips instead.
+    :raises NotReady: inputs have not reached the barrier. :raises EpochBusy: another run computes it.
+    """
+    order = _order(job, interval, owner, settings)
+    with EpochService.open(order.settings) as service:
+        attempt = order.attempt or _begin(service, order.job, _only_epoch(order), _owner_of(order))
+        if isinstance(attempt, AlreadyCommitted):
+            raise AlreadyComputed(
+                f"{attempt.job} {attempt.interval} is committed as revision {attempt.revision} at CSN {attempt.csn}.",
+                next_step="nothing is to be done; to compute it anew, begin with a higher generation.",
+                committed=attempt,
+            )
+        with _run(service, order, attempt, spark) as run:
+            yield run
+
+
+def epoch_runs(
+    job: EpochJob | None = None,
+    interval: Interval | None = None,
+    *,
+    spark: SparkSession | None = None,
+    owner: Owner | None = None,
+    settings: Settings | None = None,
+) -> Iterator[EpochRun]:
+    """Compute the epochs that fill *interval*, in their order; each begins and publishes by itself.
+
+    Use each in a block of its own: ``for epoch in epoch_runs(): with epoch: …``. What is committed already is
+    left out, and what an earlier attempt left complete is published without being computed again.
+
+    Parameters and errors are those of :func:`epoch_run`.
+    """
+    order = _order(job, interval, owner, settings)
+    with EpochService.open(order.settings) as service:
+        if order.attempt is not None:
+            yield from _each(_run(service, order, order.attempt, spark))
+            return
+        for epoch in _epochs(order):
+            attempt = _begin(service, order.job, epoch, _owner_of(order))
+            if isinstance(attempt, AlreadyCommitted):
+                log.info("%s %s is committed at CSN %d", attempt.job, epoch, attempt.csn)
+            elif attempt.adopted:
+                published = service.coordinator.publish(attempt)
+                log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
+            else:
+                yield from _each(_run(service, order, attempt, spark))
+
+
+def _each(run: EpochRun) -> Iterator[EpochRun]:
+    """Hand out *run*, and see to it that it is used."""
+    try:
+        yield run
+    finally:
+        if not run.entered:
+            run.abandon(InvalidInput("the epoch was begun and not entered"))
+    if not run.entered:
+        raise InvalidInput(
+            f"{run.attempt}: the epoch was not entered.",
+            next_step="use each epoch in a block: `for epoch in epoch_runs(): with epoch: …`.",
+            field="epoch",
+            value=str(run.attempt),
+            expected="a with block around its reads and writes",
+        )
+
+
+def _order(
+    job: EpochJob | None, interval: Interval | None, owner: Owner | None, settings: Settings | None
+) -> HandOver:
+    """What to do: handed over, or said in arguments."""
+    handed = handover.received()
+    if handed is not None:
+        _refuse_other(handed, job, interval)
+        return handed
+    missing = [
+        name
+        for name, value in (("job", job), ("interval", interval), ("settings", settings))
+        if value is None
+    ]
+    if job is None or interval is None or settings is None:
+        raise InvalidInput(
+            f"epoch_run: {', '.join(missing)} missing, and nothing was handed over to this program.",
+            next_step="pass job=, interval= and settings=, or let EpochSparkSubmitOperator start the program.",
+            field=missing[0],
+            value=None,
+            expected="arguments, or a hand-over",
+        )
+    by_hand = Owner(dag_id=f"{getpass.getuser()}@{socket.gethostname()}", run_id=str(uuid7()))
+    return HandOver(settings=settings, job=job, batch=Batch(interval=interval, owner=owner or by_hand))
+
+
+def _refuse_other(handed: HandOver, job: EpochJob | None, interval: Interval | None) -> None:
+    if job is not None and not handover.same_declaration(job, handed.job):
+        raise InvalidInput(
+            field="job",
+            value=job,
+            expected=f"the declaration that the operator has: {handed.job}",
+            next_step="import one declaration in the DAG and in the program, or leave job= out.",
+        )
+    given = handed.attempt.interval if handed.attempt else handed.batch.interval if handed.batch else None
+    if interval is not None and interval != given:
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"the interval handed over, {given}",
+            next_step="leave interval= out under the operator.",
+        )
+
+
+def _epochs(order: HandOver) -> list[Interval]:
+    return order.job.cadence.split(order.batch.interval) if order.batch else []
+
+
+def _only_epoch(order: HandOver) -> Interval:
+    epochs = _epochs(order)
+    if len(epochs) != 1:
+        raise InvalidInput(
+            field="interval",
+            value=str(order.batch.interval) if order.batch else None,
+            expected=f"one epoch of {order.job.name!r} ({order.job.cadence}), not {len(epochs)}",
+            next_step="use `for epoch in epoch_runs(): with epoch: …` for several.",
+        )
+    return epochs[0]
+
+
+def _owner_of(order: HandOver) -> Owner:
+    """The batch's owner with a request id of this begin's own."""
+    if order.batch is None:
+        raise InvalidInput(field="hand-over", value="an attempt", expected="a batch")
+    return replace(order.batch.owner, request_id=str(uuid7()))
+
+
+def _begin(
+    service: EpochService, job: EpochJob, interval: Interval, owner: Owner
+) -> Attempt | AlreadyCommitted:
+    bounds = {root.name: roots.bounds_of(root, interval) for root in job.roots}
+    return service.coordinator.begin(job, interval, owner, roots=bounds)
+
+
+def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:
+    identity = (attempt.domain, attempt.job, attempt.interval, attempt.token, attempt.incarnation)
+    if identity in _run_here:
+        raise InvalidInput(
+            f"{attempt}: this program has run it already.",
+            next_step="run one block for each epoch that was handed over.",
+            field="attempt",
+            value=str(attempt),
+            expected="an attempt that was not run",
+        )
+    _run_here.add(identity)
+    return EpochRun(service, order.job, attempt, spark=spark, publishes=order.publishes)

@@ -1,0 +1,191 @@
+"""What the submitter of a Spark program hands over to it: its epoch, or its batch of epochs, and the way to the store.
+
+It travels in a file that only its owner may read, since it holds the store's password: a process's arguments, Spark's
+settings and its UI show nothing. The environment variable :data:`VARIABLE` names the file, and the program reads it
+once, then removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from airflow_provider.coordination.service import Settings
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import Determinism, Edge, EpochJob, EpochTable, OnRerun, Root
+
+VARIABLE = "EPOCHS_HANDOVER"
+FORMAT = 1
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """Epochs that one task computes one after the other; each begins and publishes by itself."""
+
+    interval: Interval
+    owner: Owner
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandOver:
+    """One task's work: an ``attempt`` that was begun already, or a ``batch``.
+
+    :param publishes: whether the program publishes; otherwise it ends at WRITTEN and its submitter publishes.
+    """
+
+    settings: Settings
+    job: EpochJob
+    attempt: Attempt | None = None
+    batch: Batch | None = None
+    publishes: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.attempt is None) == (self.batch is None):
+            raise InvalidInput(field="hand-over", value=None, expected="either an attempt or a batch")
+
+    def write(self, directory: Path) -> Path:
+        """Write it into a new file in *directory*, readable by this user alone; return the file.
+
+        The value for :data:`VARIABLE` is the path. Remove the file when the program has ended.
+        """
+        message = _Message(
+            format=FORMAT,
+            settings=self.settings,
+            job=_Declaration.of(self.job),
+            attempt=self.attempt,
+            batch=self.batch,
+            publishes=self.publishes,
+        )
+        subject = self.attempt.token if self.attempt else "batch"
+        path = directory / f"handover-{os.getpid()}-{subject}-{os.urandom(8).hex()}.json"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(message))
+        return path
+
+
+@lru_cache(maxsize=1)
+def received() -> HandOver | None:
+    """Return what was handed over to this process, None when it was started by hand.
+
+    The file is removed; later calls return the same.
+
+    :raises InvalidInput: the file is missing, may be read by others, or is no hand-over.
+    :raises StoreIncompatible: it was written by another version of the package.
+    """
+    name = os.environ.get(VARIABLE)
+    if name is None:
+        return None
+    handed = _read(Path(name))
+    del os.environ[VARIABLE]
+    Path(name).unlink()
+    return handed
+
+
+def _read(path: Path) -> HandOver:
+    try:
+        status = path.stat()
+        content = path.read_bytes()
+    except OSError as error:
+        raise _refusal(path, f"a file that this process can read ({error.strerror})") from error
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != _PRIVATE:
+        raise _refusal(path, f"a file of this user with mode 0600, not {stat.S_IMODE(status.st_mode):04o}")
+    try:
+        found = msgspec.json.decode(content, type=_Version).format
+        if found != FORMAT:
+            raise StoreIncompatible(
+                f"{path}: a hand-over of format {found}; this version of the package knows {FORMAT}.",
+                next_step="install the same version of the package for Airflow and for Spark.",
+                expected=FORMAT,
+                found=found,
+            )
+        message = msgspec.json.decode(content, type=_Message)
+        return HandOver(
+            settings=message.settings,
+            job=message.job.job(),
+            attempt=message.attempt,
+            batch=message.batch,
+            publishes=message.publishes,
+        )
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _refusal(path, f"a hand-over of this package ({_without_values(error)})") from None
+
+
+def _refusal(path: Path, expected: str) -> EpochError:
+    return InvalidInput(
+        field=VARIABLE,
+        value=str(path),
+        expected=expected,
+        next_step="let the operator start the program; without Airflow, unset the variable and pass settings.",
+    )
+
+
+def _without_values(error: Exception) -> str:
+    """The problem and where it is; msgspec quotes no values, a decoding error quotes bytes."""
+    return str(error) if isinstance(error, msgspec.MsgspecError) else type(error).__name__
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Declaration:
+    """An :class:`EpochJob` in fields of one type each."""
+
+    name: str
+    outputs: tuple[EpochTable, ...]
+    cadence: Cadence
+    edges: tuple[Edge, ...]
+    roots: tuple[Root, ...]
+    origin: datetime | None
+    on_rerun: OnRerun
+    determinism: Determinism
+
+    @classmethod
+    def of(cls, job: EpochJob) -> _Declaration:
+        return cls(
+            name=job.name,
+            outputs=job.outputs,
+            cadence=job.cadence,
+            edges=job.edges,
+            roots=job.roots,
+            origin=job.origin,
+            on_rerun=job.on_rerun,
+            determinism=job.determinism,
+        )
+
+    def job(self) -> EpochJob:
+        return EpochJob(
+            self.name,
+            outputs=self.outputs,
+            cadence=self.cadence,
+            inputs=(*self.edges, *self.roots),
+            origin=self.origin,
+            on_rerun=self.on_rerun,
+            determinism=self.determinism,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Message:
+    format: int
+    settings: Settings
+    job: _Declaration
+    attempt: Attempt | None
+    batch: Batch | None
+    publishes: bool
+
+
+def same_declaration(one: EpochJob, other: EpochJob) -> bool:
+    """Whether both declare the same; the order between tables and roots does not matter."""
+    return _Declaration.of(one) == _Declaration.of(other)

@@ -1,0 +1,90 @@
+"""Renews an attempt's lock while its Spark work runs, and knows when the attempt is over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.errors import EpochError, Fenced, LeaseExpired
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+    from airflow_provider.domain.epoch import Attempt
+
+log = logging.getLogger(__name__)
+
+_BEATS_PER_TTL = 6
+
+
+class Heartbeat:
+    """A thread that renews one attempt's lock.
+
+    A store that does not answer is asked again until the lock's time is over. A newer token ends the attempt:
+    *interrupt* is called once, and every :meth:`check` raises.
+
+    :param interrupt: stops what runs in Spark; called from the thread.
+    """
+
+    def __init__(self, coordinator: Coordinator, attempt: Attempt, interrupt: Callable[[], None]) -> None:
+        self._coordinator = coordinator
+        self._attempt = attempt
+        self._interrupt = interrupt
+        self._clock = coordinator.clock
+        self._pause = min(coordinator.defaults.heartbeat_interval, attempt.ttl / _BEATS_PER_TTL)
+        self._stopped = threading.Event()
+        self._over: Fenced | None = None
+        self._until = 0.0
+        self._thread = threading.Thread(
+            target=self._run, name=f"epochs-heartbeat-{attempt.token}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Renew the lock once, then go on in the background.
+
+        :raises Fenced: the attempt is over already.
+        """
+        self._beat()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; the lock stays as it is."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def check(self) -> None:
+        """Say so when the attempt must not go on.
+
+        :raises Fenced: a newer attempt exists.
+        :raises LeaseExpired: the lock, which is also the claim on the inputs, was not renewed in time (R22).
+        """
+        if self._over is not None:
+            raise self._over
+        late = self._clock.monotonic() - self._until
+        if late > 0:
+            raise LeaseExpired(
+                f"{self._attempt}: its lock of {self._attempt.ttl} was not renewed and ended "
+                f"{timedelta(seconds=late)} ago; what was read since may be gone.",
+                next_step="look at the metadata store and at this host's load, then run the epoch again.",
+                attempt=str(self._attempt),
+                late=timedelta(seconds=late),
+            )
+
+    def _beat(self) -> None:
+        asked = self._clock.monotonic()
+        self._until = asked + self._coordinator.heartbeat(self._attempt).total_seconds()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._pause.total_seconds()):
+            try:
+                self._beat()
+            except Fenced as error:
+                self._over = error
+                log.warning("attempt %s is over: %s", self._attempt, error)
+                self._interrupt()
+                return
+            except EpochError as error:
+                log.warning("the lock of attempt %s was not renewed: %s", self._attempt, error)

@@ -1,0 +1,69 @@
+"""Sends a table's writer to Spark's workers by value: they need pyarrow, not this package.
+
+The function runs as ``DataFrame.mapInArrow``: what it yields are rows that describe files. Spark keeps the rows of
+each task's one successful try, so that mapInArrow is the commit protocol: files of failed and of speculative tries
+are never heard of, hence never registered (R4). No rename, no listing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark import cloudpickle
+
+import airflow_provider
+from airflow_provider.tables.base import WrittenFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider.tables.base import TaskWriter
+
+BatchFunction = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+FILE_COLUMNS = "uri string, size_bytes bigint, rows bigint, checksum string, description string"
+"""Columns of the rows that :func:`shipped` yields."""
+
+_FIELDS = ("uri", "size_bytes", "rows", "checksum", "description")
+_registering = threading.Lock()
+
+
+def shipped(writer: TaskWriter) -> BatchFunction:
+    """Return *writer* as a function for ``mapInArrow`` with :data:`FILE_COLUMNS`."""
+    payload = _by_value(partial(_describe, writer, _FIELDS))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark.cloudpickle import loads
+
+        yield from loads(payload)(batches)
+
+    return run
+
+
+def written_files(rows: Iterable[Iterable[object]]) -> list[WrittenFile]:
+    """Return the files that rows of :data:`FILE_COLUMNS` describe, by name."""
+    files = [WrittenFile(**dict(zip(_FIELDS, row, strict=True))) for row in rows]  # type: ignore[arg-type]
+    return sorted(files, key=lambda one: one.uri)
+
+
+def _describe(
+    writer: TaskWriter, fields: tuple[str, ...], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow  # noqa: ICN001  (on the worker)
+
+    for file in writer(batches):
+        yield pyarrow.RecordBatch.from_pydict({name: [getattr(file, name)] for name in fields})
+
+
+def _by_value(function: Callable[..., object]) -> bytes:
+    """Pickle *function* with all of this package that it uses inside."""
+    with _registering:
+        cloudpickle.register_pickle_by_value(airflow_provider)
+        try:
+            pickled: bytes = cloudpickle.dumps(function)
+        finally:
+            cloudpickle.unregister_pickle_by_value(airflow_provider)
+    return pickled

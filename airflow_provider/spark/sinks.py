@@ -1,0 +1,65 @@
+"""Writes a DataFrame into the place of an attempt, where no reader can reach it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from airflow_provider.domain.interval import EPOCH_ZERO
+from airflow_provider.spark.columns import arrow_columns
+from airflow_provider.spark.shipping import FILE_COLUMNS, shipped, written_files
+from airflow_provider.tables.rows import fitted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_provider.domain.topology import EpochTable
+    from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
+
+
+def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> TableInfo:
+    """Return the table that takes the rows of *df*; the first write creates it with the columns of *df*.
+
+    Columns are matched by name, their order does not matter; a narrower number fits a wider column.
+
+    :raises SchemaMismatch: a column is missing, unknown or of a type that does not fit; names it.
+    :raises InvalidInput: a column of a name or type that tables cannot have; names it.
+    """
+    columns = arrow_columns(df.schema, table.name)
+    info = table_format.describe(table)
+    if info is None:
+        return table_format.create(table, columns)
+    wanted = table_format.arrow_schema(info.schema)
+    fitted(_no_rows(columns), wanted, pa.scalar(EPOCH_ZERO, wanted.types[-1]))
+    return info
+
+
+def stage(df: DataFrame, place: Place, info: TableInfo, table_format: TableFormat) -> list[WrittenFile]:
+    """Run *df* and write its rows as files of *place*, laid out as the table's declaration says.
+
+    :return: the files of the successful tasks, with the statistics that they gathered.
+    """
+    write = shipped(table_format.task_writer(place, info))
+    rows = laid_out(df, place.table).mapInArrow(write, FILE_COLUMNS).collect()
+    return written_files(rows)
+
+
+def laid_out(df: DataFrame, table: EpochTable) -> DataFrame:
+    """Bring rows of equal ``partition_by`` together and sort inside each task.
+
+    Spark's rebalance keeps tasks of even size: a large partition is split, small ones share a task.
+    """
+    if table.partition_by:
+        df = df.hint("rebalance", *(quoted(name) for name in table.partition_by))
+    order = dict.fromkeys((*table.partition_by, *table.sort_by))
+    return df.sortWithinPartitions(*(df[quoted(name)] for name in order)) if order else df
+
+
+def quoted(name: str) -> str:
+    """Return *name* as Spark's parser takes it for one column, whatever characters are in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
