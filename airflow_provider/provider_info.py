@@ -52,21 +52,15 @@ def _connection_type() -> dict[str, Any]:
         "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
         "hook-name": "Epochs metadata store",
         "ui-field-behaviour": {
-            "hidden-fields": [],
-            "relabeling": {"host": "File or host", "schema": "Database"},
-            "placeholders": {
-                "host": "SQLite: /srv/epochs/epochs.db; PostgreSQL: db.example",
-                "schema": "PostgreSQL only",
-                "login": "PostgreSQL only",
-                "password": "PostgreSQL only",
-                "port": "PostgreSQL only: 5432",
-            },
+            "hidden-fields": ["schema", "login", "password", "port"],
+            "relabeling": {"host": "Database file"},
+            "placeholders": {"host": "/srv/epochs/epochs.db"},
         },
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "Where the metadata store is: a SQLite file on this host, or a PostgreSQL database.",
-                "schema": {"type": "string", "enum": ["sqlite", "postgresql"], "default": "sqlite"},
+                "description": "Kind of metadata store: sqlite, a file on the one host that all of Airflow and Spark runs on.",
+                "schema": {"type": "string", "enum": ["sqlite"], "default": "sqlite"},
             },
             "warehouse": {
                 "label": "Warehouse",

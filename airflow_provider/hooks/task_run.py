@@ -17,6 +17,7 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
+from airflow_provider.domain.topology import EpochJob
 
 
 def task_owner(context: Mapping[str, Any]) -> Owner:
@@ -96,6 +97,32 @@ def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:
     if isinstance(value, str):
         return Cadence(value)
     raise InvalidInput(field=field, value=value, expected="a cron expression, such as @daily, or a Cadence")
+
+
+def as_job(value: object) -> EpochJob:
+    """Check what a DAG's author gave for a job.
+
+    :raises InvalidInput: it is no declaration.
+    """
+    if isinstance(value, EpochJob):
+        return value
+    raise InvalidInput(
+        field="job",
+        value=value,
+        expected="an EpochJob",
+        next_step="declare it once: EpochJob('name', inputs=[…], outputs=[…], cadence='@daily').",
+    )
+
+
+def grid_query(conn_id: str, job: EpochJob, interval: Interval) -> dict[str, str]:
+    """Return what the page of tables and epochs is to show of a task."""
+    return {
+        "conn_id": conn_id,
+        "domain": job.domain,
+        "job": job.name,
+        "from": interval.start.isoformat(),
+        "to": interval.end.isoformat(),
+    }
 
 
 def _data_interval(run: Any) -> tuple[datetime, datetime] | None:

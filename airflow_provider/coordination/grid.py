@@ -1,0 +1,287 @@
+"""Tables × epochs as people look at them: what the page in Airflow's UI and ``airflow epochs status`` show.
+
+Reads only. The head is read first; a cell may show an attempt that is newer than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from airflow_provider.domain.cut import as_of, standing
+from airflow_provider.domain.epoch import (
+    AttemptRecord,
+    BarrierRecord,
+    Commitment,
+    EpochRecord,
+    EpochState,
+    Owner,
+    epoch_state,
+    expired,
+)
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
+from airflow_provider.domain.interval import Cadence, Interval, time_key
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, lock_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import SliceRecord, TableRecord
+from airflow_provider.stores.base import MetadataReader, pages
+
+MAX_CELLS = 1000
+DEFAULT_SPAN = timedelta(days=7)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """What readers get of one epoch of one table."""
+
+    revision: int
+    csn: int
+    rows: int
+    files: int
+    size_bytes: int
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """One epoch of one table.
+
+    :param state: of the newest attempt at the epoch; nothing when nobody began it.
+    :param revision: that the state belongs to. :param committed: what readers get meanwhile.
+    :param sink: how far the newest attempt is with this one table.
+    :param silent: an attempt is open and its lock has expired: the next one takes over.
+    """
+
+    interval: Interval
+    state: EpochState
+    revision: int | None = None
+    owner: Owner | None = None
+    sink: EpochState = EpochState.NOTHING
+    silent: bool = False
+    committed: Committed | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One table and its epochs, in the order of time."""
+
+    table: EpochTable
+    job: JobName
+    cadence: Cadence
+    watermark: datetime | None
+    csn: int | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grid:
+    """The tables of a domain over a range of time, as of the domain's head.
+
+    :param left_out: epochs of the range that are not shown, because there are too many.
+    """
+
+    domain: DomainName
+    csn: int
+    now: datetime
+    shown: Interval
+    rows: tuple[Row, ...]
+    left_out: int = 0
+
+
+def grid(
+    reader: MetadataReader,
+    domain: str,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    tables: Sequence[str] = (),
+    max_cells: int = MAX_CELLS,
+) -> Grid:
+    """Return the tables of *domain* and their epochs in ``[start, end)``.
+
+    :param end: None for the latest barrier that any table has reached or tries to reach.
+    :param start: None for a week before *end*. :param tables: only these; all when empty.
+    :param max_cells: of one table; the latest are kept.
+    :raises InvalidInput: an empty range.
+    """
+    name = domain_name(domain)
+    reading = reader.read(name, [])
+    jobs = [stamped.record for stamped in pages(reader, name, Kind.JOB, "")]
+    keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
+    records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
+    last = _latest(reader, name, jobs, records.values(), reading.now) if end is None else end
+    shown = Interval(last - DEFAULT_SPAN if start is None else start, last)
+    view = _View(
+        reader=reader, domain=name, shown=shown, now=reading.now, head=reading.head.csn, max_cells=max_cells
+    )
+    rows: list[Row] = []
+    left_out = 0
+    for job in jobs:
+        if tables and not {table.name for table in job.outputs} & set(tables):
+            continue
+        found, dropped = view.rows(job, records)
+        rows += [row for row in found if not tables or row.table.name in tables]
+        left_out += dropped
+    return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
+
+
+def _latest(
+    reader: MetadataReader,
+    domain: DomainName,
+    jobs: Sequence[JobRecord],
+    records: Iterable[Stamped[TableRecord]],
+    now: datetime,
+) -> datetime:
+    """The latest barrier that any table has reached or tries to reach."""
+    marks = [island.end for one in records for island in one.record.progress.islands]
+    newest = [
+        one.record.interval.end
+        for job in jobs
+        for one in reader.scan(domain, Kind.EPOCH, job.name, limit=1, reverse=True)
+    ]
+    return max([*marks, *newest], default=now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _View:
+    """One look at a domain."""
+
+    reader: MetadataReader
+    domain: DomainName
+    shown: Interval
+    now: datetime
+    head: int
+    max_cells: int
+
+    def rows(
+        self, job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]
+    ) -> tuple[list[Row], int]:
+        """The rows of one job's tables, which share its epochs, and how many epochs were left out."""
+        low, high = time_key(job.cadence.floor(self.shown.start)), time_key(self.shown.end)
+        begun = self.reader.scan(
+            self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells, reverse=True
+        )
+        epochs = {one.record.interval: one for one in begun}
+        stood = {table.name: records[table.name] for table in job.outputs if table.name in records}
+        everything = sorted({*epochs, *self._due(job, stood.values())})
+        intervals = everything[-self.max_cells :]
+        progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
+        rows = []
+        for table in job.outputs:
+            # Items sort by start, then revision: the newest slice of an epoch comes last.
+            found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=low, end=high)
+            slices = {one.record.interval: one for one in found}
+            cells = (_cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
+            rows.append(self._row(table, job, stood.get(table.name), tuple(cells)))
+        return rows, len(everything) - len(intervals)
+
+    def _row(
+        self, table: EpochTable, job: JobRecord, stood: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
+    ) -> Row:
+        moved = (as_of(stood, self.head) or standing(stood)) if stood else None
+        return Row(
+            table=table,
+            job=job.name,
+            cadence=job.cadence,
+            watermark=moved.watermark if moved else None,
+            csn=moved.csn if moved else None,
+            cells=cells,
+        )
+
+    def _due(self, job: JobRecord, stood: Iterable[Stamped[TableRecord]]) -> Iterator[Interval]:
+        """The epochs of the range that have ended, newest first, from the origin on."""
+        origins = [one.record.progress.origin for one in stood]
+        origin = min((one for one in origins if one is not None), default=job.origin)
+        if origin is None:
+            return
+        lower = max(origin, job.cadence.floor(self.shown.start))
+        yield from islice(
+            _backwards(job.cadence, job.cadence.floor(min(self.shown.end, self.now)), lower), self.max_cells
+        )
+
+    def _progress(self, job: JobRecord, stamped: Stamped[EpochRecord]) -> _Progress:
+        epoch, names = stamped.record, [table.name for table in job.outputs]
+        if epoch.attempt is None:
+            return _Progress.ended(epoch.committed, names)
+        start = epoch.interval.start
+        key = lock_key(self.domain, job.name, start)
+        lock = self.reader.read(self.domain, [key]).get(key)
+        partition = barrier_partition(job.name, start)
+        log = [one.record for one in self.reader.scan(self.domain, Kind.BARRIER, partition)]
+        alive = lock is not None and not expired(lock.at, lock.record.ttl, self.now)
+        return _Progress.underway(epoch.attempt, log, names, alive=alive)
+
+
+def _backwards(cadence: Cadence, upper: datetime, lower: datetime) -> Iterator[Interval]:
+    while upper > lower:
+        start = cadence.last_before(upper)
+        yield Interval(start, upper)
+        upper = start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Progress:
+    """How far the newest attempt at one epoch is; all tables of its job share it."""
+
+    state: EpochState
+    revision: int | None
+    owner: Owner | None
+    silent: bool
+    sinks: Mapping[TableName, EpochState]
+
+    @classmethod
+    def ended(cls, done: Commitment | None, names: Sequence[TableName]) -> _Progress:
+        state = EpochState.COMMIT if done else EpochState.NOTHING
+        return cls(
+            state=state,
+            revision=done.revision if done else None,
+            owner=done.owner if done else None,
+            silent=False,
+            sinks=dict.fromkeys(names, state),
+        )
+
+    @classmethod
+    def underway(
+        cls, attempt: AttemptRecord, log: Sequence[BarrierRecord], names: Sequence[TableName], *, alive: bool
+    ) -> _Progress:
+        sinks: dict[TableName, EpochState] = {}
+        for one in log:
+            name = TableName(one.sink)
+            if one.token == attempt.output_token and name and sinks.get(name) is not EpochState.WRITTEN:
+                sinks[name] = one.state
+        return cls(
+            state=epoch_state(log, names, attempt),
+            revision=attempt.revision,
+            owner=attempt.owner,
+            silent=attempt.aborted is None and not alive,
+            sinks=sinks,
+        )
+
+
+def _cell(
+    interval: Interval, table: TableName, progress: _Progress | None, newest: Stamped[SliceRecord] | None
+) -> Cell:
+    committed = None
+    if newest is not None and newest.csn is not None:
+        committed = Committed(
+            revision=newest.record.revision,
+            csn=newest.csn,
+            rows=newest.record.rows,
+            files=newest.record.files,
+            size_bytes=newest.record.size_bytes,
+            at=newest.at,
+        )
+    if progress is None:
+        return Cell(interval=interval, state=EpochState.NOTHING, committed=committed)
+    return Cell(
+        interval=interval,
+        state=progress.state,
+        revision=progress.revision,
+        owner=progress.owner,
+        sink=progress.sinks.get(table, EpochState.NOTHING),
+        silent=progress.silent,
+        committed=committed,
+    )

@@ -1,0 +1,1 @@
+"""Links from a task to the page of tables and epochs."""

@@ -1,0 +1,40 @@
+"""The link from a task to its epochs on the page of tables and epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import attrs
+from airflow.sdk import BaseOperatorLink, conf
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+PAGE = "/plugin/epochs"
+
+
+@attrs.define()
+class EpochGridLink(BaseOperatorLink):
+    """Opens the page at the domain, tables and time that the task works on.
+
+    Airflow asks for it in the task's own process, after the task ended; an operator that knows what it worked
+    on has it in its attribute ``grid_query``.
+    """
+
+    @property
+    def name(self) -> str:
+        return "Epochs"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+        """Return the page's address below Airflow's own, without asking the store."""
+        return grid_link(getattr(operator, "grid_query", None) or {})
+
+
+def grid_link(query: Mapping[str, str]) -> str:
+    """Return the address of the page that shows *query* (``conn_id``, ``domain``, ``from``, ``to``, ``job``)."""
+    base = conf.get("api", "base_url", fallback="") or ""
+    shown = urlencode({name: value for name, value in query.items() if value})
+    return f"{base.rstrip('/')}{PAGE}" + (f"?{shown}" if shown else "")

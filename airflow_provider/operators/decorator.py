@@ -1,0 +1,180 @@
+"""``@task.epoch``: computes epochs in the task itself, over Spark Connect."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Thread
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.sdk.bases.decorator import (
+    DecoratedOperator,
+    TaskDecorator,
+    determine_kwargs,
+    task_decorator_factory,
+)
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.task_run import (
+    as_cadence,
+    as_job,
+    final_errors_end_retries,
+    grid_query,
+    task_interval,
+    task_owner,
+)
+from airflow_provider.links.epochs import EpochGridLink
+from airflow_provider.operators.assets import announce, with_assets
+from airflow_provider.operators.outcome import published_epochs, refuse_unpublished
+from airflow_provider.spark.connect import connected
+from airflow_provider.spark.epoch_run import epoch_runs
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+EPOCH_PARAMETER = "epoch"
+
+
+class EpochDecoratedOperator(DecoratedOperator):
+    """Calls a function once for each epoch of the run, with its :class:`EpochRun` as the argument ``epoch``.
+
+    All epochs of the task share one session on a Spark Connect server, which stays up: no JVM starts. Each epoch
+    begins before the call and publishes after it; what is committed already is left out.
+
+    :param job: the declaration.
+    :param spark_conn_id: connection of type ``spark_connect``.
+    :param interval: what to compute (templated); None for what the run names.
+    :param batch: calendar of the runs, when one run computes several epochs.
+    :param epochs_conn_id: connection of the metadata store.
+    """
+
+    custom_operator_name = "@task.epoch"
+    template_fields: Sequence[str] = (*DecoratedOperator.template_fields, "interval")
+    template_fields_renderers: ClassVar[dict[str, str]] = dict(DecoratedOperator.template_fields_renderers)
+    operator_extra_links = (EpochGridLink(),)
+    ui_color = "#e8dcf5"
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        job: EpochJob,
+        spark_conn_id: str = SparkConnectHook.default_conn_name,
+        interval: ExplicitInterval | None = None,
+        batch: Cadence | str | None = None,
+        epochs_conn_id: str = DEFAULT_CONN_ID,
+        op_args: Collection[Any] | None = None,
+        op_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        job = as_job(job)
+        _expect_epoch(python_callable)
+        super().__init__(
+            python_callable=python_callable,
+            op_args=op_args,
+            op_kwargs=op_kwargs,
+            **{**kwargs, "outlets": with_assets(job, kwargs.get("outlets"))},
+        )
+        self.job = job
+        self.spark_conn_id = spark_conn_id
+        self.interval = interval
+        self.batch = as_cadence(batch, "batch")
+        self.epochs_conn_id = epochs_conn_id
+        self.grid_query: dict[str, str] = {}
+        self._killed = False
+        self._spark: Any = None
+
+    def execute(self, context: Context) -> Any:
+        """Compute and publish the run's epochs.
+
+        :return: what the function returned for the run's one epoch; a list of it when there are several.
+        :raises AirflowFailException: for an error that no retry can cure.
+        """
+        with final_errors_end_retries():
+            interval = task_interval(context, self.job.cadence, explicit=self.interval, batch=self.batch)
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
+            owner = task_owner(context)
+            settings = EpochsHook(self.epochs_conn_id).get_settings()
+            epochs = self.job.cadence.split(interval)
+            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), interval, owner)
+            with EpochService.open(settings) as service:
+                published = published_epochs(service.store, self.job, epochs, owner)
+                returned: list[Any] = []
+                if len(published) < len(epochs):
+                    returned = self._compute(context, interval, owner, settings)
+                    published = published_epochs(service.store, self.job, epochs, owner)
+                refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
+            announce(context, self.job, published)
+            if self.batch is None and len(epochs) == 1:
+                return returned[0] if returned else None
+            return returned
+
+    def on_kill(self) -> None:
+        """Stop what Spark does for this task; its epoch is aborted as the function ends with an error."""
+        self._killed = True
+        if self._spark is not None:
+            # The signal may have come in the middle of a call to the server: ask from another thread.
+            Thread(target=self._spark.interruptAll, name="epochs-interrupt", daemon=True).start()
+
+    def _compute(self, context: Context, interval: Interval, owner: Owner, settings: Settings) -> list[Any]:
+        returned = []
+        with connected(SparkConnectHook(self.spark_conn_id).get_connection_url()) as self._spark:
+            for epoch in epoch_runs(self.job, interval, spark=self._spark, owner=owner, settings=settings):
+                with epoch:
+                    if self._killed:
+                        raise AirflowException("The task was ended.")
+                    returned.append(self._call(context, epoch))
+                self.log.info("Published %s", epoch.attempt)
+        self._spark = None
+        return returned
+
+    def _call(self, context: Context, epoch: Any) -> Any:
+        given = {**context, **self.op_kwargs, EPOCH_PARAMETER: epoch}
+        return self.python_callable(
+            *self.op_args, **determine_kwargs(self.python_callable, self.op_args, given)
+        )
+
+
+def _expect_epoch(python_callable: Callable[..., Any]) -> None:
+    """Let the parameter ``epoch`` be missing where the DAG calls the function: the task provides it.
+
+    :raises InvalidInput: the function has no such parameter.
+    """
+    signature = inspect.signature(python_callable)
+    if EPOCH_PARAMETER not in signature.parameters:
+        raise InvalidInput(
+            field="python_callable",
+            value=getattr(python_callable, "__name__", python_callable),
+            expected=f"a function with a parameter named {EPOCH_PARAMETER!r}",
+            next_step="write `def compute(epoch): epoch.write(…, transform(epoch.read(…)))`.",
+        )
+    parameters = [
+        one.replace(default=None) if one.name == EPOCH_PARAMETER else one
+        for one in signature.parameters.values()
+    ]
+    python_callable.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+
+def epoch_task(
+    python_callable: Callable[..., Any] | None = None,
+    multiple_outputs: bool | None = None,
+    **kwargs: Any,
+) -> TaskDecorator:
+    """Make a function into a task that computes epochs; Airflow offers it as ``@task.epoch``.
+
+    Parameters are those of :class:`EpochDecoratedOperator` and of every operator.
+    """
+    return task_decorator_factory(
+        python_callable=python_callable,
+        multiple_outputs=multiple_outputs,
+        decorated_operator_class=EpochDecoratedOperator,
+        **kwargs,
+    )

@@ -1,0 +1,138 @@
+"""What the store says about the epochs of a task. It decides whether a task succeeded, not an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    Attempt,
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    Owner,
+    Published,
+    committed_csn,
+    written_output,
+)
+from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key
+from airflow_provider.domain.topology import EpochJob, OnRerun
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores.base import MetadataReader, commit_key
+
+
+def published_epochs(
+    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
+) -> list[Published]:
+    """Return those of *epochs* that are committed as *owner* wished, in the order of time.
+
+    Committed by another wish counts for jobs that keep what is committed, and where this wish was committed
+    before the other one.
+    """
+    keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
+    reading = reader.read(job.domain, list(keys))
+    found = [
+        one for key in keys if (one := reading.get(key)) is not None and one.record.interval == keys[key]
+    ]
+    done = [one for one in found if _fulfilled(reader, job, one, owner)]
+    csns = {one.key: committed_csn(one) or 0 for one in done}
+    commits = reader.read(job.domain, [commit_key(job.domain, csn) for csn in set(csns.values())])
+    return sorted(
+        (
+            _published(job, one, csns[one.key], commits.records[commit_key(job.domain, csns[one.key])])
+            for one in done
+        ),
+        key=lambda one: one.interval,
+    )
+
+
+def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Published:
+    """Return what an earlier try published: its reply was lost, or the task ended before it could say so."""
+    key = commit_key(answer.domain, answer.csn)
+    commit = reader.read(answer.domain, [key]).records[key]
+    return Published(
+        domain=answer.domain,
+        job=answer.job,
+        interval=answer.interval,
+        revision=answer.revision,
+        csn=answer.csn,
+        change_set=answer.change_set,
+        tables=tuple((delta.table, delta.ref) for delta in commit.record.tables),
+        at=commit.at,
+    )
+
+
+def refuse_unpublished(
+    job: EpochJob, epochs: Sequence[Interval], published: Sequence[Published], program: str
+) -> None:
+    """:raises InvalidInput: naming the epochs that *program* left out although it ended well."""
+    left = sorted(set(epochs) - {one.interval for one in published})
+    if left:
+        raise InvalidInput(
+            f"{program} ended without an error and published {len(published)} of {len(epochs)} epochs of job "
+            f"{job.name!r}; the first one missing is {left[0]}.",
+            next_step="let it run every epoch of epoch_runs(), each in its own `with` block.",
+            field="application",
+            value=program,
+            expected=f"{len(epochs)} epochs published",
+            missing=tuple(left),
+        )
+
+
+def unwritten_sinks(reader: MetadataReader, attempt: Attempt) -> list[str]:
+    """Return the outputs of *attempt* that no barrier calls WRITTEN."""
+    log = _log(reader, attempt.domain, attempt.job, attempt.interval)
+    names = [sink.name for sink in attempt.sinks]
+    written = written_output(log, names, token=attempt.token, participants=attempt.participants)
+    return [name for name in names if name not in written]
+
+
+def refuse_unwritten(reader: MetadataReader, attempt: Attempt, program: str) -> None:
+    """:raises InvalidInput: naming the outputs that *program* left out although it ended well."""
+    left = unwritten_sinks(reader, attempt)
+    if left:
+        raise InvalidInput(
+            f"{program} ended without an error and has not written {', '.join(left)} of {attempt}.",
+            next_step="call epoch.write for every declared output inside `with epoch_run() as epoch:`; "
+            "an epoch without rows writes an empty DataFrame.",
+            field="application",
+            value=program,
+            expected=f"all of {[str(sink.name) for sink in attempt.sinks]} written",
+            missing=tuple(left),
+        )
+
+
+def _fulfilled(reader: MetadataReader, job: EpochJob, stamped: Stamped[EpochRecord], owner: Owner) -> bool:
+    committed = stamped.record.committed
+    if committed is None:
+        return False
+    if committed.owner.same_wish(owner) or job.on_rerun is OnRerun.KEEP:
+        return True
+    log = _log(reader, job.domain, job.name, stamped.record.interval)
+    return any(one.state is EpochState.COMMIT and one.owner.same_wish(owner) for one in log)
+
+
+def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[BarrierRecord]:
+    partition = barrier_partition(job, interval.start)
+    return [one.record for one in reader.scan(domain, Kind.BARRIER, partition)]
+
+
+def _published(
+    job: EpochJob, stamped: Stamped[EpochRecord], csn: int, commit: Stamped[CommitRecord]
+) -> Published:
+    committed = stamped.record.committed
+    if committed is None:
+        raise FinalError(f"{stamped.key}: not committed.")
+    return Published(
+        domain=job.domain,
+        job=job.name,
+        interval=stamped.record.interval,
+        revision=committed.revision,
+        csn=csn,
+        change_set=committed.change_set,
+        tables=tuple((delta.table, delta.ref) for delta in commit.record.tables),
+        at=commit.at,
+    )

@@ -1,0 +1,227 @@
+"""The operator that computes epochs with ``spark-submit``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.task_run import (
+    as_cadence,
+    as_job,
+    final_errors_end_retries,
+    grid_query,
+    task_interval,
+    task_owner,
+)
+from airflow_provider.links.epochs import EpochGridLink
+from airflow_provider.operators.assets import announce, with_assets
+from airflow_provider.operators.outcome import (
+    published_before,
+    published_epochs,
+    refuse_unpublished,
+    refuse_unwritten,
+    unwritten_sinks,
+)
+from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
+from airflow_provider.spark.heartbeat import Heartbeat
+from airflow_provider.spark.roots import bounds_of
+from airflow_provider.stores.base import StoreCapability
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_REASON_LENGTH = 300
+
+
+class EpochSparkSubmitOperator(SparkSubmitOperator):
+    """Computes the epochs of one job, with a Spark program that uses ``epoch_run`` or ``epoch_runs``.
+
+    One epoch: the operator begins it, hands it over, renews its lock while Spark runs, checks the barriers in the
+    store when Spark has ended, and publishes. Several (*batch*, or an interval of several epochs): the program
+    begins and publishes each of them, and the operator checks that all are committed.
+
+    A retry never attaches to the Spark application of an earlier try (``durable`` is off): it begins an attempt of
+    its own, whose token fences what is left of the earlier one. Output that was complete is published as it is.
+
+    :param job: the declaration. :param application: the Spark program (templated), and so on for all parameters
+        of Airflow's own operator.
+    :param interval: what to compute (templated); None for what the run names: its partition key, its data
+        interval, or the last interval that ended at its date.
+    :param batch: calendar of the runs, when one run computes several epochs: ``@daily`` over an hourly job.
+    :param epochs_conn_id: connection of the metadata store.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "interval")
+    operator_extra_links = (EpochGridLink(),)
+    ui_color = "#e8dcf5"
+
+    def __init__(
+        self,
+        *,
+        job: EpochJob,
+        interval: ExplicitInterval | None = None,
+        batch: Cadence | str | None = None,
+        epochs_conn_id: str = DEFAULT_CONN_ID,
+        **kwargs: Any,
+    ) -> None:
+        job = as_job(job)
+        super().__init__(**{**kwargs, "outlets": with_assets(job, kwargs.get("outlets")), "durable": False})
+        self.job = job
+        self.interval = interval
+        self.batch = as_cadence(batch, "batch")
+        self.epochs_conn_id = epochs_conn_id
+        self.grid_query: dict[str, str] = {}
+        self._killed = False
+
+    def execute(self, context: Context) -> None:
+        """Compute and publish the run's epochs.
+
+        :raises AirflowFailException: for an error that no retry can cure.
+        """
+        with final_errors_end_retries():
+            interval = task_interval(context, self.job.cadence, explicit=self.interval, batch=self.batch)
+            epochs = self.job.cadence.split(interval)
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
+            owner = task_owner(context)
+            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), interval, owner)
+            hook = EpochsHook(self.epochs_conn_id)
+            with EpochService.open(settings := hook.get_settings()) as service:
+                self._refuse_cluster_mode(service)
+                if self.batch is None and len(epochs) == 1:
+                    published = [self._compute_one(context, service, settings, interval, owner)]
+                else:
+                    order = HandOver(
+                        settings=settings, job=self.job, batch=Batch(interval=interval, owner=owner)
+                    )
+                    published = self._compute_batch(context, service, order, epochs, owner)
+            announce(context, self.job, published)
+
+    def on_kill(self) -> None:
+        """Stop Spark; the attempt is aborted when ``execute`` sees it end."""
+        self._killed = True
+        super().on_kill()
+
+    # --- one epoch ---------------------------------------------------------------------------------------
+
+    def _compute_one(
+        self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
+    ) -> Published:
+        bounds = {root.name: bounds_of(root, interval) for root in self.job.roots}
+        answer = service.coordinator.begin(self.job, interval, owner, roots=bounds)
+        if isinstance(answer, AlreadyCommitted):
+            self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
+            return published_before(service.store, answer)
+        if answer.adopted:
+            self.log.info("An earlier try left complete output; it is published as it is: %s", answer)
+        else:
+            order = HandOver(settings=settings, job=self.job, attempt=answer, publishes=False)
+            self._run_attempt(context, service, order, answer)
+        return self._publish(service, answer)
+
+    def _run_attempt(
+        self, context: Context, service: EpochService, order: HandOver, attempt: Attempt
+    ) -> None:
+        """Run Spark while the attempt's lock is renewed; its output is complete afterwards."""
+        heartbeat = Heartbeat(service.coordinator, attempt, super().on_kill)
+        try:
+            heartbeat.start()
+            self._submit(context, order)
+            heartbeat.check()
+            refuse_unwritten(service.store, attempt, self.application)
+        except BaseException as error:
+            if isinstance(error, FinalError) or unwritten_sinks(service.store, attempt):
+                self._abort(service, attempt, error)
+            raise
+        finally:
+            heartbeat.stop()
+
+    def _publish(self, service: EpochService, attempt: Attempt) -> Published:
+        try:
+            published = service.coordinator.publish(attempt)
+        except FinalError as error:
+            self._abort(service, attempt, error)
+            raise
+        self.log.info("Published %s at CSN %d", attempt, published.csn)
+        return published
+
+    def _abort(self, service: EpochService, attempt: Attempt, error: BaseException) -> None:
+        """End the attempt because of *error*, which is what the task then fails with."""
+        first_line = (str(error).splitlines() or [""])[0]
+        try:
+            service.coordinator.abort(attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
+        except EpochError as problem:
+            self.log.warning("The attempt was not aborted: %s", problem)
+
+    # --- several epochs ----------------------------------------------------------------------------------
+
+    def _compute_batch(
+        self,
+        context: Context,
+        service: EpochService,
+        order: HandOver,
+        epochs: Sequence[Interval],
+        owner: Owner,
+    ) -> list[Published]:
+        published = published_epochs(service.store, self.job, epochs, owner)
+        if len(published) < len(epochs):
+            self._submit(context, order)
+            published = published_epochs(service.store, self.job, epochs, owner)
+        refuse_unpublished(self.job, epochs, published, self.application)
+        self.log.info("All %d epochs are committed, the last at CSN %d", len(epochs), published[-1].csn)
+        return published
+
+    # --- Spark -------------------------------------------------------------------------------------------
+
+    def _submit(self, context: Context, order: HandOver) -> None:
+        """Run ``spark-submit`` until it ends; *order* is in a file of this user while it runs."""
+        if self._killed:
+            raise AirflowException("The task was ended before Spark started.")
+        with _handed_over(order):
+            super().execute(context)
+
+    def _refuse_cluster_mode(self, service: EpochService) -> None:
+        """Refuse to start a driver on a host that reaches neither the store nor the hand-over."""
+        mode = self._get_hook()._connection["deploy_mode"]  # noqa: SLF001 - Airflow has no public way to ask
+        if mode != "cluster":
+            return
+        if StoreCapability.CLUSTER not in service.store.capabilities:
+            raise StoreIncompatible(
+                f"deploy mode 'cluster' runs the driver on another host, and the metadata store of connection "
+                f"{self.epochs_conn_id!r} is for one host only.",
+                next_step="use deploy mode 'client', or a store that is cluster-wide.",
+                field="deploy_mode",
+                missing=StoreCapability.CLUSTER,
+            )
+        raise InvalidInput(
+            field="deploy_mode",
+            value=mode,
+            expected="client: what is handed over to the driver is a file on this host",
+            next_step="use deploy mode 'client'.",
+        )
+
+
+@contextmanager
+def _handed_over(order: HandOver) -> Iterator[None]:
+    """Keep *order* in a private file, which ``spark-submit`` learns of by its environment alone."""
+    folder = Path(tempfile.mkdtemp(prefix="epochs-handover-"))
+    try:
+        os.environ[VARIABLE] = str(order.write(folder))
+        yield
+    finally:
+        os.environ.pop(VARIABLE, None)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The page of tables and epochs in Airflow's UI."""

@@ -1,0 +1,59 @@
+"""What Airflow loads as the plugin ``epochs``. Task processes load it too: it imports nothing heavy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+
+URL_PREFIX = "/epochs"
+PAGE = "epochs"
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class LazyApp:
+    """An ASGI application that is imported at its first request, which only an API server gets."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._app: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            module, _, name = self._path.partition(":")
+            self._app = getattr(importlib.import_module(module), name)()
+        await self._app(scope, receive, send)
+
+
+def _bundle_url() -> str:
+    """Address of the page's script below Airflow's own, which may lie under a prefix."""
+    base = str(conf.get("api", "base_url", fallback="") or "")
+    return f"{base.rstrip('/')}{URL_PREFIX}/static/epochs.js"
+
+
+class EpochsPlugin(AirflowPlugin):
+    """The page *Browse → Epochs* and the routes that it reads from."""
+
+    name = "epochs"
+    fastapi_apps: list[Any] = [  # noqa: RUF012 - as its base class declares it
+        {
+            "app": LazyApp("airflow_provider.plugins.grid.app:create_app"),
+            "url_prefix": URL_PREFIX,
+            "name": "Epochs",
+        }
+    ]
+    react_apps: list[Any] = [  # noqa: RUF012
+        {
+            "name": "Epochs",
+            "bundle_url": _bundle_url(),
+            "destination": "nav",
+            "category": "browse",
+            "url_route": PAGE,
+        }
+    ]

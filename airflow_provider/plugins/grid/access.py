@@ -1,0 +1,40 @@
+"""Who may see what on the page: what a DAG did, whoever may read that DAG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+from airflow.configuration import conf
+from airflow.models.dag import DagModel
+
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
+
+
+def allowed_connections() -> list[str]:
+    """The connections in ``[epochs] connections``."""
+    listed = str(conf.get("epochs", "connections", fallback=DEFAULT_CONN_ID))
+    return [name for name in (one.strip() for one in listed.split(",")) if name] or [DEFAULT_CONN_ID]
+
+
+class DagAccess:
+    """Answers for one user and one request; asks Airflow's auth manager once for each DAG."""
+
+    def __init__(self, user: Any) -> None:
+        self._user = user
+        self._known: dict[str | None, bool] = {}
+
+    def may_read(self, dag_id: str | None) -> bool:
+        """Whether the user may read *dag_id*; None stands for all DAGs.
+
+        What runs outside Airflow names itself in the place of a DAG, and is judged as one.
+        """
+        if dag_id not in self._known:
+            details = None
+            if dag_id is not None:
+                details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+            self._known[dag_id] = get_auth_manager().is_authorized_dag(
+                method="GET", details=details, user=self._user
+            )
+        return self._known[dag_id]

@@ -1,0 +1,143 @@
+"""The page's answers as plain values, less what the user may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Protocol
+
+from airflow_provider.coordination.explain import Explanation
+from airflow_provider.coordination.grid import Cell, Grid, Row
+from airflow_provider.domain.epoch import BarrierRecord, Owner
+from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.records import Stamped
+
+
+class Access(Protocol):
+    """Who may see what; see :mod:`airflow_provider.plugins.grid.access`."""
+
+    def may_read(self, dag_id: str | None) -> bool: ...
+
+
+def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
+    """Return the grid; a table appears when the user may read a DAG that computed an epoch of it.
+
+    Epochs of other DAGs are shown as empty. A table of which nobody computed an epoch in the range is shown to
+    those who may read all DAGs.
+    """
+    rows = [_row(row, access) for row in found.rows if _visible(row, access)]
+    return {
+        "domain": found.domain,
+        "csn": found.csn,
+        "now": _text(found.now),
+        "start": _text(found.shown.start),
+        "end": _text(found.shown.end),
+        "left_out": found.left_out,
+        "rows": rows,
+    }
+
+
+def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
+    """Return one epoch with the entries of its log that the user may read.
+
+    :raises UnknownName: the user may read none of the DAGs that worked on it: as if it were not there.
+    """
+    owners: set[str | None] = {entry.record.owner.dag_id for entry in found.log}
+    if not any(access.may_read(owner) for owner in owners or {None}):
+        raise UnknownName(
+            f"no epoch {found.interval} of job {found.job!r} is known to you.",
+            next_step="ask for read access to the DAG that computes it.",
+        )
+    complete = all(access.may_read(owner) for owner in owners)
+    return {
+        "domain": found.domain,
+        "job": found.job,
+        "start": _text(found.interval.start),
+        "end": _text(found.interval.end),
+        "state": found.state.value,
+        "revision": found.revision,
+        "csn": found.csn,
+        "summary": found.summary if complete else "",
+        "waiting_for": list(found.waiting_for) if complete else [],
+        "next_step": found.next_step,
+        "log": [_entry(one) for one in _readable(found.log, access)],
+    }
+
+
+def _visible(row: Row, access: Access) -> bool:
+    owners: set[str | None] = {cell.owner.dag_id for cell in row.cells if cell.owner is not None}
+    return any(access.may_read(owner) for owner in owners or {None})
+
+
+def _row(row: Row, access: Access) -> dict[str, Any]:
+    return {
+        "table": row.table.name,
+        "kind": row.table.kind.value,
+        "format": row.table.format,
+        "job": row.job,
+        "cadence": str(row.cadence),
+        "watermark": _text(row.watermark),
+        "csn": row.csn,
+        "cells": [_cell(cell, access) for cell in row.cells],
+    }
+
+
+def _cell(cell: Cell, access: Access) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "start": _text(cell.interval.start),
+        "end": _text(cell.interval.end),
+        "state": "",
+    }
+    if cell.owner is None or not access.may_read(cell.owner.dag_id):
+        return answer
+    answer |= {
+        "state": cell.state.value,
+        "revision": cell.revision,
+        "sink": cell.sink.value,
+        "silent": cell.silent,
+        "owner": _owner(cell.owner),
+    }
+    if cell.committed is not None:
+        done = cell.committed
+        answer["committed"] = {
+            "revision": done.revision,
+            "csn": done.csn,
+            "rows": done.rows,
+            "files": done.files,
+            "size_bytes": done.size_bytes,
+            "at": _text(done.at),
+        }
+    return answer
+
+
+def _readable(log: Iterable[Stamped[BarrierRecord]], access: Access) -> Iterable[Stamped[BarrierRecord]]:
+    return (one for one in log if access.may_read(one.record.owner.dag_id))
+
+
+def _entry(stamped: Stamped[BarrierRecord]) -> dict[str, Any]:
+    barrier = stamped.record
+    output = barrier.committable
+    return {
+        "at": _text(stamped.at),
+        "state": barrier.state.value,
+        "sink": barrier.sink,
+        "token": barrier.token,
+        "participant": barrier.participant,
+        "owner": _owner(barrier.owner),
+        "note": barrier.note,
+        "rows": None if output is None else output.rows,
+        "files": None if output is None else output.files,
+    }
+
+
+def _owner(owner: Owner) -> dict[str, Any]:
+    return {
+        "dag_id": owner.dag_id,
+        "run_id": owner.run_id,
+        "generation": owner.generation,
+        "try_number": owner.try_number,
+    }
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

@@ -1,0 +1,122 @@
+"""The routes of the page. All are read-only, and all need a signed-in user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.responses import FileResponse, JSONResponse
+
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.grid import grid
+from airflow_provider.domain.errors import EpochError, InvalidInput, RetryableError, UnknownName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.schedule import run_barrier
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.plugins.grid.access import DagAccess, allowed_connections
+from airflow_provider.plugins.grid.answers import epoch_answer, grid_answer
+
+_SCRIPT = Path(__file__).parent / "static" / "epochs.js"
+_MAX_TEXT = 255
+
+ConnectionId = Annotated[str | None, Query(max_length=_MAX_TEXT)]
+Name = Annotated[str, Query(max_length=_MAX_TEXT)]
+Time = Annotated[str | None, Query(max_length=64)]
+
+router = APIRouter(dependencies=[Depends(requires_access_view(AccessView.PLUGINS))])
+
+
+def create_app() -> FastAPI:
+    """Build the application; nothing is open without signing in, its own documentation included."""
+    app = FastAPI(title="Epochs", docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(router)
+    app.add_exception_handler(EpochError, _refused)
+    return app
+
+
+@router.get("/static/epochs.js")
+def script() -> FileResponse:
+    """The page's script."""
+    return FileResponse(_SCRIPT, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+
+@router.get("/api/connections")
+def connections() -> dict[str, list[str]]:
+    """The connections that the page may show, the default one first."""
+    return {"connections": allowed_connections()}
+
+
+@router.get("/api/domains")
+def domains(conn_id: ConnectionId = None) -> dict[str, list[str]]:
+    """The domains in a connection's store."""
+    with _hook(conn_id).get_reader() as reader:
+        return {"domains": list(reader.domains())}
+
+
+@router.get("/api/grid")
+def grid_of(
+    user: GetUserDep,
+    domain: Name = "default",
+    conn_id: ConnectionId = None,
+    start: Time = None,
+    end: Time = None,
+) -> dict[str, Any]:
+    """Tables and their epochs; of each, what DAGs did that the user may read."""
+    with _hook(conn_id).get_reader() as reader:
+        found = grid(reader, domain, start=_moment(start, "start"), end=_moment(end, "end"))
+    return grid_answer(found, DagAccess(user))
+
+
+@router.get("/api/epoch")
+def epoch_of(
+    *,
+    user: GetUserDep,
+    job: Name,
+    start: Annotated[str, Query(max_length=64)],
+    end: Annotated[str, Query(max_length=64)],
+    domain: Name = "default",
+    conn_id: ConnectionId = None,
+) -> dict[str, Any]:
+    """One epoch: what it waits for, what to do, and its barrier log."""
+    interval = Interval(run_barrier(explicit=start), run_barrier(explicit=end))
+    with _hook(conn_id).get_reader() as reader:
+        found = explain(reader, domain, job, interval)
+    return epoch_answer(found, DagAccess(user))
+
+
+def _hook(conn_id: str | None) -> EpochsHook:
+    """The hook of a connection that the configuration lists, so that no user chooses where the server connects to."""
+    allowed = allowed_connections()
+    chosen = conn_id or allowed[0]
+    if chosen not in allowed:
+        raise UnknownName(
+            f"connection {chosen!r} is not shown on this page.",
+            next_step="an administrator adds it to [epochs] connections.",
+            conn_id=chosen,
+        )
+    return EpochsHook(chosen)
+
+
+def _moment(text: str | None, field: str) -> Any:
+    if not text:
+        return None
+    try:
+        return run_barrier(explicit=text)
+    except InvalidInput as error:
+        raise InvalidInput(field=field, value=text, expected="a time such as 2013-02-08T00:00:00Z") from error
+
+
+def _refused(_request: Request, error: Exception) -> JSONResponse:
+    """Answer an error of this package: what it is, and what to do."""
+    status = 500
+    if isinstance(error, UnknownName):
+        status = 404
+    elif isinstance(error, InvalidInput):
+        status = 400
+    elif isinstance(error, RetryableError):
+        status = 503
+    body = {"error": type(error).__name__, "message": str(error)}
+    return JSONResponse(body, status_code=status)

@@ -1,0 +1,143 @@
+"""The sensor: waits until a consistent cut can be had at the run's barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_provider.coordination.waiting import Readiness, check
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import EdgeKind, EpochJob, EpochTable
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.task_run import as_cadence, final_errors_end_retries, task_barrier
+from airflow_provider.links.epochs import EpochGridLink
+from airflow_provider.operators.assets import asset_of
+from airflow_provider.triggers.epochs import EpochTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class EpochSensor(BaseSensorOperator):
+    """Succeeds when all tables have reached the run's barrier, so that one cut holds all of them.
+
+    Asks at once, defers only when it must wait, and asks again when it is woken. In all modes the answer comes
+    from :func:`airflow_provider.coordination.waiting.check`.
+
+    :param tables: what to wait for. :param job: or a job, for all tables that it reads up to its barrier;
+        tables read as ``previous`` or ``as_of`` are left to the job's own begin.
+    :param at: barrier to wait for (templated); None for the end of what the run computes: of its partition key,
+        its data interval, or its date.
+    :param cadence: calendar of the runs, when a run's date alone does not lie on the tables' barriers;
+        the job's own by default.
+    :param epochs_conn_id: connection of the metadata store.
+    :param deferrable: wait in the triggerer instead of holding a worker.
+    """
+
+    template_fields: Sequence[str] = ("at",)
+    operator_extra_links = (EpochGridLink(),)
+    ui_color = "#d7ebe6"
+
+    def __init__(
+        self,
+        *,
+        tables: Iterable[EpochTable] | EpochTable = (),
+        job: EpochJob | None = None,
+        at: Interval | datetime | str | None = None,
+        cadence: Cadence | str | None = None,
+        epochs_conn_id: str = DEFAULT_CONN_ID,
+        deferrable: bool = True,
+        poke_interval: timedelta | float = DEFAULTS.wait_poll_interval,
+        **kwargs: Any,
+    ) -> None:
+        waited = _waited(tables, job)
+        given = kwargs.pop("inlets", None) or []
+        super().__init__(poke_interval=poke_interval, inlets=[*given, *map(asset_of, waited)], **kwargs)
+        self.at = at
+        self.domain = waited[0].domain
+        self.tables = [table.name for table in waited]
+        self.cadence = as_cadence(cadence, "cadence") or (job.cadence if job else None)
+        self.epochs_conn_id = epochs_conn_id
+        self.deferrable = deferrable
+        self.grid_query: dict[str, str] = {}
+
+    def execute(self, context: Context) -> Any:
+        """Ask; then defer, poke or reschedule as configured.
+
+        :return: barrier and CSN at which the tables were found ready.
+        """
+        with final_errors_end_retries():
+            if not self.deferrable:
+                return super().execute(context)
+            answer = self._ask(self._barrier(context))
+            return self._found(answer) if answer.ready else self._defer(answer)
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Ask once."""
+        answer = self._ask(self._barrier(context))
+        return PokeReturnValue(is_done=answer.ready, xcom_value=self._found(answer) if answer.ready else None)
+
+    def resumed(self, context: Context, event: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """Ask again: the event is a hint, and a table may have been rolled back since."""
+        with final_errors_end_retries():
+            answer = self._ask(self._barrier(context))
+            return self._found(answer) if answer.ready else self._defer(answer)
+
+    def _barrier(self, context: Context) -> datetime:
+        barrier = task_barrier(context, self.cadence, explicit=self.at)
+        self.grid_query = {
+            "conn_id": self.epochs_conn_id,
+            "domain": self.domain,
+            "to": barrier.isoformat(),
+            "table": ",".join(self.tables),
+        }
+        return barrier
+
+    def _ask(self, barrier: datetime) -> Readiness:
+        with EpochsHook(self.epochs_conn_id).get_reader() as reader:
+            answer = check(reader, self.domain, self.tables, barrier)
+        self.log.info("%s at %s: %s", ", ".join(self.tables), barrier.isoformat(), answer)
+        return answer
+
+    def _found(self, answer: Readiness) -> dict[str, Any]:
+        return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
+
+    def _defer(self, answer: Readiness) -> NoReturn:
+        self.defer(
+            trigger=EpochTrigger(
+                epochs_conn_id=self.epochs_conn_id,
+                domain=self.domain,
+                tables=self.tables,
+                barrier=answer.barrier.isoformat(),
+                poll_interval=self.poke_interval,
+            ),
+            method_name="resumed",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+
+def _waited(tables: Iterable[EpochTable] | EpochTable, job: EpochJob | None) -> list[EpochTable]:
+    """The tables to wait for, each once, all of one domain."""
+    given = [tables] if isinstance(tables, EpochTable) else list(tables)
+    if job is not None and not isinstance(job, EpochJob):
+        raise InvalidInput(field="job", value=job, expected="an EpochJob")
+    if bool(given) == (job is not None):
+        raise InvalidInput(field="tables", value=given, expected="either tables or a job to wait for")
+    if job is not None:
+        given = [
+            EpochTable(edge.table, job.domain)
+            for edge in job.edges
+            if edge.kind is not EdgeKind.PREVIOUS and edge.as_of is None
+        ]
+    if not given or not all(isinstance(one, EpochTable) for one in given):
+        raise InvalidInput(
+            field="tables", value=given, expected="one EpochTable or more that is read at the barrier"
+        )
+    if len({one.domain for one in given}) > 1:
+        raise InvalidInput(field="tables", value=[one.uri for one in given], expected="tables of one domain")
+    return list(dict.fromkeys(given))

@@ -1,0 +1,1 @@
+"""Triggers: waiting that holds no worker."""

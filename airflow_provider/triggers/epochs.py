@@ -1,0 +1,94 @@
+"""Waiting for a barrier in the triggerer.
+
+The trigger only wakes the task, which asks the store again: an event is a hint (R35), and Airflow may run a
+trigger twice or lose it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider.coordination.waiting import Readiness, check
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import FinalError, RetryableError
+from airflow_provider.domain.identifiers import domain_name
+from airflow_provider.domain.interval import as_utc
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.triggers.shared_reader import shared_reader
+
+
+class EpochTrigger(BaseTrigger):
+    """Fires when all tables have reached a barrier.
+
+    It outlives outages of the store: while the store does not answer, it asks again at each interval. What it
+    keeps in Airflow's database are names and a time; never an address or a password.
+
+    :param epochs_conn_id: the connection, looked up anew whenever the store has to be opened.
+    :param domain: of the tables. :param tables: their names.
+    :param barrier: ISO 8601 text with an offset.
+    :param poll_interval: longest time in seconds between two looks at the tables, beneath the store's watch.
+    :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
+    """
+
+    def __init__(
+        self,
+        *,
+        domain: str,
+        tables: Sequence[str],
+        barrier: str,
+        epochs_conn_id: str = DEFAULT_CONN_ID,
+        poll_interval: float = DEFAULTS.wait_poll_interval.total_seconds(),
+        **later: Any,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.epochs_conn_id = epochs_conn_id
+        self.domain = domain
+        self.tables = list(tables)
+        self.barrier = barrier
+        self.poll_interval = poll_interval
+        self.later = later
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class's path and the names that make an equal trigger."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "epochs_conn_id": self.epochs_conn_id,
+                "domain": self.domain,
+                "tables": self.tables,
+                "barrier": self.barrier,
+                "poll_interval": self.poll_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: ``ready`` when the barrier is reached, ``error`` when waiting can never end well."""
+        barrier = as_utc(datetime.fromisoformat(self.barrier), "barrier")
+        while True:
+            try:
+                answer = await self._wait(barrier)
+            except RetryableError as error:
+                self.log.warning("The metadata store is asked again in %s s: %s", self.poll_interval, error)
+                await asyncio.sleep(self.poll_interval)
+            except FinalError as error:
+                yield TriggerEvent({"status": "error", "message": str(error)})
+                return
+            else:
+                yield TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
+                return
+
+    async def _wait(self, barrier: datetime) -> Readiness:
+        """Ask until the barrier is reached; each call that may block runs in a thread."""
+        settings = await EpochsHook(self.epochs_conn_id).aget_settings()
+        patience = timedelta(seconds=self.poll_interval)
+        async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
+            while True:
+                answer = await asyncio.to_thread(check, shared.reader, self.domain, self.tables, barrier)
+                if answer.ready:
+                    return answer
+                await shared.later_than(answer.csn, patience)
