@@ -37,7 +37,7 @@ def open_store(
     :raises StoreUnavailable: it does not answer.
     """
     if scheme_of(url) == MEMORY:
-        from airflow_provider.stores.memory import MemoryStore, system_time  # noqa: PLC0415
+        from airflow_provider.stores.memory import MemoryStore, system_time
 
         return _fitting(MemoryStore(_memory_name(url), now=now or system_time), url, require)
     store = _sql_store(url, now)
@@ -130,8 +130,8 @@ def _with(url: str, *, upgrade: bool) -> SchemaStatus:
 
 
 def _sql_store(url: str, now: Now | None) -> SqlStore:
-    from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time  # noqa: PLC0415
-    from airflow_provider.stores.sql.store import SqlStore  # noqa: PLC0415
+    from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time
+    from airflow_provider.stores.sql.store import SqlStore
 
     return SqlStore(SqliteDialect(_sqlite_path(url), now=now or system_time))
 

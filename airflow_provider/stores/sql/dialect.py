@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Subquery, Table
+from sqlalchemy import Connection, Engine, Select, Table
 
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.records import Key
@@ -54,8 +54,8 @@ class SqlDialect(ABC):
 
     @staticmethod
     @abstractmethod
-    def wanted() -> Subquery:
-        """Return the addresses in the parameter ``keys`` as rows with the columns kind, partition and item."""
+    def wanted() -> Select[Any]:
+        """Select kind, partition and item of each address in the parameter ``keys``."""
 
     @abstractmethod
     def addresses(self, keys: Iterable[Key]) -> Any:

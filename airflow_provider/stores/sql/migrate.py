@@ -92,8 +92,8 @@ def upgrade(connection: Connection, location: str) -> SchemaStatus:
 
 
 def _run_migrations(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415 - slow to import, and only needed here
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command
+    from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", SCRIPTS)

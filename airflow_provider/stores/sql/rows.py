@@ -18,16 +18,6 @@ def key(domain: DomainName, row: Row[Any]) -> Key:
     return Key(domain, Kind(row.kind), row.partition, row.item)
 
 
-def address(key: Key) -> dict[str, str]:
-    """The parameters that name a record to remove."""
-    return {
-        "of_domain": key.domain,
-        "of_kind": key.kind.value,
-        "of_partition": key.partition,
-        "of_item": key.item,
-    }
-
-
 def stamped(domain: DomainName, row: Row[Any]) -> Stamped[Any]:
     """:raises StoreIncompatible: the body cannot be decoded."""
     found = key(domain, row)

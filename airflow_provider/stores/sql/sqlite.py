@@ -17,7 +17,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     Select,
-    Subquery,
     Table,
     bindparam,
     create_engine,
@@ -155,12 +154,9 @@ class SqliteDialect(SqlDialect):
         return insert(table)
 
     @staticmethod
-    def wanted() -> Subquery:
+    def wanted() -> Select[Any]:
         listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
-        parts = {"kind": "$[0]", "partition": "$[1]", "item": "$[2]"}
-        return select(
-            *(func.json_extract(listed.c.value, path).label(part) for part, path in parts.items())
-        ).subquery("wanted")
+        return select(*(func.json_extract(listed.c.value, f"$[{part}]") for part in range(3)))
 
     def addresses(self, keys: Iterable[Key]) -> str:
         return json.dumps([(key.kind.value, key.partition, key.item) for key in keys])

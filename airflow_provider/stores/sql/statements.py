@@ -9,13 +9,14 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Delete,
     Select,
-    Subquery,
     Table,
     bindparam,
     delete,
     func,
     select,
+    tuple_,
     update,
 )
 
@@ -41,36 +42,35 @@ HEAD = select(
 )
 """The store's incarnation and the head of one domain, null when it has none."""
 
-DELETE = delete(record_table).where(
-    _record.domain == bindparam("of_domain"),
-    _record.kind == bindparam("of_kind"),
-    _record.partition == bindparam("of_partition"),
-    _record.item == bindparam("of_item"),
-)
-"""Remove one record; sent with the addresses of many."""
+Wanted = Callable[[], Select[Any]]
+"""Makes the select of the addresses in the parameter ``keys`` (see :meth:`SqlDialect.wanted`)."""
 
 
 @lru_cache
-def records(wanted: Callable[[], Subquery]) -> Select[Any]:
-    """Select the records of one domain at the addresses that *wanted* lists."""
-    return _at(wanted(), *_columns)
+def records(wanted: Wanted) -> Select[Any]:
+    """Select the records of one domain at the wanted addresses."""
+    return select(*_columns).where(_among(wanted))
 
 
 @lru_cache
-def versions(wanted: Callable[[], Subquery]) -> Select[Any]:
+def versions(wanted: Wanted) -> Select[Any]:
     """Select the versions of those records."""
-    return _at(wanted(), _record.kind, _record.partition, _record.item, _record.version)
+    return select(_record.kind, _record.partition, _record.item, _record.version).where(_among(wanted))
 
 
-def _at(wanted: Subquery, *columns: ColumnElement[Any]) -> Select[Any]:
-    """A join, since databases look up a join by the primary key, but not each row of a long tuple IN."""
-    address = (
-        (_record.domain == bindparam("domain"))
-        & (_record.kind == wanted.c.kind)
-        & (_record.partition == wanted.c.partition)
-        & (_record.item == wanted.c.item)
-    )
-    return select(*columns).select_from(wanted.join(record_table, address))
+@lru_cache
+def removal(wanted: Wanted) -> Delete:
+    """Remove those records."""
+    return delete(record_table).where(_among(wanted))
+
+
+def _among(wanted: Wanted) -> ColumnElement[bool]:
+    """One look-up by the whole primary key for each address, however many records the domain has.
+
+    (SQLite does so for a tuple IN a select; for a tuple IN a list, or a join, it reads the whole domain.)
+    """
+    address = tuple_(_record.kind, _record.partition, _record.item)
+    return (_record.domain == bindparam("domain")) & address.in_(wanted())
 
 
 def _domains() -> Select[tuple[str]]:

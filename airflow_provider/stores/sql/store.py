@@ -154,7 +154,8 @@ class SqlStore(MetadataStore):
         if written:
             connection.execute(statements.put(self._dialect.upsert), written)
         if request.deletes:
-            connection.execute(statements.DELETE, [rows.address(key) for key in request.deletes])
+            parameters = {"domain": request.domain, "keys": self._dialect.addresses(request.deletes)}
+            connection.execute(statements.removal(self._dialect.wanted), parameters)
         return Receipt(csn=csn, at=from_micros(at_us), versions={put.key: version for put, _ in request.puts})
 
     def _take_number(self, connection: Connection, domain: DomainName) -> int:

@@ -1,0 +1,107 @@
+"""What a store's author provides to the contract suite, and what its cases share."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.registration import TopologyRecord
+from airflow_provider.stores.base import Absent, Exists, MetadataStore, Number, Put, Receipt, Transaction
+from airflow_provider.testing.store_cases.samples import bare
+
+SOON = timedelta(milliseconds=50)
+LATER = timedelta(seconds=20)
+
+
+class StoreBackend(ABC):
+    """One place where records are kept, empty or not: the cases use domains of their own."""
+
+    @abstractmethod
+    def open(self) -> MetadataStore:
+        """Return another store on the same records."""
+
+    @abstractmethod
+    def plant(self, key: Key, body: bytes) -> None:
+        """Write over the body of the record at *key*, behind the store's back."""
+
+    def opener(self) -> Callable[[], MetadataStore] | None:
+        """Return what opens the store in another process (it can be pickled); None for stores of one process."""
+        return None
+
+    def create_pointer(self, namespace: str, table: str, pointer: str) -> None:
+        """Make a table in the catalog; only for stores with the catalog's pointers in their transactions."""
+        raise NotImplementedError
+
+    def pointer(self, namespace: str, table: str) -> str | None:
+        """Return where a table of the catalog points."""
+        raise NotImplementedError
+
+
+class StoreCases:
+    """The fixtures of all cases; a suite overrides :meth:`backend`."""
+
+    @pytest.fixture
+    def backend(self) -> StoreBackend:
+        """The backend under test."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, backend: StoreBackend) -> Iterator[MetadataStore]:
+        """A store on the backend."""
+        with backend.open() as store:
+            yield store
+
+    @pytest.fixture
+    def domain(self) -> DomainName:
+        """A domain that no other case uses."""
+        return DomainName(f"case-{uuid.uuid4().hex}")
+
+
+def counter_key(domain: DomainName, name: str = "counter", partition: str = "") -> Key:
+    """Address of a record that holds one number."""
+    return Key(domain, Kind.TOPOLOGY, partition, name)
+
+
+def put(key: Key, number: int = 1) -> Put:
+    """Write a number at *key*."""
+    return Put(key, TopologyRecord(generation=number))
+
+
+def commit(name: str = "change", expected: int | None = None) -> Number:
+    """Take the next number."""
+    record = replace(bare(Kind.COMMIT), change_set=ChangeSetId(name))
+    return Number(record, expected)
+
+
+def write(
+    store: MetadataStore,
+    *updates: Put,
+    requires: Sequence[Exists | Absent] = (),
+    number: Number | None = None,
+) -> Receipt:
+    """Apply *updates*, all of one domain."""
+    transaction = Transaction(
+        domain=updates[0].key.domain, requires=tuple(requires), updates=updates, number=number
+    )
+    return store.transact(transaction)
+
+
+def publish(
+    store: MetadataStore, domain: DomainName, name: str = "change", expected: int | None = None
+) -> Receipt:
+    """Take a number and write nothing else."""
+    return store.transact(Transaction(domain=domain, number=commit(name, expected)))
+
+
+def everything(store: MetadataStore, domain: DomainName) -> object:
+    """All that the suite's cases keep in *domain*, stamps included."""
+    partitions = ("", "a", "b")
+    records = [store.scan(domain, kind, partition) for kind in Kind for partition in partitions]
+    return store.read(domain, []).head, records
