@@ -28,10 +28,12 @@ from airflow_provider.domain.epoch import (
     Provenance,
     RootBounds,
     RootRecord,
+    change_set_id,
     committed_csn,
+    completed,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, StoreIncompatible
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
@@ -49,7 +51,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.domain.version import TableRef
+from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Absent, Exists, Put, Reading, RequirementFailed, Transaction
 
 if TYPE_CHECKING:
@@ -91,9 +93,12 @@ class Begin:
         check_interval(job, self.interval, now=reading.now, tolerance=tolerance)
         stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
         epoch = stamped.record if stamped else None
+        earlier = self._earlier_commit(epoch)
+        if earlier is not None:
+            return earlier
         decision = decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
-        if decision is Beginning.COMMITTED and stamped is not None:
-            return self._committed(stamped)
+        if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
+            return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             return self._attempt(stamped.record.attempt, reading, stamped.version)
         return self._open(reading, job, stamped)
@@ -108,7 +113,7 @@ class Begin:
 
     def _root_key(self, root: str) -> Key:
         # Bounds of later revisions of a root come with its revisions; every attempt shares the first.
-        return root_key(self.job.domain, root, self.interval, 1)
+        return root_key(self.job.domain, root, self.interval.end, 1)
 
     def _read(self) -> Reading:
         domain, edges = self.job.domain, self.job.edges
@@ -135,6 +140,7 @@ class Begin:
 
     def _open(self, reading: Reading, job: JobRecord, stamped: Stamped[EpochRecord] | None) -> Attempt | None:
         epoch = stamped.record if stamped else None
+        self._refuse_overlap(reading)
         revision = next_revision(epoch)
         if revision > 1:
             refuse_dependents(
@@ -197,11 +203,42 @@ class Begin:
         if not adoptable(before, job, self.owner) or before.participants != self.participants:
             return None
         sinks = [table.name for table in self.job.outputs]
-        log = self.coordinator.barriers(self.job.domain, self.job.name, self.interval)
-        output = written_output(
-            (one.record for one in log), sinks, token=before.output_token, participants=before.participants
-        )
-        return before.output_token if set(output) == set(sinks) else None
+        log = [one.record for one in self._log()]
+        output = written_output(log, sinks, token=before.output_token, participants=before.participants)
+        whole = set(output) == set(sinks) and completed(log, before.output_token)
+        return before.output_token if whole else None
+
+    def _log(self) -> list[Stamped[BarrierRecord]]:
+        return self.coordinator.barriers(self.job.domain, self.job.name, self.interval)
+
+    def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
+        """The owner's own commit when another run has committed a later revision over it."""
+        if epoch is None or epoch.committed is None or epoch.committed.owner.same_wish(self.owner):
+            return None
+        for one in self._log():
+            if one.record.state is EpochState.COMMIT and one.record.owner.same_wish(self.owner):
+                commit = self.coordinator.store.changes(self.job.domain, (one.csn or 0) - 1, limit=1)[
+                    0
+                ].record
+                return self._committed(commit.members[0].revision, one.csn)
+        return None
+
+    def _refuse_overlap(self, reading: Reading) -> None:
+        """Epochs of a table are equal to or disjoint from its committed ones."""
+        for table in self.job.outputs:
+            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            progress = stamped.record.progress if stamped else None
+            if (
+                progress is not None
+                and progress.overlaps(self.interval)
+                and not progress.covers(self.interval)
+            ):
+                raise InvalidInput(
+                    field="interval",
+                    value=str(self.interval),
+                    expected=f"an epoch equal to or disjoint from what {table.name!r} has committed",
+                    next_step="check the cadence of the job.",
+                )
 
     def _bounds(self, reading: Reading, root: str) -> RootBounds:
         recorded = reading.get(self._root_key(root))
@@ -294,18 +331,14 @@ class Begin:
             adopted=record.adopts is not None,
         )
 
-    def _committed(self, stamped: Stamped[EpochRecord]) -> AlreadyCommitted:
-        record = stamped.record.committed
-        csn = committed_csn(stamped)
-        if record is None or csn is None:
-            raise StoreIncompatible(f"{stamped.key}: a committed epoch without a commit.", key=stamped.key)
+    def _committed(self, revision: int, csn: int | None) -> AlreadyCommitted:
         return AlreadyCommitted(
             domain=self.job.domain,
             job=self.job.name,
             interval=self.interval,
-            revision=record.revision,
-            csn=csn,
-            change_set=record.change_set,
+            revision=revision,
+            csn=csn or 0,
+            change_set=change_set_id(self.job.name, self.interval, revision),
         )
 
     def _undo(self, epoch: EpochRecord | None, record: AttemptRecord, attempt: Attempt) -> None:

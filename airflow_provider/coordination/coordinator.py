@@ -110,7 +110,9 @@ class Coordinator:
         :raises DependentReaders: committed readers depend on the committed revision.
         :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
         """
-        request = Begin(self, job, interval, owner, dict(roots or {}), participants)
+        # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
+        asking = replace(owner, request_id=f"{self.random.getrandbits(128):032x}")
+        request = Begin(self, job, interval, asking, dict(roots or {}), participants)
         return self._settled(request.run)
 
     def processed(self, attempt: Attempt, sink: str, *, participant: int = 0) -> None:
@@ -242,6 +244,19 @@ class Coordinator:
         )
         self._settled(lambda: self._append_barrier(attempt, record))
 
+    def complete(self, attempt: Attempt) -> None:
+        """Record that the attempt's code came to its end, before somebody else publishes it.
+
+        Only such output is adopted by a later try (R16): code that dies after its last write may have been
+        about to refuse it.
+
+        :raises Fenced: a newer attempt exists.
+        """
+        record = BarrierRecord(
+            state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner
+        )
+        self._settled(lambda: self._append_barrier(attempt, record))
+
     def _append_barrier(self, attempt: Attempt, record: BarrierRecord) -> None:
         key = barrier_key(
             attempt.domain,
@@ -322,7 +337,7 @@ class Coordinator:
             self.store.transact(
                 Transaction(
                     domain=attempt.domain,
-                    requires=(Exists(key, lock.version),),
+                    requires=(Exists(fence, attempt.fence), Exists(key, lock.version)),
                     updates=(Put(key, lock.record),),
                 )
             )

@@ -13,7 +13,7 @@ from airflow_provider.domain.epoch import EpochRecord, written_output
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.interval import as_utc
-from airflow_provider.domain.records import Kind, barrier_partition, schema_key, table_key
+from airflow_provider.domain.records import Kind, barrier_partition, job_key, schema_key, table_key
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
@@ -88,7 +88,7 @@ class Cuts:
         """Return the schema with which *state* is read, as its format writes it; empty without a commit."""
         ref = state.ref
         if ref is None:
-            return ""
+            return self._schema_of_staged(domain, state)
         key = schema_key(domain, state.table, ref.table_uuid, ref.schema_id)
         stamped = self.reader.read(domain, [key]).get(key)
         if stamped is None:
@@ -97,6 +97,20 @@ class Cuts:
             )
         schema: str = stamped.record.schema
         return schema
+
+    def _schema_of_staged(self, domain: DomainName, state: State) -> str:
+        """The schema of output that is WRITTEN to a table without a commit: only its format has it yet."""
+        if not state.staged:
+            return ""
+        owner = self.reader.read(domain, [table_key(domain, state.table)]).get(table_key(domain, state.table))
+        key = job_key(domain, owner.record.job) if owner else None
+        job = self.reader.read(domain, [key]).get(key) if key else None
+        tables = job.record.outputs if job else ()
+        for table in tables:
+            if table.name == state.table:
+                info = self.formats[table.format].describe(table)
+                return info.schema if info else ""
+        return ""
 
     def files(self, cut: Cut, table: str) -> list[str]:
         """Return the URIs of the data files of *table* in *cut*."""
@@ -123,7 +137,7 @@ class Cuts:
         ]
         for epoch in self.reader.read(domain, open_epochs).records.values():
             staged += self._staged(domain, table, record, epoch.record)
-        ends = [one.end for one in moved.progress.islands] + [one.interval.end for one in staged]
+        ends = [one.end for one in record.progress.islands] + [one.interval.end for one in staged]
         if not ends:
             raise NotReady(
                 f"{table}: nothing is committed or WRITTEN.",
@@ -200,7 +214,7 @@ def _common_barrier(found: Resolved, at: datetime | None) -> datetime:
     barrier = resolve(found, at)
     if barrier is not None:
         return barrier
-    marks = [moved.progress.watermark for _, moved in found.values() if moved.progress.watermark is not None]
+    marks = [moved.watermark for _, moved in found.values() if moved.watermark is not None]
     wanted = at or max(marks, default=None)
     missing = lagging(found, wanted) if wanted else ()
     reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or "nothing is committed yet"

@@ -34,7 +34,7 @@ def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[Ta
     """The jobs with an edge on one of *tables*."""
     jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     names = set(tables)
-    return [job for job in jobs if any(edge.table in names for edge in job.edges)]
+    return [job for job in jobs if any(edge.table in names for edge in job.all_edges)]
 
 
 def refuse_dependents(

@@ -169,5 +169,5 @@ def watermarks(reader: MetadataReader, domain: str) -> dict[str, datetime | None
     reading = reader.read(name, [])
     for stamped in reader.scan(name, Kind.TABLE, ""):
         moved = as_of(stamped, reading.head.csn) or as_of(stamped, stamped.csn or 0)
-        found[stamped.key.item] = moved.progress.watermark if moved else None
+        found[stamped.key.item] = moved.watermark if moved else None
     return found

@@ -97,13 +97,14 @@ def grid(
     *,
     start: datetime | None = None,
     end: datetime | None = None,
+    span: timedelta = DEFAULT_SPAN,
     tables: Sequence[str] = (),
     max_cells: int = MAX_CELLS,
 ) -> Grid:
     """Return the tables of *domain* and their epochs in ``[start, end)``.
 
     :param end: None for the latest barrier that any table has reached or tries to reach.
-    :param start: None for a week before *end*. :param tables: only these; all when empty.
+    :param start: None for *span* before *end*. :param tables: only these; all when empty.
     :param max_cells: of one table; the latest are kept.
     :raises InvalidInput: an empty range.
     """
@@ -113,7 +114,7 @@ def grid(
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
     records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
     last = _latest(reader, name, jobs, records.values(), reading.now) if end is None else end
-    shown = Interval(last - DEFAULT_SPAN if start is None else start, last)
+    shown = Interval(last - span if start is None else start, last)
     view = _View(
         reader=reader, domain=name, shown=shown, now=reading.now, head=reading.head.csn, max_cells=max_cells
     )

@@ -14,12 +14,12 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     Published,
-    committed_csn,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput
+from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError
 from airflow_provider.domain.publishing import invalidated, is_rewrite, marked_fence, moved_table
 from airflow_provider.domain.records import (
+    Key,
     Stamped,
     barrier_key,
     epoch_key,
@@ -35,6 +35,7 @@ from airflow_provider.domain.version import (
     CommitRecord,
     Committable,
     FenceRecord,
+    Member,
     SchemaRecord,
     SliceRecord,
     TableDelta,
@@ -49,7 +50,7 @@ from airflow_provider.stores.base import (
     RequirementFailed,
     Transaction,
 )
-from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -104,25 +105,22 @@ class Publish:
         epoch: Stamped[EpochRecord] | None = reading.get(key)
         if epoch is None or reading.head.incarnation != attempt.incarnation:
             raise self.coordinator.fenced(attempt)
-        committed = epoch.record.committed
-        if committed is not None and (committed.revision, committed.token) == (
-            attempt.revision,
-            attempt.token,
-        ):
-            return self._published(committed_csn(epoch) or 0)
+        done = reading.get(self._log_key)
+        if done is not None:
+            return self._published(done.csn or 0)
         record = epoch.record.attempt
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
             raise self.coordinator.fenced(attempt)
         self._refuse_invalid_inputs(record, reading)
         sinks = self._sinks(reading, record)
         extra = self._rewrite_requirements(reading, sinks)
-        prepared = [self._prepare(sink, reading, record) for sink in sinks]
+        prepared = self._prepare_all(sinks, reading, record)
+        if prepared is None:
+            return None
         decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
         try:
             receipt = self.coordinator.store.transact(self._transaction(decided, extra))
-        except RequirementFailed as error:
-            if isinstance(error.requirement, Exists) and error.requirement.key == key:
-                raise self.coordinator.fenced(attempt) from error
+        except RequirementFailed:
             return None
         for sink, (publication, one) in zip(sinks, prepared, strict=True):
             self.coordinator.formats[sink.table.format].published(publication, one)
@@ -135,11 +133,24 @@ class Publish:
             domain,
             [
                 epoch_key(domain, attempt.job, attempt.interval.start),
+                self._log_key,
                 topology_key(domain),
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, one.table) for one in attempt.inputs),
             ],
+        )
+
+    @property
+    def _log_key(self) -> Key:
+        attempt = self.attempt
+        return barrier_key(
+            attempt.domain,
+            attempt.job,
+            attempt.interval.start,
+            token=attempt.token,
+            sink="",
+            state=EpochState.COMMIT,
         )
 
     def _refuse_invalid_inputs(self, record: AttemptRecord, reading: Reading) -> None:
@@ -176,7 +187,14 @@ class Publish:
             )
         found = []
         for sink in sorted(attempt.sinks, key=lambda one: one.name):
-            hot = reading.records[table_key(attempt.domain, sink.name)]
+            hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
+            if hot.record.job != attempt.job:
+                raise TopologyError(
+                    f"table {sink.name!r} belongs to job {hot.record.job!r} now, not to {attempt.job!r}.",
+                    next_step="let this attempt end.",
+                    table=sink.name,
+                    owner=hot.record.job,
+                )
             found.append(
                 _Sink(
                     table=sink,
@@ -201,12 +219,7 @@ class Publish:
             return []
         store, domain = self.coordinator.store, self.attempt.domain
         own = {sink.table.name for sink in sinks}
-        names = {
-            table.name
-            for job in reading_jobs(store, domain, rewritten)
-            for table in job.outputs
-            if table.name not in own
-        }
+        names = {name for job in reading_jobs(store, domain, rewritten) for name in job.all_outputs} - own
         keys = [table_key(domain, name) for name in sorted(names)]
         tables = store.read(domain, keys)
         refuse_dependents(store, domain, rewritten, self.attempt.interval, self.coordinator.defaults)
@@ -215,6 +228,18 @@ class Publish:
             Exists(topology.key, topology.version),
             *(Exists(key, tables.records[key].version) for key in keys),
         ]
+
+    def _prepare_all(
+        self, sinks: list[_Sink], reading: Reading, record: AttemptRecord
+    ) -> list[tuple[Publication, Prepared]] | None:
+        """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
+        try:
+            return [self._prepare(sink, reading, record) for sink in sinks]
+        except (ForeignCommit, TablesAhead):
+            now = self.coordinator.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
+            if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):
+                raise
+            return None
 
     def _prepare(self, sink: _Sink, reading: Reading, record: AttemptRecord) -> tuple[Publication, Prepared]:
         attempt = self.attempt
@@ -252,9 +277,7 @@ class Publish:
             deltas.append(self._delta(sink, moved))
         commit = CommitRecord(
             change_set=attempt.change_set,
-            job=attempt.job,
-            interval=attempt.interval,
-            revision=attempt.revision,
+            members=(Member(job=attempt.job, interval=attempt.interval, revision=attempt.revision),),
             by=str(attempt.owner),
             tables=tuple(deltas),
         )
@@ -270,6 +293,7 @@ class Publish:
         commitment = Commitment(
             revision=attempt.revision,
             token=attempt.token,
+            output_token=record.output_token,
             owner=attempt.owner,
             change_set=attempt.change_set,
             inputs=record.inputs,
@@ -278,18 +302,10 @@ class Publish:
 
     def _log(self, record: AttemptRecord) -> Put:
         attempt = self.attempt
-        key = barrier_key(
-            attempt.domain,
-            attempt.job,
-            attempt.interval.start,
-            token=record.token,
-            sink="",
-            state=EpochState.COMMIT,
-        )
         log = BarrierRecord(
             state=EpochState.COMMIT, sink="", token=record.token, participant=0, owner=attempt.owner
         )
-        return Put(key, log)
+        return Put(self._log_key, log)
 
     def _sink_updates(
         self, sink: _Sink, prepared: Prepared, moved: TableRecord, record: AttemptRecord
@@ -333,7 +349,7 @@ class Publish:
             domain=attempt.domain,
             job=attempt.job,
             interval=attempt.interval,
-            revision=commit.revision,
+            revision=attempt.revision,
             csn=csn,
             change_set=commit.change_set,
             tables=tuple((delta.table, delta.ref) for delta in commit.tables),

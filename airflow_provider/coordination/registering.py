@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
 from airflow_provider.domain.registration import (
@@ -67,6 +67,7 @@ class Register:
         others = all_jobs(self.store, job)
         others.pop(job.name, None)
         check_registration(record, others, current.record if current else None)
+        self._refuse_left_tables(reading)
         try:
             self.store.transact(self._transaction(reading, record))
         except RequirementFailed:
@@ -90,10 +91,23 @@ class Register:
                 updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
         return Transaction(domain=job.domain, requires=tuple(requires), updates=tuple(updates))
 
+    def _refuse_left_tables(self, reading: Reading) -> None:
+        """A table that another job once owned keeps its history and calendar: it cannot change hands yet."""
+        for table in self.job.outputs:
+            known: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            if known is not None and known.record.job != self.job.name:
+                raise TopologyError(
+                    f"table {table.name!r} belongs to job {known.record.job!r}, which no longer declares it; "
+                    f"job {self.job.name!r} cannot take it over.",
+                    next_step="write to a table of another name.",
+                    table=table.name,
+                    owner=known.record.job,
+                )
+
     def _new_table(self, table: EpochTable) -> TableRecord:
         return TableRecord(
             job=self.job.name,
             kind=table.kind,
             cadence=self.job.cadence,
-            progress=Progress(origin=self.job.origin),
+            progress=Progress(origin=self.job.origin, declared=self.job.origin is not None),
         )

@@ -22,7 +22,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun
-from airflow_provider.domain.version import TableRecord
+from airflow_provider.domain.version import Moved, TableRecord
 
 
 class Beginning(StrEnum):
@@ -91,7 +91,7 @@ def decide(
     if epoch is None:
         return Beginning.OPEN
     attempt = epoch.attempt
-    if attempt is not None and attempt.aborted is None and attempt.owner == owner and owner.request_id:
+    if attempt is not None and attempt.aborted is None and attempt.owner == owner:
         return Beginning.SAME
     if epoch.committed is not None and epoch.committed.owner.same_wish(owner):
         return Beginning.COMMITTED
@@ -190,8 +190,9 @@ def resolve_inputs(
         if moved is None:
             return [], [], True
         low, high = edge_range(edge, epoch, record)
-        starts_here = edge.kind is EdgeKind.PREVIOUS and moved.progress.origin in (None, high)
-        if starts_here or reached(record, moved, high):
+        starts_here = edge.kind is EdgeKind.PREVIOUS and record.progress.declared and moved.origin == high
+        reason = "" if starts_here else _not_ready(record, moved, low, high)
+        if not reason:
             found.append(
                 Provenance(
                     table=edge.table,
@@ -204,6 +205,15 @@ def resolve_inputs(
                 )
             )
         else:
-            lag = lagging({edge.table: (record, moved)}, high)[0]
-            missing.append(Missing(table=edge.table, reason=f"needs {high.isoformat()}; {lag.reason}"))
+            missing.append(Missing(table=edge.table, reason=reason))
     return found, missing, False
+
+
+def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
+    """Why ``[low, high)`` cannot be read yet; empty when it can."""
+    if not reached(record, moved, high):
+        lag = lagging({TableName("input"): (record, moved)}, high)[0]
+        return f"needs {high.isoformat()}; {lag.reason}"
+    if low is not None and moved.origin is not None and low < moved.origin and not record.progress.declared:
+        return f"needs all from {low.isoformat()}; it begins at {moved.origin.isoformat()} and declares no origin"
+    return ""

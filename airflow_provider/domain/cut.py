@@ -14,6 +14,8 @@ from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
 from airflow_provider.domain.version import Committable, Moved, TableRecord, TableRef
 
+_LONGEST_SEARCH = 1_000
+
 
 class Level(StrEnum):
     """Isolation of a read."""
@@ -75,33 +77,47 @@ class Lag:
 
 def as_of(stamped: Stamped[TableRecord], csn: int) -> Moved | None:
     """Where the table stood at *csn*; None when its record has forgotten (read the head again)."""
-    record = stamped.record
     if (stamped.csn or 0) <= csn:
-        return Moved(csn=stamped.csn or 0, progress=record.progress, ref=record.ref)
-    return next((moved for moved in record.earlier if moved.csn <= csn), None)
+        return standing(stamped)
+    return next((moved for moved in stamped.record.earlier if moved.csn <= csn), None)
+
+
+def standing(stamped: Stamped[TableRecord]) -> Moved:
+    """Where the table stands now."""
+    progress = stamped.record.progress
+    return Moved(
+        csn=stamped.csn or 0,
+        origin=progress.origin,
+        watermark=progress.watermark,
+        ref=stamped.record.ref,
+    )
 
 
 def reached(record: TableRecord, moved: Moved, barrier: datetime) -> bool:
     """Whether *barrier* is one of the table's and its watermark has come to it."""
-    progress = moved.progress
-    if progress.watermark is None or progress.origin is None:
+    if moved.watermark is None or moved.origin is None:
         return False
-    return progress.origin < barrier <= progress.watermark and record.cadence.is_barrier(barrier)
+    return moved.origin < barrier <= moved.watermark and record.cadence.is_barrier(barrier)
 
 
 def resolve(
     tables: Mapping[TableName, tuple[TableRecord, Moved]], at: datetime | None = None
 ) -> datetime | None:
-    """The greatest barrier at or before *at* that all *tables* have reached; None when there is none."""
-    marks = [moved.progress.watermark for _, moved in tables.values()]
-    if not marks or any(mark is None for mark in marks):
+    """The greatest barrier at or before *at* that all *tables* have reached; None when there is none.
+
+    Calendars that meet at all do so within a few steps, since each step goes down to a barrier of the slowest;
+    the search ends after :data:`_LONGEST_SEARCH` of them.
+    """
+    marks = [moved.watermark for _, moved in tables.values() if moved.watermark is not None]
+    if not tables or len(marks) < len(tables):
         return None
-    barrier = min(mark for mark in marks if mark is not None)
-    if at is not None:
-        barrier = min(barrier, at)
-    origin = max(moved.progress.origin for _, moved in tables.values() if moved.progress.origin is not None)
-    while barrier > origin:
-        lower = min(record.cadence.floor(barrier) for record, _ in tables.values())
+    origin = max(moved.origin for _, moved in tables.values() if moved.origin is not None)
+    cadences = list(dict.fromkeys(record.cadence for record, _ in tables.values()))
+    barrier = min([*marks, at] if at is not None else marks)
+    for _ in range(_LONGEST_SEARCH):
+        lower = min(cadence.floor(barrier) for cadence in cadences)
+        if lower <= origin:
+            return None
         if lower == barrier:
             return barrier
         barrier = lower
@@ -114,13 +130,13 @@ def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: date
     for name, (record, moved) in sorted(tables.items()):
         if reached(record, moved, barrier):
             continue
-        watermark = moved.progress.watermark
+        watermark = moved.watermark
         if not record.cadence.is_barrier(barrier):
             reason = f"{barrier.isoformat()} is no barrier of its cadence {record.cadence}"
         elif watermark is None:
             reason = "nothing is committed from its origin on"
-        elif moved.progress.origin is not None and barrier <= moved.progress.origin:
-            reason = f"its origin is {moved.progress.origin.isoformat()}"
+        elif moved.origin is not None and barrier <= moved.origin:
+            reason = f"its origin is {moved.origin.isoformat()}"
         else:
             reason = f"its watermark is {watermark.isoformat()}"
         found.append(Lag(table=name, watermark=watermark, wanted=barrier, reason=reason))
@@ -130,22 +146,22 @@ def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: date
 def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[datetime | None, datetime]:
     """The range ``[low, high)`` of event time that *edge* reads for *epoch*; ``high`` is a barrier of the input.
 
-    A function of topology and epoch alone, never of what happens to be committed.
+    A function of topology and epoch alone, never of what happens to be committed. Increments of consecutive
+    epochs tile the time, also as of a lag; one of a slower table may be empty.
     """
-    high = epoch.start if edge.kind is EdgeKind.PREVIOUS else epoch.end
-    shift = None
-    if edge.as_of is not None:
-        shifted = input_record.cadence.floor(high - edge.as_of)
-        shift, high = high - shifted, shifted
-    low = {
-        EdgeKind.INCREMENT: epoch.start,
-        EdgeKind.WINDOW: epoch.start - edge.length if edge.length else epoch.start,
-    }.get(edge.kind)
-    if low is not None and shift is not None:
-        low = input_record.cadence.floor(low - shift)
+    cadence, lag = input_record.cadence, edge.as_of
+
+    def aligned(moment: datetime) -> datetime:
+        return moment if lag is None else cadence.floor(moment - lag)
+
+    high = aligned(epoch.start if edge.kind is EdgeKind.PREVIOUS else epoch.end)
     if input_record.kind is TableKind.FULL:
-        low = input_record.cadence.last_before(high)
-    return low, high
+        return cadence.last_before(high), high
+    if edge.kind is EdgeKind.INCREMENT:
+        return aligned(epoch.start), high
+    if edge.kind is EdgeKind.WINDOW and edge.length is not None:
+        return aligned(epoch.start - edge.length), high
+    return None, high
 
 
 def state_of(provenance: Provenance, kind: TableKind) -> State:

@@ -33,9 +33,9 @@ class Owner:
 
     :param dag_id: the DAG, or any name of a program outside Airflow.
     :param run_id: the run; the same (dag_id, run_id) supersedes its own earlier attempts at once.
-    :param generation: counts the clearings of the task; a higher one asks for a new revision.
+    :param generation: counts the clearings of this task; a higher one asks for a new revision.
     :param try_number: counts the tries of one generation.
-    :param request_id: unique for each call of begin and sortable by time (a UUID of version 7).
+    :param request_id: unique for each call of begin, which sets it: the answer to a lost reply is found by it.
     """
 
     dag_id: str
@@ -45,9 +45,9 @@ class Owner:
     request_id: str = ""
 
     @property
-    def order(self) -> tuple[int, int, str]:
-        """Attempts of one owner in their order."""
-        return self.generation, self.try_number, self.request_id
+    def order(self) -> tuple[int, int]:
+        """Attempts of one owner in their order; of equal ones the later begin wins."""
+        return self.generation, self.try_number
 
     def same_run(self, other: Owner) -> bool:
         return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
@@ -124,10 +124,14 @@ class AttemptRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commitment:
-    """The newest committed revision of an epoch."""
+    """The newest committed revision of an epoch.
+
+    :param token: of the attempt that published. :param output_token: under which its output was staged.
+    """
 
     revision: int
     token: int
+    output_token: int
     owner: Owner
     change_set: ChangeSetId
     inputs: tuple[Provenance, ...]
@@ -278,6 +282,11 @@ def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetI
 def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
     """Whether a claim has ended, all times by the store's clock (R23)."""
     return stamped_at + ttl <= now
+
+
+def completed(barriers: Iterable[BarrierRecord], token: int) -> bool:
+    """Whether the code of the attempt with *token* came to its end, and did not just write its outputs."""
+    return any(one.token == token and not one.sink and one.state is EpochState.WRITTEN for one in barriers)
 
 
 def epoch_state(

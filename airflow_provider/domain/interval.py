@@ -19,6 +19,8 @@ from airflow_provider.domain.errors import InvalidInput
 
 EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+_LARGEST_CLOCK_CHANGE = timedelta(hours=26)
 _PRESETS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -72,8 +74,10 @@ class Interval:
     end: datetime
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "start", as_utc(self.start, "start"))
-        object.__setattr__(self, "end", as_utc(self.end, "end"))
+        if self.start.__class__ is not datetime or self.start.tzinfo is not UTC:
+            object.__setattr__(self, "start", as_utc(self.start, "start"))
+        if self.end.__class__ is not datetime or self.end.tzinfo is not UTC:
+            object.__setattr__(self, "end", as_utc(self.end, "end"))
         if self.start >= self.end:
             raise InvalidInput(
                 field="interval",
@@ -112,19 +116,7 @@ class Cadence:
             raise InvalidInput(field="cadence", value=self.expression, expected="a cron expression as text")
         expression = _PRESETS.get(self.expression.strip(), self.expression.strip())
         object.__setattr__(self, "expression", expression)
-        if len(expression.split()) != 5 or not croniter.is_valid(expression):
-            raise InvalidInput(
-                field="cadence",
-                value=self.expression,
-                expected="a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly",
-                next_step="correct the cadence of the job.",
-            )
-        try:
-            pendulum.timezone(self.timezone)
-        except Exception as error:  # pendulum raises its own and the standard library's errors here
-            raise InvalidInput(
-                field="timezone", value=self.timezone, expected="an IANA time zone such as Europe/Berlin"
-            ) from error
+        _check_calendar(self.expression, self.timezone)
 
     def __str__(self) -> str:
         return f"{self.expression} {self.timezone}"
@@ -184,12 +176,28 @@ class Cadence:
             low = high
 
 
+@lru_cache(maxsize=1_024)
+def _check_calendar(expression: str, timezone: str) -> None:
+    if len(expression.split()) != 5 or not croniter.is_valid(expression):
+        raise InvalidInput(
+            field="cadence",
+            value=expression,
+            expected="a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly",
+            next_step="correct the cadence of the job.",
+        )
+    try:
+        pendulum.timezone(timezone)
+    except Exception as error:  # pendulum raises its own and the standard library's errors here
+        raise InvalidInput(
+            field="timezone", value=timezone, expected="an IANA time zone such as Europe/Berlin"
+        ) from error
+
+
 @lru_cache(maxsize=65_536)
 def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:
     """The barrier next to *moment*, never *moment* itself.
 
-    Follows Airflow's own cron arithmetic: an expression with a fixed time of day is meant in local time,
-    any other one (such as hourly) counts elapsed time, so that no hour is lost or doubled when clocks change.
+    An expression is meant in the local time of its zone; where clocks change, see :func:`_moments`.
     """
     period = _FIXED_PERIODS.get(cadence.expression)
     try:
@@ -212,21 +220,43 @@ def _fixed_neighbour(period: timedelta, moment: datetime, *, forward: bool) -> d
 
 
 def _cron_neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:
-    zone = pendulum.timezone(cadence.timezone)
-    local = moment.astimezone(cast(Any, zone))
-    naive = local.replace(tzinfo=None)
-    cron = croniter(cadence.expression, start_time=naive)
-    found = cast(datetime, cron.get_next(datetime) if forward else cron.get_prev(datetime))
-    if not _has_fixed_time_of_day(cadence.expression):
-        return as_utc(moment + (found - naive))
-    aware = as_utc(found.replace(tzinfo=cast(Any, zone)))
-    if (aware > moment) if forward else (aware < moment):
-        return aware
-    # A clock change put the local neighbour on the wrong side: look from beyond it.
-    beyond = moment + (timedelta(hours=3) if forward else -timedelta(hours=3))
-    return _cron_neighbour(cadence, beyond, forward=forward)
+    """The next or previous moment whose local time matches the expression.
+
+    Near a clock change it starts beyond it and looks at every match on both sides, so that the answer depends on
+    the set of matching moments alone and neighbours agree from both sides.
+    """
+    zone = cast(Any, pendulum.timezone(cadence.timezone))
+    slack = _LARGEST_CLOCK_CHANGE if _clock_changes_near(moment, zone) else timedelta(0)
+    start = moment.astimezone(zone).replace(tzinfo=None) + (-slack if forward else slack)
+    cron = croniter(cadence.expression, start_time=start)
+    every_hour = cadence.expression.split()[1].startswith("*")
+    best: datetime | None = None
+    first_local: datetime | None = None
+    while True:
+        local = cast(datetime, cron.get_next(datetime) if forward else cron.get_prev(datetime))
+        if first_local is not None and abs(local - first_local) > slack:
+            break
+        for found in _moments(local, zone, every_hour=every_hour):
+            if (found > moment) if forward else (found < moment):
+                first_local = first_local or local
+                best = found if best is None else (min if forward else max)(best, found)
+    return cast(datetime, best)
 
 
-def _has_fixed_time_of_day(expression: str) -> bool:
-    minute, hour = expression.split()[:2]
-    return minute.isdigit() and hour.isdigit()
+def _clock_changes_near(moment: datetime, zone: Any) -> bool:
+    days = (moment - 2 * _DAY, moment, moment + 2 * _DAY)
+    return len({day.astimezone(zone).utcoffset() for day in days}) > 1
+
+
+def _moments(local: datetime, zone: Any, *, every_hour: bool) -> set[datetime]:
+    """The moments at which clocks in *zone* show *local*.
+
+    A time that occurs twice counts twice for an expression of every hour and once, the first, for others; one
+    that a clock change skips is left out for the former and moved on for the latter.
+    """
+    first = as_utc(local.replace(tzinfo=zone, fold=0))
+    second = as_utc(local.replace(tzinfo=zone, fold=1))
+    shown = first.astimezone(zone).replace(tzinfo=None) == local
+    if not every_hour:
+        return {first}
+    return {first, second} if shown else set()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord, Provenance
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision
-from airflow_provider.domain.version import FenceRecord, Moved, Rewrite, TableRecord, TableRef
+from airflow_provider.domain.version import FenceRecord, Rewrite, TableRecord, TableRef
 from airflow_provider.domain.watermark import Progress
 
 
@@ -21,7 +22,6 @@ def rewritten_since(
     """The rewrite that touched ``[low, high)`` after *csn*, if any (R13).
 
     An unchanged record is no proof by itself: what counts is each rewrite's CSN against the CSN that was read.
-    Rewrites that the record has forgotten count as touching everything.
     """
     record = fence.record
     rewrites = list(record.earlier)
@@ -30,8 +30,6 @@ def rewritten_since(
     for one in rewrites:
         if one.csn > csn and one.low < high and (low is None or low < one.high):
             return one
-    if record.floor > csn:
-        return Rewrite(csn=record.floor, low=datetime.min.replace(tzinfo=high.tzinfo), high=high)
     return None
 
 
@@ -54,14 +52,13 @@ def moved_table(
 ) -> TableRecord:
     """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``."""
     record = stamped.record
-    before = Moved(csn=stamped.csn or 0, progress=record.progress, ref=record.ref)
     return TableRecord(
         job=record.job,
         kind=record.kind,
         cadence=record.cadence,
         progress=record.progress.adding(interval),
         ref=ref,
-        earlier=(before, *record.earlier)[: defaults.states_remembered],
+        earlier=(standing(stamped), *record.earlier)[: defaults.states_remembered],
     )
 
 
@@ -72,10 +69,20 @@ def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: De
     if record.latest is not None and stamped.csn is not None:
         newest = Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end)
         earlier = (newest, *earlier)
-    kept, forgotten = earlier[: defaults.rewrites_remembered], earlier[defaults.rewrites_remembered :]
-    return FenceRecord(
-        latest=interval, earlier=kept, floor=max((one.csn for one in forgotten), default=record.floor)
+    return FenceRecord(latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))
+
+
+def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
+    """At most *limit* rewrites: the oldest become one that touches all that they touched."""
+    if len(rewrites) <= limit:
+        return rewrites
+    oldest = rewrites[limit - 1 :]
+    together = Rewrite(
+        csn=max(one.csn for one in oldest),
+        low=min(one.low for one in oldest),
+        high=max(one.high for one in oldest),
     )
+    return (*rewrites[: limit - 1], together)
 
 
 def is_rewrite(progress: Progress, interval: Interval) -> bool:
@@ -97,6 +104,8 @@ def depends_on(epoch: EpochRecord, table: str, interval: Interval) -> bool:
 
 def last_dependent_end(edge: Edge, interval: Interval) -> datetime | None:
     """No epoch of a reader that starts at or after it reads *interval*; None when later ones still do."""
-    if edge.kind is EdgeKind.INCREMENT and edge.as_of is None:
+    if edge.as_of is not None:
+        return None
+    if edge.kind is EdgeKind.INCREMENT:
         return interval.end
-    return None
+    return interval.end + edge.length if edge.kind is EdgeKind.WINDOW and edge.length is not None else None

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import time_key
 
 
 class Kind(StrEnum):
@@ -86,9 +86,8 @@ def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key:
     return Key(domain, Kind.LOCK, job, time_key(start))
 
 
-def root_key(domain: DomainName, root: str, interval: Interval, revision: int) -> Key:
-    item = f"{time_key(interval.end)}:{time_key(interval.start)}:{revision:06d}"
-    return Key(domain, Kind.ROOT, root, item)
+def root_key(domain: DomainName, root: str, barrier: datetime, revision: int) -> Key:
+    return Key(domain, Kind.ROOT, root, f"{time_key(barrier)}:{revision:06d}")
 
 
 def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int) -> Key:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import TypeVar
 
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
@@ -17,7 +18,10 @@ from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
     OnRerun,
+    Root,
 )
+
+_Item = TypeVar("_Item", bound=Hashable)
 
 _SAMPLE_START = datetime(2024, 1, 1, tzinfo=UTC)
 _SAMPLE_MONTHS = 12
@@ -37,6 +41,8 @@ class JobRecord:
 
     :param revision: 1, 2, 3 … of the declaration; an epoch keeps the one that it opened with.
     :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
+    :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
+    :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
     """
 
     name: JobName
@@ -44,12 +50,24 @@ class JobRecord:
     cadence: Cadence
     origin: datetime | None
     edges: tuple[Edge, ...]
-    roots: tuple[str, ...]
+    roots: tuple[Root, ...]
     outputs: tuple[EpochTable, ...]
     on_rerun: OnRerun
     determinism: Determinism
     fingerprint: str
     earlier: tuple[str, ...] = ()
+    past_edges: tuple[Edge, ...] = ()
+    past_outputs: tuple[TableName, ...] = ()
+
+    @property
+    def all_edges(self) -> tuple[Edge, ...]:
+        """Edges of this and of all earlier revisions."""
+        return (*self.edges, *self.past_edges)
+
+    @property
+    def all_outputs(self) -> tuple[TableName, ...]:
+        """Tables of this and of all earlier revisions."""
+        return (*(table.name for table in self.outputs), *self.past_outputs)
 
     def edge_on(self, table: str) -> Edge | None:
         return next((edge for edge in self.edges if edge.table == table), None)
@@ -72,13 +90,20 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         cadence=job.cadence,
         origin=job.origin,
         edges=job.edges,
-        roots=tuple(root.name for root in job.roots),
+        roots=job.roots,
         outputs=job.outputs,
         on_rerun=job.on_rerun,
         determinism=job.determinism,
         fingerprint=fingerprint,
         earlier=known,
+        past_edges=_left_out(current.all_edges, job.edges) if current else (),
+        past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
     )
+
+
+def _left_out(before: Iterable[_Item], now: Iterable[_Item]) -> tuple[_Item, ...]:
+    kept = set(now)
+    return tuple(one for one in dict.fromkeys(before) if one not in kept)
 
 
 def serves_once(record: JobRecord) -> bool:
@@ -105,11 +130,14 @@ def check_registration(
             owner = owners.get(edge.table)
             if owner is not None and job.name in (reader.name, owner.name):
                 _refuse_calendars(reader, edge, owner)
+                _refuse_unknown_start(reader, edge, owner)
+    for other in others.values():
+        _refuse_unlike_roots(job, other)
 
 
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
-    """The jobs that read *table*, each with its edge."""
-    return [(job, edge) for job in jobs for edge in job.edges if edge.table == table]
+    """The jobs that read *table* or did so in an earlier revision, each with its edge."""
+    return [(job, edge) for job in jobs for edge in job.all_edges if edge.table == table]
 
 
 def _fingerprint(job: EpochJob) -> str:
@@ -118,7 +146,7 @@ def _fingerprint(job: EpochJob) -> str:
         str(job.cadence),
         job.origin and job.origin.isoformat(),
         sorted(repr(edge) for edge in job.edges),
-        sorted(root.name for root in job.roots),
+        sorted(repr(root) for root in job.roots),
         sorted(repr(table) for table in job.outputs),
         job.on_rerun.value,
         job.determinism.value,
@@ -217,6 +245,33 @@ def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
             owner=str(owner.cadence),
             barrier=off,
         )
+
+
+def _refuse_unknown_start(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
+    """Without an origin nobody can tell "nothing before" from "not yet"."""
+    unknown = next((one for one in (owner, reader) if one.origin is None), None)
+    if edge.kind is EdgeKind.PREVIOUS and unknown is not None:
+        raise TopologyError(
+            f"job {reader.name!r} reads the past of {edge.table!r}, but job {unknown.name!r} declares no origin.",
+            next_step=f"declare the origin of job {unknown.name!r}: the start of its first epoch.",
+            job=unknown.name,
+            table=edge.table,
+        )
+
+
+def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
+    """Jobs that share a root share its bounds at each barrier (I11)."""
+    known = {root.name: root for root in other.roots}
+    for root in job.roots:
+        theirs = known.get(root.name)
+        if theirs is not None and (theirs, other.cadence) != (root, job.cadence):
+            raise TopologyError(
+                f"root {root.name!r} is {theirs.location!r} at the cadence {other.cadence} for job {other.name!r}, "
+                f"and {root.location!r} at {job.cadence} for job {job.name!r}.",
+                next_step="give the two roots different names, or the jobs one location and cadence.",
+                root=root.name,
+                owner=other.name,
+            )
 
 
 def _sample(cadence: Cadence) -> Iterator[datetime]:

@@ -27,6 +27,8 @@ class TableRef:
     version: int
     location: str
     schema_id: int
+    metadata: str = ""
+    """URI of the table's whole description at that version (Iceberg: metadata.json), while it is kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +72,8 @@ class Moved:
     """Where a table stood after the commit *csn*."""
 
     csn: int
-    progress: Progress
+    origin: datetime | None
+    watermark: datetime | None
     ref: TableRef | None
 
 
@@ -103,17 +106,16 @@ class FenceRecord:
     """When a table's past was last rewritten; forward commits never touch it (R13).
 
     :param latest: range of the newest rewrite; its CSN is this record's stamp.
-    :param earlier: rewrites before it, newest first. :param floor: rewrites at or below it are forgotten.
+    :param earlier: rewrites before it, newest first; the last may stand for several, with all that they touched.
     """
 
     latest: Interval | None = None
     earlier: tuple[Rewrite, ...] = ()
-    floor: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceRecord:
-    """What one revision of one epoch contributed to one table; its CSN is its stamp."""
+    """What one revision of one epoch contributed to one table; its CSN is its change set's."""
 
     interval: Interval
     revision: int
@@ -138,13 +140,20 @@ class TableDelta:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One epoch revision of a change set."""
+
+    job: JobName
+    interval: Interval
+    revision: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CommitRecord:
     """One published change set: the entry of the commit sequence, and the outgoing event (R35)."""
 
     change_set: ChangeSetId
-    job: JobName
-    interval: Interval
-    revision: int
+    members: tuple[Member, ...]
     by: str
     tables: tuple[TableDelta, ...]
 

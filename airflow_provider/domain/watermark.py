@@ -15,10 +15,12 @@ class Progress:
 
     :param origin: where the chain starts; None until the first commit when none was declared.
     :param islands: covered ranges, sorted, neither touching nor overlapping.
+    :param declared: whether the job declares the origin: then there is nothing before it.
     """
 
     origin: datetime | None = None
     islands: tuple[Interval, ...] = ()
+    declared: bool = False
 
     @property
     def watermark(self) -> datetime | None:
@@ -37,10 +39,14 @@ class Progress:
         return any(one.overlaps(interval) for one in self.islands)
 
     def adding(self, interval: Interval) -> Progress:
-        """The progress after *interval* committed; adding what is covered changes nothing."""
+        """The progress after *interval* committed; adding what is covered changes nothing.
+
+        An undeclared origin moves back when the chain grows at its start.
+        """
         islands = _merged((*self.islands, interval))
         origin = interval.start if self.origin is None else self.origin
-        return Progress(origin=origin, islands=islands)
+        start = next((one.start for one in islands if one.start <= origin < one.end), origin)
+        return Progress(origin=start, islands=islands, declared=self.declared)
 
     def rewritten_by(self, interval: Interval) -> bool:
         """Whether a commit of *interval* changes what a reader up to the watermark may have read.

@@ -35,7 +35,6 @@ class Attempts(RuleBasedStateMachine):
         super().__init__()
         self.cascade = Cascade()
         self.coordinator = self.cascade.coordinator
-        self.requests = 0
         self.tokens: dict[tuple[str, Any], int] = {}
         self.staged: dict[Attempt, dict[str, Any]] = {}
         self.published: dict[str, int] = {}
@@ -51,14 +50,7 @@ class Attempts(RuleBasedStateMachine):
         try_number=st.integers(1, 3),
     )
     def begin(self, job: str, epoch: Any, run: str, generation: int, try_number: int) -> Any:
-        self.requests += 1
-        owner = Owner(
-            dag_id=job,
-            run_id=run,
-            generation=generation,
-            try_number=try_number,
-            request_id=f"{self.requests:08d}",
-        )
+        owner = Owner(dag_id=job, run_id=run, generation=generation, try_number=try_number)
         try:
             attempt = self.coordinator.begin(JOBS[job], epoch, owner)
         except (NotReady, EpochBusy, Fenced, DependentReaders):
@@ -68,8 +60,6 @@ class Attempts(RuleBasedStateMachine):
             return multiple()
         assert attempt.token > self.tokens.get((job, epoch), 0)
         self.tokens[job, epoch] = attempt.token
-        again = self.coordinator.begin(JOBS[job], epoch, owner)
-        assert again == attempt
         return attempt
 
     @rule(attempt=attempts)
@@ -98,6 +88,13 @@ class Attempts(RuleBasedStateMachine):
         self.stage(attempt)
         for number in range(len(attempt.sinks)):
             self.report(attempt, number, 1)
+
+    @rule(attempt=attempts)
+    def complete(self, attempt: Attempt) -> None:
+        try:
+            self.coordinator.complete(attempt)
+        except Fenced:
+            assert self._over(attempt)
 
     @rule(attempt=attempts, repeat=st.integers(1, 2))
     def publish(self, attempt: Attempt, repeat: int) -> None:
@@ -177,7 +174,7 @@ def test_a_cascade_runs_through() -> None:
     cascade = Cascade()
     for epoch in EPOCHS:
         for name, job in JOBS.items():
-            owner = Owner(dag_id=name, run_id=str(epoch.end), request_id="1")
+            owner = Owner(dag_id=name, run_id=str(epoch.end))
             attempt = cascade.coordinator.begin(job, epoch, owner)
             assert isinstance(attempt, Attempt)
             for sink, committable in cascade.stage(attempt, EPOCHS.index(epoch) + 1).items():
@@ -185,7 +182,7 @@ def test_a_cascade_runs_through() -> None:
                 cascade.coordinator.written(attempt, sink, committable)
             published = cascade.coordinator.publish(attempt)
             assert cascade.coordinator.publish(attempt) == published
-            again = cascade.coordinator.begin(job, epoch, replace(owner, try_number=2, request_id="2"))
+            again = cascade.coordinator.begin(job, epoch, replace(owner, try_number=2))
             assert isinstance(again, AlreadyCommitted)
             assert again.csn == published.csn
     check_cut(cascade, cascade.cuts.cut(DOMAIN, TABLES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from airflow_provider.domain.topology import (
     EpochTable,
     OnRerun,
     TableKind,
+    increment,
     previous,
     state,
     window,
@@ -72,7 +74,9 @@ def lock(owner: Owner, age: timedelta, token: int = 3) -> Stamped[LockRecord]:
 
 
 def committed(owner: Owner) -> EpochRecord:
-    done = Commitment(revision=1, token=3, owner=owner, change_set=ChangeSetId("c"), inputs=())
+    done = Commitment(
+        revision=1, token=3, output_token=3, owner=owner, change_set=ChangeSetId("c"), inputs=()
+    )
     return EpochRecord(interval=epoch(0), token=3, committed=done)
 
 
@@ -116,7 +120,7 @@ def test_the_same_run_supersedes_its_own_live_attempt() -> None:
     assert asked(newer, opened(MINE), lock(MINE, timedelta(0))) is Beginning.OPEN
 
 
-@pytest.mark.parametrize("change", [{"try_number": 2}, {"generation": 1}, {"request_id": "9"}])
+@pytest.mark.parametrize("change", [{"try_number": 2}, {"generation": 1}])
 def test_an_older_attempt_of_the_same_run_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(Fenced):
         asked(MINE, opened(replace(MINE, **change)))
@@ -208,9 +212,7 @@ def test_a_barrier_beyond_a_gap_is_not_reached() -> None:
         False,
     ]
     assert not reached(record, moved, at(1.5))
-    assert [lag.reason for lag in lagging({TableName("a"): (record, moved)}, at(1.5))][0].startswith(
-        "2013-02-02T12"
-    )
+    assert lagging({TableName("a"): (record, moved)}, at(1.5))[0].reason.startswith("2013-02-02T12")
     assert "watermark" in lagging({TableName("a"): (record, moved)}, at(4))[0].reason
     assert "origin" in lagging({TableName("a"): (record, moved)}, at(0))[0].reason
 
@@ -223,6 +225,45 @@ def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
     assert [as_of(stamped, csn) and as_of(stamped, csn).ref.version for csn in (12, 11, 4)] == [12, 11, 4]  # type: ignore[union-attr]
     assert as_of(stamped, 3) is None
     assert len(stamped.record.earlier) == DEFAULTS.states_remembered
+
+
+def test_increments_as_of_a_lag_tile_the_time() -> None:
+    berlin = EpochTable("a")
+    calendar = Cadence("@daily", "Europe/Berlin")
+    record = TableRecord(job=JobName("j"), kind=berlin.kind, cadence=calendar, progress=Progress())
+    edge = increment(berlin, as_of=DAY)
+    days = calendar.split(
+        Interval(datetime(2013, 3, 27, 23, tzinfo=UTC), datetime(2013, 4, 3, 22, tzinfo=UTC))
+    )
+    ranges = [edge_range(edge, day, record) for day in days]
+    assert all(before[1] == after[0] for before, after in pairwise(ranges))
+
+
+def test_an_increment_from_before_an_undeclared_origin_is_not_ready() -> None:
+    edges = EpochJob("x", inputs=[TABLE], outputs=[EpochTable("c")], cadence="@daily").edges
+    hours = table(*range(5, 30), cadence="@hourly", csn=1)
+    undeclared = Progress(origin=at(5 / 24), islands=hours.record.progress.islands)
+    late = replace(hours, record=replace(hours.record, progress=undeclared))
+    _, missing, _ = resolve_inputs(edges, epoch(0), {TableName("a"): late}, 1)
+    assert "declares no origin" in missing[0].reason
+    declared_late = replace(late, record=replace(late.record, progress=replace(undeclared, declared=True)))
+    _, missing, _ = resolve_inputs(edges, epoch(0), {TableName("a"): declared_late}, 1)
+    assert not missing
+
+
+def test_the_past_of_a_table_is_empty_only_at_its_declared_origin() -> None:
+    edges = EpochJob("x", inputs=[previous(TABLE)], outputs=[EpochTable("c")], cadence="@daily").edges
+    for progress, ready in [(Progress(origin=START, declared=True), True), (Progress(), False)]:
+        record = replace(table().record, progress=progress, ref=None)
+        stamped = Stamped(table_key(DOMAIN, TableName("a")), record, 1, None, NOW)
+        found_inputs, missing, _ = resolve_inputs(edges, epoch(0), {TableName("a"): stamped}, 1)
+        assert bool(found_inputs) is ready
+        assert bool(missing) is not ready
+
+
+def test_calendars_that_never_meet_end_the_search() -> None:
+    hours = table(*range(3000), cadence="@hourly", csn=1)
+    assert resolve(found(a=hours, b=table(*range(3000), cadence="5 * * * *", csn=2))) is None
 
 
 @pytest.mark.parametrize(
@@ -280,14 +321,16 @@ def test_an_earlier_rewrite_still_counts_after_a_later_one() -> None:
     assert rewritten_since(second, 10, at(3), at(4)) is None
 
 
-def test_forgotten_rewrites_count_as_touching_everything() -> None:
+def test_many_rewrites_are_remembered_together() -> None:
     stamped = fence(FenceRecord(), None)
-    for number in range(DEFAULTS.rewrites_remembered + 2):
+    many = DEFAULTS.rewrites_remembered + 5
+    for number in range(many):
         stamped = fence(marked_fence(stamped, epoch(number), DEFAULTS), number + 1)
-    assert stamped.record.floor == 1
-    assert rewritten_since(stamped, 0, at(500), at(501)) is not None
-    assert rewritten_since(stamped, 1, at(500), at(501)) is None
-    assert rewritten_since(stamped, 1, at(1), at(2)) is not None
+    assert len(stamped.record.earlier) == DEFAULTS.rewrites_remembered
+    for number in range(many):
+        assert rewritten_since(stamped, number, at(number), at(number + 1)) is not None
+    assert rewritten_since(stamped, 0, at(500), at(501)) is None
+    assert rewritten_since(stamped, many, at(0), at(500)) is None
 
 
 def test_jobs_keep_their_rerun_policy() -> None:

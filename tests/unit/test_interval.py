@@ -93,7 +93,17 @@ def test_hours_of_a_clock_change_are_neither_lost_nor_doubled() -> None:
 
 @given(
     st.sampled_from(
-        ["@hourly", "@daily", "@weekly", "@monthly", "30 6 * * *", "*/15 * * * *", "0 0 1 */3 *"]
+        [
+            "@hourly",
+            "@daily",
+            "@weekly",
+            "@monthly",
+            "30 6 * * *",
+            "*/15 * * * *",
+            "0 0 1 */3 *",
+            "0 0,12 * * *",
+            "0 */6 * * *",
+        ]
     ),
     st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]),
     st.datetimes(min_value=datetime(1990, 1, 1), max_value=datetime(2040, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
@@ -107,6 +117,23 @@ def test_neighbours_enclose_every_moment(expression: str, zone: str, moment: dat
     assert cadence.floor(after) == after
     assert cadence.ending_at(after).end == after
     assert cadence.split(cadence.ending_at(after)) == [cadence.ending_at(after)]
+    assert cadence.next_after(before) == (moment if cadence.is_barrier(moment) else after)
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"]
+)
+@pytest.mark.parametrize(
+    "expression", ["0 0,12 * * *", "0 */6 * * *", "30 2 * * *", "0 * * * *", "*/20 * * * *"]
+)
+def test_epochs_around_a_clock_change_are_one_chain(expression: str, zone: str) -> None:
+    cadence = Cadence(expression, zone)
+    for month in (3, 10):
+        moment = cadence.next_after(datetime(2013, month, 27, tzinfo=UTC))
+        for _ in range(30):
+            following = cadence.next_after(moment)
+            assert cadence.ending_at(following) == Interval(moment, following)
+            moment = following
 
 
 def test_an_interval_off_the_cadence_is_not_split() -> None:

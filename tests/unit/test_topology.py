@@ -85,7 +85,7 @@ def test_the_default_edge_follows_the_kind_of_the_table() -> None:
 
 
 def test_a_second_owner_is_refused_with_both_names() -> None:
-    with pytest.raises(TopologyError, match="'b'.*'first'.*'second'"):
+    with pytest.raises(TopologyError, match=r"'b'.*'first'.*'second'"):
         register(job("second", [], [B]), job("first", [], [B]))
 
 
@@ -101,9 +101,38 @@ def test_a_cycle_is_refused_and_shown(length: int) -> None:
     assert set(cycle) == {one.name for one in jobs}
 
 
+def since(name: str, inputs: list[Any], outputs: list[EpochTable]) -> EpochJob:
+    origin = datetime(2013, 2, 1, tzinfo=UTC)
+    return EpochJob(name, inputs=inputs, outputs=outputs, cadence="@daily", origin=origin)
+
+
 def test_a_previous_edge_may_close_a_cycle() -> None:
-    register(job("j1", [previous(B)], [A]), job("j2", [A], [B]))
-    register(job("j", [previous(A)], [A]))
+    register(since("j1", [previous(B)], [A]), since("j2", [A], [B]))
+    register(since("j", [previous(A)], [A]))
+
+
+def test_the_past_of_a_table_needs_declared_origins() -> None:
+    with pytest.raises(TopologyError, match="origin"):
+        register(job("r", [previous(A)], [B]), since("o", [], [A]))
+    with pytest.raises(TopologyError, match="origin"):
+        register(since("r", [previous(A)], [B]), job("o", [], [A]))
+
+
+@pytest.mark.parametrize(("location", "cadence"), [("/b", "@daily"), ("/a", "@hourly")])
+def test_a_shared_root_is_one_location_at_one_cadence(location: str, cadence: str) -> None:
+    mine = job("a", [Root("r", "/a")], [A], "@daily")
+    with pytest.raises(TopologyError, match="root"):
+        register(mine, job("b", [Root("r", location)], [B], cadence))
+    register(mine, job("b", [Root("r", "/a")], [B], "@daily"))
+
+
+def test_what_a_job_once_read_is_not_forgotten() -> None:
+    first = declared(job("j", [A, B], [C]), None)
+    second = declared(job("j", [state(A)], [C]), first)
+    third = declared(job("j", [state(A)], [EpochTable("d")]), second)
+    edges = {(edge.table, edge.kind.value) for edge in third.all_edges}
+    assert edges == {("a", "state"), ("a", "increment"), ("b", "increment")}
+    assert set(third.all_outputs) == {"c", "d"}
 
 
 def test_a_deep_chain_and_a_diamond_are_no_cycle() -> None:

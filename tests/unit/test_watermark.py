@@ -42,6 +42,7 @@ def progress(*numbers: int, origin: int | None = 0) -> Progress:
         ((5, 4), None, 6),
         ((5, 3), None, 6),
         ((5, 3, 4), None, 6),
+        ((2, 1), None, 3),
     ],
 )
 def test_the_watermark_ends_the_unbroken_chain(
@@ -80,3 +81,10 @@ def test_only_what_a_reader_may_have_read_is_rewritten(
     numbers: tuple[int, ...], origin: int | None, number: int, rewrites: bool
 ) -> None:
     assert progress(*numbers, origin=origin).rewritten_by(epoch(number)) is rewrites
+
+
+def test_an_undeclared_origin_moves_back_with_the_chain() -> None:
+    found = progress(5, 3, origin=None)
+    assert found.origin == at(5)
+    assert found.adding(epoch(4)).origin == at(3)
+    assert found.adding(epoch(4)).watermark == at(6)
