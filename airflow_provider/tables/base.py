@@ -161,7 +161,14 @@ class TableFormat(ABC):
 
     @abstractmethod
     def place(
-        self, table: EpochTable, *, job: JobName, interval: Interval, revision: int, token: int, participant: int = 0
+        self,
+        table: EpochTable,
+        *,
+        job: JobName,
+        interval: Interval,
+        revision: int,
+        token: int,
+        participant: int = 0,
     ) -> Place:
         """Return where an attempt stages; a pure function of its arguments, makes nothing."""
 

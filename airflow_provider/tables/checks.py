@@ -106,7 +106,10 @@ def refuse_foreign_files(place: Place, files: Sequence[WrittenFile]) -> None:
     for one in files:
         if not one.uri.startswith(place.uri) or one.uri in seen:
             raise InvalidInput(
-                field="files", value=one.uri, expected=f"each file once, below {place.uri}", table=place.table.name
+                field="files",
+                value=one.uri,
+                expected=f"each file once, below {place.uri}",
+                table=place.table.name,
             )
         seen.add(one.uri)
 

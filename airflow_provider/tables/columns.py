@@ -97,7 +97,9 @@ def numbered(schema: pa.Schema) -> pa.Schema:
     """Give each field an id: those of the columns first, then those of their parts."""
     ids = count(1)
     outer = [(field, next(ids)) for field in schema]
-    return pa.schema([_with_id(field, number).with_type(_with_ids(field.type, ids)) for field, number in outer])
+    return pa.schema(
+        [_with_id(field, number).with_type(_with_ids(field.type, ids)) for field, number in outer]
+    )
 
 
 def _with_ids(kind: pa.DataType, ids: Iterator[int]) -> pa.DataType:
@@ -172,7 +174,9 @@ def _check_names(table: EpochTable, names: list[str]) -> None:
             )
         seen[name.casefold()] = name
     if not names:
-        raise InvalidInput(field="columns", value=[], expected=f"at least one column for table {table.name!r}")
+        raise InvalidInput(
+            field="columns", value=[], expected=f"at least one column for table {table.name!r}"
+        )
 
 
 def _check_layout(table: EpochTable, schema: pa.Schema) -> None:

@@ -65,10 +65,9 @@ def open_formats(store_url: str, warehouse: str) -> TableFormats:
     """
 
     def memory() -> TableFormat:
-        from airflow_provider.stores.memory import memory_catalog
-        from airflow_provider.tables.memory import MemoryFormat
+        from airflow_provider.tables.memory import open_memory_format
 
-        return MemoryFormat(memory_catalog(store_url.removeprefix("memory://")))
+        return open_memory_format(store_url)
 
     def iceberg() -> TableFormat:
         from airflow_provider.tables.iceberg.format import IcebergFormat

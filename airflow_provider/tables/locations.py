@@ -75,7 +75,9 @@ def checked_warehouse(warehouse: object) -> str:
 def _problem(uri: str, scheme: str, host: str, path: str) -> str:
     if not scheme or "://" not in uri:
         return "an absolute path or a URI"
-    unsafe = sorted({one for one in uri if one in _UNSAFE_IN_WAREHOUSE or unicodedata.category(one).startswith("C")})
+    unsafe = sorted(
+        {one for one in uri if one in _UNSAFE_IN_WAREHOUSE or unicodedata.category(one).startswith("C")}
+    )
     if unsafe:
         return f"a location without {' '.join(repr(one) for one in unsafe)}"
     if scheme == "file" and (host or not path.startswith("/")):

@@ -17,13 +17,13 @@ from itertools import count
 import pyarrow as pa
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import ForeignCommit, Unavailable
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.stores.base import CatalogSwap
-from airflow_provider.stores.memory import MemoryCatalog
+from airflow_provider.stores.memory import MemoryCatalog, memory_catalog
 from airflow_provider.tables import checks
 from airflow_provider.tables.base import (
     Place,
@@ -112,10 +112,22 @@ class MemoryFormat(TableFormat):
         return CatalogSwap(table.domain, table.name, pointer, target)
 
     def place(
-        self, table: EpochTable, *, job: JobName, interval: Interval, revision: int, token: int, participant: int = 0
+        self,
+        table: EpochTable,
+        *,
+        job: JobName,
+        interval: Interval,
+        revision: int,
+        token: int,
+        participant: int = 0,
     ) -> Place:
         path = place_path(
-            table.domain, table.name, barrier=interval.end, revision=revision, token=token, participant=participant
+            table.domain,
+            table.name,
+            barrier=interval.end,
+            revision=revision,
+            token=token,
+            participant=participant,
         )
         return Place(
             table=table,
@@ -253,13 +265,31 @@ class MemoryFormat(TableFormat):
             raise checks.missing_file(uri) from None
 
 
+def open_memory_format(store_url: str) -> MemoryFormat:
+    """Return the memory tables whose pointers the store at *store_url* swaps.
+
+    :raises InvalidInput: the store is not in memory.
+    """
+    scheme, _, name = store_url.partition("://")
+    if scheme != "memory" or not name:
+        raise InvalidInput(
+            field="format",
+            value=MemoryFormat.name,
+            expected="a format that other processes can read, since the store is not memory://NAME",
+            next_step="declare the table with format='iceberg'.",
+        )
+    return MemoryFormat(memory_catalog(name))
+
+
 def _projected(rows: object, target: pa.Schema) -> pa.Table:
     """Match columns by id; nulls where *rows* lack one."""
     if not isinstance(rows, pa.Table):
         raise Unavailable("a file of the state holds no rows.")
     by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
     columns = [
-        rows.column(by_id[field_id(field)]) if field_id(field) in by_id else pa.nulls(rows.num_rows, field.type)
+        rows.column(by_id[field_id(field)])
+        if field_id(field) in by_id
+        else pa.nulls(rows.num_rows, field.type)
         for field in target
     ]
     return pa.table(columns, schema=target)

@@ -30,7 +30,9 @@ def _fitted_column(array: pa.Array, field: pa.Field) -> pa.Array:
     try:
         return array.cast(field.type)
     except pa.ArrowInvalid as error:
-        raise _mismatch(field.name, field.type, f"{array.type} with a value that does not fit: {error}") from error
+        raise _mismatch(
+            field.name, field.type, f"{array.type} with a value that does not fit: {error}"
+        ) from error
 
 
 def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:

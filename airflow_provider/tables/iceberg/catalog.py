@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 
 import sqlalchemy as sa
@@ -13,13 +12,15 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
+from airflow_provider.domain.errors import StoreUnavailable
 from airflow_provider.domain.topology import EpochTable
+from airflow_provider.stores.base import CATALOG_NAME
+from airflow_provider.stores.factory import catalog_properties
+from airflow_provider.stores.sql.forks import close_before_forks, operation
 from airflow_provider.tables.checks import missing_file
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
 
-CATALOG_NAME = "epochs"
 KEPT_METADATA_FILES = 50
 """So many earlier metadata files stay for programs that hold a pointer a little longer."""
 
@@ -43,9 +44,8 @@ class IcebergCatalog:
 
     def __init__(self, store_url: str, warehouse: str) -> None:
         self.warehouse = warehouse
-        self._url = _catalog_url(store_url)
+        self._properties = _properties(store_url, warehouse)
         self._opened: SqlCatalog | None = None
-        self._opened_by = 0
         self._lock = RLock()
 
     def load(self, table: EpochTable) -> Table | None:
@@ -55,37 +55,39 @@ class IcebergCatalog:
         :raises StoreUnavailable: the database does not answer.
         """
         try:
-            return self._catalog().load_table((table.domain, table.name))
+            with _translated():
+                return self._catalog().load_table((table.domain, table.name))
         except NoSuchTableError:
             return None
         except FileNotFoundError as error:
-            raise missing_file(str(error.filename or error)) from error
-        except sa.exc.OperationalError as error:
-            raise _unavailable(error) from error
+            raise missing_file(f"the metadata of table {table.name!r} ({error})") from error
 
     def create(self, table: EpochTable, schema: Schema) -> Table | None:
         """Make the table; None when somebody else was faster."""
-        catalog = self._catalog()
+        properties = _PROPERTIES | {
+            "epochs.domain": table.domain,
+            "epochs.table": table.name,
+            "epochs.kind": table.kind.value,
+        }
         try:
-            self._create_namespace(catalog, table.domain)
-            return catalog.create_table(
-                (table.domain, table.name),
-                schema,
-                location=f"{self.warehouse}/{table_path(table.domain, table.name)}",
-                partition_spec=partition_spec(table, schema),
-                sort_order=sort_order(table, schema),
-                properties=_PROPERTIES
-                | {"epochs.domain": table.domain, "epochs.table": table.name, "epochs.kind": table.kind.value},
-            )
+            with _translated():
+                catalog = self._catalog()
+                self._create_namespace(catalog, table.domain)
+                return catalog.create_table(
+                    (table.domain, table.name),
+                    schema,
+                    location=f"{self.warehouse}/{table_path(table.domain, table.name)}",
+                    partition_spec=partition_spec(table, schema),
+                    sort_order=sort_order(table, schema),
+                    properties=properties,
+                )
         except TableAlreadyExistsError:
             return None
-        except sa.exc.OperationalError as error:
-            raise _unavailable(error) from error
 
     def close(self) -> None:
         """Give back connections; the next call opens them again."""
         with self._lock:
-            if self._opened is not None and self._opened_by == os.getpid():
+            if self._opened is not None:
                 self._opened.engine.dispose()
             self._opened = None
 
@@ -96,50 +98,32 @@ class IcebergCatalog:
             return
 
     def _catalog(self) -> SqlCatalog:
-        """The open catalog; a process that was forked opens one of its own."""
         with self._lock:
-            if self._opened is None or self._opened_by != os.getpid():
-                self._opened = self._open()
-                self._opened_by = os.getpid()
+            if self._opened is None:
+                self._opened = SqlCatalog(CATALOG_NAME, **self._properties)
+                close_before_forks(self._opened.engine)
             return self._opened
 
-    def _open(self, tries: int = 20) -> SqlCatalog:
-        for remaining in reversed(range(tries)):
-            try:
-                return SqlCatalog(CATALOG_NAME, uri=self._url, warehouse=self.warehouse, **_FILE_IO)
-            except (sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError) as error:
-                # Of several that make the catalog's tables at once, all but one fail; then the tables are there.
-                if not remaining:
-                    raise _unavailable(error) from error
-                logging.getLogger(__name__).debug("The catalog's tables are being made by another: %s", error)
-                time.sleep(0.05)
-        raise AssertionError("unreachable")
+
+def _properties(store_url: str, warehouse: str) -> dict[str, str]:
+    """:raises InvalidInput: a store whose database holds no Iceberg catalog."""
+    properties = catalog_properties(store_url)
+    if properties["uri"].startswith("sqlite:"):
+        properties["uri"] += f"?timeout={_SQLITE_BUSY_S}"
+    return properties | {
+        "warehouse": warehouse,
+        "py-io-impl": "airflow_provider.tables.iceberg.file_io.DurableFileIO",
+    }
 
 
-_FILE_IO = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
-
-
-def _catalog_url(store_url: str) -> str:
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Let no error of the driver out, and no fork in between."""
     try:
-        url = sa.make_url(store_url)
-    except sa.exc.ArgumentError as error:
-        raise InvalidInput(field="store_url", value="(hidden)", expected="a SQLAlchemy URL") from error
-    backend = url.get_backend_name()
-    if backend not in {"sqlite", "postgresql"} or (backend == "sqlite" and url.database in {None, "", ":memory:"}):
-        raise InvalidInput(
-            field="store_url",
-            value=url.render_as_string(hide_password=True),
-            expected="a SQLite file or a PostgreSQL database: Iceberg's catalog lies in the metadata store's database",
-            next_step="choose such a store, or format='memory' for the tables.",
-        )
-    if backend == "sqlite":
-        url = url.update_query_dict({"timeout": _SQLITE_BUSY_S})
-    return url.render_as_string(hide_password=False)
-
-
-def _unavailable(error: Exception) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"the database of the table catalog does not answer: {error.__class__.__name__}: "
-        f"{getattr(error, 'orig', None) or error}",
-        next_step="`airflow epochs db check`; then try again.",
-    )
+        with operation():
+            yield
+    except sa.exc.OperationalError as error:
+        raise StoreUnavailable(
+            f"the database of the table catalog does not answer: {error.orig or error}",
+            next_step="`airflow epochs db check`; then try again.",
+        ) from error

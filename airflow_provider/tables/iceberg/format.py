@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from airflow_provider.domain.cut import State
@@ -33,6 +32,7 @@ from airflow_provider.tables.base import (
 from airflow_provider.tables.columns import refuse_difference, table_schema
 from airflow_provider.tables.iceberg import manifests, publishing, schemas
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
+from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path
@@ -63,7 +63,7 @@ class IcebergFormat(TableFormat):
     def __init__(self, store_url: str, warehouse: str) -> None:
         self._warehouse = checked_warehouse(warehouse)
         self._catalog = IcebergCatalog(store_url, self._warehouse)
-        self._io: FileIO = PyArrowFileIO()
+        self._io: FileIO = DurableFileIO()
         self._reader = StateReader(self._io)
 
     def describe(self, table: EpochTable) -> TableInfo | None:
@@ -80,10 +80,22 @@ class IcebergFormat(TableFormat):
         return info
 
     def place(
-        self, table: EpochTable, *, job: JobName, interval: Interval, revision: int, token: int, participant: int = 0
+        self,
+        table: EpochTable,
+        *,
+        job: JobName,
+        interval: Interval,
+        revision: int,
+        token: int,
+        participant: int = 0,
     ) -> Place:
         path = place_path(
-            table.domain, table.name, barrier=interval.end, revision=revision, token=token, participant=participant
+            table.domain,
+            table.name,
+            barrier=interval.end,
+            revision=revision,
+            token=token,
+            participant=participant,
         )
         return Place(
             table=table,
@@ -123,7 +135,9 @@ class IcebergFormat(TableFormat):
             try:
                 storage.remove(*storage.filesystem(uri))
             except OSError as error:
-                log.warning("An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name})
+                log.warning(
+                    "An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name}
+                )
 
     def discard(self, place: Place) -> None:
         own = self.place(

@@ -65,7 +65,9 @@ class Layout:
 # --- staging -------------------------------------------------------------------------------------------------
 
 
-def write_staged(io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Sequence[WrittenFile]) -> Part:
+def write_staged(
+    io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Sequence[WrittenFile]
+) -> Part:
     """Write the manifest of an attempt's *files* to *uri*."""
     types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
     with write_manifest(FORMAT_VERSION, spec, schema, io.new_output(uri), 0, CODEC) as writer:
@@ -107,8 +109,12 @@ def _data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) 
         column_sizes={number: one[0] for number, one in columns.items()},
         value_counts={number: one[1] for number, one in columns.items()},
         null_value_counts={number: one[2] for number, one in columns.items() if one[2] is not None},
-        lower_bounds={number: base64.b64decode(one[3]) for number, one in columns.items() if one[3] is not None},
-        upper_bounds={number: base64.b64decode(one[4]) for number, one in columns.items() if one[4] is not None},
+        lower_bounds={
+            number: base64.b64decode(one[3]) for number, one in columns.items() if one[3] is not None
+        },
+        upper_bounds={
+            number: base64.b64decode(one[4]) for number, one in columns.items() if one[4] is not None
+        },
         split_offsets=description["offsets"],
         spec_id=spec_id,
     )
@@ -132,7 +138,10 @@ def staged(part: Part, snapshot_id: int) -> ManifestFile:
     description = json.loads(part.description)
     summaries = [
         PartitionFieldSummary(
-            null, nan, None if low is None else base64.b64decode(low), None if high is None else base64.b64decode(high)
+            null,
+            nan,
+            None if low is None else base64.b64decode(low),
+            None if high is None else base64.b64decode(high),
         )
         for null, nan, low, high in description["partitions"]
     ]
@@ -163,7 +172,13 @@ def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
 
 
 def write_list(
-    io: FileIO, uri: str, manifests: list[ManifestFile], *, snapshot_id: int, parent: int | None, sequence_number: int
+    io: FileIO,
+    uri: str,
+    manifests: list[ManifestFile],
+    *,
+    snapshot_id: int,
+    parent: int | None,
+    sequence_number: int,
 ) -> None:
     with write_manifest_list(
         FORMAT_VERSION, io.new_output(uri), snapshot_id, parent, sequence_number, CODEC
@@ -252,9 +267,7 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
     return kept
 
 
-def _rewritten(
-    layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int
-) -> ManifestFile:
+def _rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:
     output = layout.io.new_output(layout.new_uri(snapshot_id))
     spec = layout.specs[spec_id]
     with write_manifest(FORMAT_VERSION, spec, layout.schema, output, snapshot_id, CODEC) as writer:

@@ -72,7 +72,9 @@ def prepare(publication: Publication, table: Table, format_name: str) -> Prepare
     listed = _next_manifests(publication, layout, head, snapshot_id)
     snapshot = _snapshot(publication, layout, metadata, listed, snapshot_id)
     changed = _with_snapshot(metadata, snapshot, table.metadata_location)
-    location = table.location_provider().new_table_metadata_file_location(_number_of(table.metadata_location) + 1)
+    location = table.location_provider().new_table_metadata_file_location(
+        _number_of(table.metadata_location) + 1
+    )
     ToOutputFile.table_metadata(changed, table.io.new_output(location))
     return Prepared(
         ref=TableRef(
@@ -84,9 +86,7 @@ def prepare(publication: Publication, table: Table, format_name: str) -> Prepare
         ),
         swap=CatalogSwap(publication.table.domain, publication.table.name, table.metadata_location, location),
         schema=schemas.to_json(metadata.schema()),
-        obsolete=tuple(
-            one.metadata_file for one in metadata.metadata_log if one not in changed.metadata_log
-        ),
+        obsolete=tuple(one.metadata_file for one in metadata.metadata_log if one not in changed.metadata_log),
     )
 
 

@@ -12,6 +12,7 @@ from pyiceberg.manifest import ManifestFile
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
+from airflow_provider.domain.topology import TableKind
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.columns import field_id
 from airflow_provider.tables.iceberg import manifests
@@ -25,7 +26,9 @@ class StateReader:
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
-        self._files_in: Callable[[ManifestFile], tuple[File, ...]] = lru_cache(maxsize=1024)(self._read_manifest)
+        self._files_in: Callable[[ManifestFile], tuple[File, ...]] = lru_cache(maxsize=1024)(
+            self._read_manifest
+        )
         self._listed: Callable[[str], tuple[ManifestFile, ...]] = lru_cache(maxsize=64)(self._read_list)
 
     def files(self, state: State) -> list[str]:
@@ -48,8 +51,8 @@ class StateReader:
     def _committed(self, state: State) -> Iterator[File]:
         if state.ref is None:
             return
-        low = None if state.low is None else micros(state.low)
         high = micros(state.barrier)
+        low = None if state.low is None or state.kind is TableKind.FULL else micros(state.low)
         for manifest in self._listed(state.ref.location):
             bounds = manifests.epochs_of(manifest)
             if bounds is None or (bounds[0] <= high and (low is None or bounds[1] > low)):

@@ -119,7 +119,9 @@ class _OpenFile:
             size_bytes=self._sink.size,
             rows=footer.num_rows,
             checksum=self._sink.hexdigest(),
-            description=json.dumps(_description(footer, self._schema, self._partition), separators=(",", ":")),
+            description=json.dumps(
+                _description(footer, self._schema, self._partition), separators=(",", ":")
+            ),
         )
 
     def abandon(self) -> None:
@@ -203,7 +205,11 @@ def _description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> 
         if path in paths:
             chunks = [group.column(paths[path]) for group in groups]
             columns[number] = _column(chunks, kind)
-    return {"partition": partition, "offsets": [_offset(group.column(0)) for group in groups], "columns": columns}
+    return {
+        "partition": partition,
+        "offsets": [_offset(group.column(0)) for group in groups],
+        "columns": columns,
+    }
 
 
 def _leaves(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, int, pa.DataType]]:

@@ -1,0 +1,34 @@
+"""pyiceberg's way to files, made durable: what a pointer names must outlive the machine's crash."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pyiceberg.io import OutputStream
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+
+from airflow_provider.tables import storage
+
+
+class DurableFileIO(PyArrowFileIO):
+    """Files by URI, read through Arrow; new ones on a local disk are synced before they count as written."""
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Return a new file: Iceberg's metadata is never written over."""
+        return _NewFile(location) if location.startswith("file://") else super().new_output(location)
+
+
+class _NewFile(PyArrowFile):
+    """A local file that does not exist yet."""
+
+    def __init__(self, location: str) -> None:
+        filesystem, path = storage.filesystem(location)
+        super().__init__(location=location, path=path, fs=filesystem)
+
+    def create(self, overwrite: bool = False) -> OutputStream:  # noqa: ARG002
+        """Open it for writing.
+
+        :raises FileExistsError: there is one already, whatever *overwrite* says.
+        """
+        found, path = storage.filesystem(self.location)
+        return cast(OutputStream, storage.create(found, path))

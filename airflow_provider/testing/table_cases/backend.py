@@ -1,0 +1,226 @@
+"""What a format's author provides to the contract suite, and what its cases share."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.domain.cut import Staged, State
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import CommitRecord, Committable, Member, TableDelta, TableRef
+from airflow_provider.stores.base import CatalogSwap, MetadataStore, Number, Transaction
+from airflow_provider.tables.base import EPOCH_COLUMN, Place, Prepared, Publication, TableFormat, TableInfo
+
+ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
+JOB = JobName("job")
+COLUMNS = pa.schema([("id", pa.int64()), ("label", pa.string())])
+
+Row = tuple[datetime, int]
+"""Barrier and id of a row."""
+
+
+class TableBackend(ABC):
+    """A format in an empty or used warehouse, and the store that moves its pointers."""
+
+    @abstractmethod
+    def format(self) -> TableFormat:
+        """Return the format under test."""
+
+    @abstractmethod
+    def store(self) -> MetadataStore:
+        """Return the store in whose transactions the pointers move."""
+
+    @abstractmethod
+    def drop(self, table: EpochTable) -> None:
+        """Drop *table* behind everybody's back."""
+
+    @abstractmethod
+    def rename_column(self, table: EpochTable, old: str, new: str) -> None:
+        """Rename a column as another program does it: the id stays."""
+
+    @abstractmethod
+    def lose(self, uri: str) -> None:
+        """Delete one file behind everybody's back."""
+
+
+def day(number: int) -> Interval:
+    """The epoch of the day *number* after the origin."""
+    return Interval(ORIGIN + timedelta(days=number), ORIGIN + timedelta(days=number + 1))
+
+
+def batch(ids: Iterable[int]) -> pa.RecordBatch:
+    """Rows of :data:`COLUMNS`."""
+    numbers = list(ids)
+    return pa.record_batch([numbers, [f"row {number}" for number in numbers]], schema=COLUMNS)
+
+
+class Publisher:
+    """Stages and publishes as coordination does, one domain at a time, and remembers each table's refs."""
+
+    def __init__(self, backend: TableBackend, domain: DomainName) -> None:
+        self.format = backend.format()
+        self.store = backend.store()
+        self.domain = domain
+        self.refs: dict[EpochTable, TableRef] = {}
+        self.schemas: dict[EpochTable, str] = {}
+        self._tokens = 0
+
+    def table(
+        self,
+        name: str = "flights",
+        *,
+        kind: TableKind = TableKind.INCREMENTAL,
+        declared: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> EpochTable:
+        """Declare a table of the domain."""
+        options: dict[str, Any] = dict(declared or {})
+        return EpochTable(TableName(name), domain=self.domain, format=self.format.name, kind=kind, **options)
+
+    def create(self, table: EpochTable, columns: pa.Schema = COLUMNS) -> TableInfo:
+        return self.format.create(table, columns)
+
+    def place(self, table: EpochTable, interval: Interval, revision: int = 1) -> Place:
+        """A place under a token of its own."""
+        self._tokens += 1
+        return self.format.place(table, job=JOB, interval=interval, revision=revision, token=self._tokens)
+
+    def stage(
+        self,
+        table: EpochTable,
+        interval: Interval,
+        *tasks: Sequence[pa.RecordBatch],
+        place: Place | None = None,
+    ) -> Committable:
+        """Write the batches of each task and describe the output."""
+        info = self.create(table, tasks[0][0].schema if tasks and tasks[0] else COLUMNS)
+        place = place or self.place(table, interval)
+        writer = self.format.task_writer(place, info)
+        files = [file for batches in tasks for file in writer(batches)]
+        return self.format.describe_output(place, info, files)
+
+    def head(self) -> int:
+        return self.store.read(self.domain, []).head.csn
+
+    def publication(
+        self, table: EpochTable, *adds: tuple[Interval, Committable], removes: Iterable[Interval] = ()
+    ) -> Publication:
+        """The publication of *adds* as the domain's next commit."""
+        head = self.store.read(self.domain, []).head
+        return Publication(
+            table=table,
+            base=self.refs.get(table),
+            removes=tuple(interval.end for interval in removes),
+            adds=adds,
+            csn=head.csn + 1,
+            incarnation=head.incarnation,
+            change_set=ChangeSetId(f"{table.name}@{head.csn + 1}"),
+            revision=1,
+            token=self._tokens,
+        )
+
+    def commit(self, *published: tuple[Publication, Prepared]) -> int:
+        """Move the pointers of all tables in one transaction; return its CSN."""
+        first = published[0][0]
+        deltas = tuple(
+            TableDelta(
+                table=one.table.name, interval=day(0), revision=1, watermark=None, ref=prepared.ref, rows=0
+            )
+            for one, prepared in published
+        )
+        record = CommitRecord(
+            change_set=first.change_set,
+            members=(Member(job=JOB, interval=day(0), revision=1),),
+            by="contract",
+            tables=deltas,
+        )
+        swaps: tuple[CatalogSwap, ...] = tuple(prepared.swap for _, prepared in published)
+        receipt = self.store.transact(
+            Transaction(domain=self.domain, updates=swaps, number=Number(record, expected=first.csn))
+        )
+        for publication, prepared in published:
+            self.refs[publication.table] = prepared.ref
+            self.schemas[publication.table] = prepared.schema
+            self.format.published(publication, prepared)
+        assert receipt.csn is not None
+        return receipt.csn
+
+    def publish(
+        self, table: EpochTable, interval: Interval, ids: Iterable[int], *, replaces: bool = False
+    ) -> TableRef:
+        """Stage and publish one epoch; return the version that came of it."""
+        staged = self.stage(table, interval, [batch(ids)])
+        publication = self.publication(table, (interval, staged), removes=[interval] if replaces else [])
+        self.commit((publication, self.format.prepare(publication)))
+        return self.refs[table]
+
+    def state(
+        self,
+        table: EpochTable,
+        until: int,
+        *,
+        since: int | None = None,
+        ref: TableRef | None = None,
+        staged: Sequence[Staged] = (),
+    ) -> State:
+        """The state at the end of day *until*; *since* is the day that ends at its lower bound."""
+        return State(
+            table=table.name,
+            kind=table.kind,
+            barrier=day(until).end,
+            low=None if since is None else day(since).end,
+            csn=self.head(),
+            ref=ref or self.refs.get(table),
+            staged=tuple(staged),
+        )
+
+    def rows(self, table: EpochTable, until: int, **options: Any) -> list[Row]:
+        """Barrier and id of each row of a state, sorted; the files that it names hold just as many."""
+        state = self.state(table, until, **options)
+        found = self.format.read(state, self.schemas.get(table) or self.create(table).schema)
+        return sorted(
+            (row[EPOCH_COLUMN].astimezone(UTC), row["id"])
+            for row in found.select(["id", EPOCH_COLUMN]).to_pylist()
+        )
+
+
+def expected(*days: tuple[int, Iterable[int]]) -> list[Row]:
+    """The rows of whole days, as :meth:`Publisher.rows` returns them."""
+    return sorted((day(number).end, one) for number, ids in days for one in ids)
+
+
+class TableCases:
+    """The fixtures of all cases; a suite overrides :meth:`backend`."""
+
+    @pytest.fixture
+    def backend(self) -> TableBackend:
+        """The backend under test."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def publisher(self, backend: TableBackend) -> Publisher:
+        """A publisher for a domain of its own."""
+        return new_publisher(backend)
+
+    @pytest.fixture
+    def table(self, publisher: Publisher) -> EpochTable:
+        """An incremental table that does not exist yet."""
+        return publisher.table()
+
+    @pytest.fixture
+    def full_table(self, table: EpochTable) -> EpochTable:
+        """A full table that does not exist yet."""
+        return replace(table, name=TableName("totals"), kind=TableKind.FULL)
+
+
+def new_publisher(backend: TableBackend) -> Publisher:
+    """A publisher for a domain that nobody else uses."""
+    return Publisher(backend, DomainName(f"d{uuid.uuid4().hex[:12]}"))

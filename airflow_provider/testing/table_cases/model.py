@@ -1,0 +1,91 @@
+"""Cases: whatever is committed, in whatever order, the rows read are those of the protocol's ``state``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import TableRef
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    Row,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+    new_publisher,
+)
+
+DAYS = 4
+Slice = tuple[int, int]
+"""Day of an epoch and its number of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One commit of the model: its slices, and where the format put the version."""
+
+    slices: tuple[Slice, ...]
+    ref: TableRef
+
+
+def ids_of(commit: int, number: int, rows: int) -> list[int]:
+    """Ids that no other slice has."""
+    return [commit * 1000 + number * 100 + row for row in range(rows)]
+
+
+def state(kind: TableKind, commits: list[Committed], until: int, csn: int, low: int | None) -> list[Row]:
+    """The protocol's ``state(table, b, c)``: the newest slice with CSN ≤ c of each epoch that belongs to it."""
+    newest: dict[int, list[int]] = {}
+    for position, commit in enumerate(commits[:csn]):
+        for number, rows in commit.slices:
+            newest[number] = ids_of(position, number, rows)
+    days = {until} if kind is TableKind.FULL else range(0 if low is None else low + 1, until + 1)
+    return expected(*((number, ids) for number, ids in newest.items() if number in days))
+
+
+SLICES = st.tuples(st.integers(0, DAYS - 1), st.integers(0, 2))
+CHANGE_SETS = st.lists(SLICES, min_size=1, max_size=2, unique_by=lambda one: one[0]).map(tuple)
+HISTORIES = st.lists(CHANGE_SETS, min_size=1, max_size=6)
+
+
+class ModelCases(TableCases):
+    """The format against the reference model."""
+
+    def test_rows_read_are_the_models_state(self, backend: TableBackend) -> None:
+        @settings(max_examples=100)
+        @given(kind=st.sampled_from(TableKind), history=HISTORIES, low=st.none() | st.integers(0, DAYS - 1))
+        def rows_read_are_the_models_state(
+            kind: TableKind, history: list[tuple[Slice, ...]], low: int | None
+        ) -> None:
+            publisher = new_publisher(backend)
+            table = publisher.table(kind=kind)
+            commits = published(publisher, table, history)
+            for csn, commit in enumerate(commits, start=1):
+                for until in range(DAYS):
+                    found = publisher.rows(table, until, since=low, ref=commit.ref)
+                    wanted = state(kind, commits, until, csn, low)
+                    assert found == wanted, f"day {until}, CSN {csn}: {found} instead of {wanted}"
+
+        rows_read_are_the_models_state()
+
+
+def published(publisher: Publisher, table: EpochTable, history: list[tuple[Slice, ...]]) -> list[Committed]:
+    """Publish the change sets of *history* in their order."""
+    commits: list[Committed] = []
+    known: set[int] = set()
+    for position, slices in enumerate(history):
+        adds = [
+            (day(number), publisher.stage(table, day(number), [batch(ids_of(position, number, rows))]))
+            for number, rows in slices
+        ]
+        removes = [day(number) for number, _ in slices if number in known]
+        publication = publisher.publication(table, *adds, removes=removes)
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        commits.append(Committed(slices, publisher.refs[table]))
+        known.update(number for number, _ in slices)
+    return commits

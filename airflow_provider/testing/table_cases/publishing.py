@@ -1,0 +1,166 @@
+"""Cases: what publishing replaces, and when it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider.domain.cut import Staged
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.stores.base import CatalogSwap, RequirementFailed
+from airflow_provider.tables.base import TableRecreated, TablesAhead
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+)
+
+
+class PublishingCases(TableCases):
+    """Publications, races, and what is left of an attempt that never published."""
+
+    def test_nothing_is_there_before_the_commit(self, publisher: Publisher, table: EpochTable) -> None:
+        staged = publisher.stage(table, day(0), [batch([1])])
+        assert publisher.rows(table, 0) == []
+        publication = publisher.publication(table, (day(0), staged))
+        prepared = publisher.format.prepare(publication)
+        before = publisher.format.describe(table)
+        assert before is not None
+        assert (before.version, before.pointer) == (0, prepared.swap.expected)
+        publisher.commit((publication, prepared))
+        after = publisher.format.describe(table)
+        assert after is not None
+        assert (after.version, after.pointer) == (prepared.ref.version, prepared.swap.new)
+        assert publisher.rows(table, 0) == expected((0, [1]))
+
+    def test_a_revision_replaces_its_epoch_only(self, publisher: Publisher, table: EpochTable) -> None:
+        refs = [publisher.publish(table, day(number), [number]) for number in range(40)]
+        revised = publisher.publish(table, day(7), [700, 701], replaces=True)
+        others = [(number, [number]) for number in range(40) if number != 7]
+        assert publisher.rows(table, 39, ref=revised) == expected(*others, (7, [700, 701]))
+        assert publisher.rows(table, 39, ref=refs[-1]) == expected(*others, (7, [7]))
+
+    def test_an_empty_revision_removes_the_rows(self, publisher: Publisher, table: EpochTable) -> None:
+        publisher.publish(table, day(0), [])
+        assert publisher.rows(table, 0) == []
+        publisher.publish(table, day(0), [1, 2], replaces=True)
+        publisher.publish(table, day(1), [3])
+        filled = publisher.refs[table]
+        publisher.publish(table, day(0), [], replaces=True)
+        assert publisher.rows(table, 1) == expected((1, [3]))
+        assert publisher.rows(table, 1, ref=filled) == expected((0, [1, 2]), (1, [3]))
+
+    def test_several_epochs_come_at_once(self, publisher: Publisher, table: EpochTable) -> None:
+        publisher.publish(table, day(1), [1])
+        adds = [
+            (day(number), publisher.stage(table, day(number), [batch([number + 10])])) for number in range(3)
+        ]
+        publication = publisher.publication(table, *adds, removes=[day(1)])
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        assert publisher.rows(table, 2) == expected((0, [10]), (1, [11]), (2, [12]))
+
+    def test_two_tables_move_together_or_not_at_all(self, publisher: Publisher) -> None:
+        tables = [publisher.table(name) for name in ("one", "two")]
+        publications = [
+            publisher.publication(table, (day(0), publisher.stage(table, day(0), [batch([1])])))
+            for table in tables
+        ]
+        both = [(one, publisher.format.prepare(one)) for one in publications]
+        elsewhere = replace(both[1][1], swap=replace(both[1][1].swap, expected="elsewhere"))
+        with pytest.raises(RequirementFailed):
+            publisher.commit(both[0], (both[1][0], elsewhere))
+        assert all(publisher.format.describe(table) == publisher.create(table) for table in tables)
+        assert [info.version for info in map(publisher.create, tables)] == [0, 0]
+        publisher.commit(*both)
+        assert [publisher.rows(table, 0) for table in tables] == [expected((0, [1]))] * 2
+
+    def test_of_two_publications_on_one_head_the_second_prepares_again(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        staged = [publisher.stage(table, day(number), [batch([number])]) for number in range(2)]
+        publications = [publisher.publication(table, (day(number), staged[number])) for number in range(2)]
+        prepared = [publisher.format.prepare(one) for one in publications]
+        publisher.commit((publications[0], prepared[0]))
+        with pytest.raises(RequirementFailed) as refused:
+            publisher.commit((replace(publications[1], csn=publisher.head() + 1), prepared[1]))
+        assert isinstance(refused.value.requirement, CatalogSwap)
+        with pytest.raises(TablesAhead):
+            publisher.format.prepare(publications[1])
+        again = publisher.publication(table, (day(1), staged[1]))
+        publisher.commit((again, publisher.format.prepare(again)))
+        assert publisher.rows(table, 1) == expected((0, [0]), (1, [1]))
+
+    def test_preparing_twice_is_allowed(self, publisher: Publisher, table: EpochTable) -> None:
+        publication = publisher.publication(table, (day(0), publisher.stage(table, day(0), [batch([1])])))
+        unused, used = publisher.format.prepare(publication), publisher.format.prepare(publication)
+        assert unused.swap.new != used.swap.new
+        publisher.commit((publication, used))
+        publisher.format.published(publication, used)
+        assert publisher.rows(table, 0) == expected((0, [1]))
+
+    def test_a_head_that_nobody_published_is_foreign(self, publisher: Publisher, table: EpochTable) -> None:
+        ref = publisher.publish(table, day(0), [1])
+        staged = publisher.stage(table, day(1), [batch([2])])
+        publication = publisher.publication(table, (day(1), staged))
+        with pytest.raises(ForeignCommit) as refused:
+            publisher.format.prepare(replace(publication, base=replace(ref, version=ref.version + 1)))
+        assert (refused.value.expected, refused.value.found) == (ref.version + 1, ref.version)
+
+    def test_tables_ahead_of_a_restored_store_are_named(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        first = publisher.publish(table, day(0), [1])
+        publisher.publish(table, day(1), [2])
+        staged = publisher.stage(table, day(2), [batch([3])])
+        restored = replace(
+            publisher.publication(table, (day(2), staged)), csn=2, base=first, incarnation="restored"
+        )
+        with pytest.raises(TablesAhead) as refused:
+            publisher.format.prepare(restored)
+        assert refused.value.found_csn == 2
+
+    def test_a_table_made_again_is_another(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        publisher.publish(table, day(0), [1])
+        staged = publisher.stage(table, day(1), [batch([2])])
+        backend.drop(table)
+        publisher.create(table)
+        with pytest.raises(TableRecreated):
+            publisher.format.prepare(publisher.publication(table, (day(1), staged)))
+        publisher.refs.pop(table)
+        with pytest.raises(TableRecreated):
+            publisher.format.prepare(publisher.publication(table, (day(1), staged)))
+
+    def test_what_was_abandoned_is_reachable_by_nobody(self, publisher: Publisher, table: EpochTable) -> None:
+        abandoned = publisher.place(table, day(0))
+        publisher.stage(table, day(0), [batch([1])], place=abandoned)
+        publisher.publish(table, day(0), [2])
+        assert publisher.rows(table, 0) == expected((0, [2]))
+        assert not any(
+            uri.startswith(abandoned.uri) for uri in publisher.format.files(publisher.state(table, 0))
+        )
+        publisher.format.discard(abandoned)
+        publisher.format.discard(abandoned)
+        assert publisher.rows(table, 0) == expected((0, [2]))
+
+    def test_discarding_deletes_the_attempts_own_place_only(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        places = [publisher.place(table, day(0)) for _ in range(11)]
+        staged = [
+            publisher.stage(table, day(0), [batch([number])], place=place)
+            for number, place in enumerate(places)
+        ]
+        publisher.format.discard(places[0])
+        kept = [Staged(interval=day(0), committable=staged[10])]
+        assert publisher.rows(table, 0, staged=kept) == expected((0, [10]))
+        outside = replace(places[1], uri=places[1].uri + "../../")
+        with pytest.raises(InvalidInput, match="place"):
+            publisher.format.discard(outside)
+        publisher.format.discard(publisher.place(table, day(3)))

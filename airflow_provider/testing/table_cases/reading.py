@@ -1,0 +1,116 @@
+"""Cases: which rows a state has, whatever was committed before and after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider.domain.cut import Staged
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+)
+
+
+class ReadingCases(TableCases):
+    """States of incremental and full tables, at older versions, with staged output and changed columns."""
+
+    def test_what_a_format_can_do_is_declared(self, publisher: Publisher) -> None:
+        declared = publisher.format.capabilities
+        assert declared <= frozenset(TableCapability)
+        assert TableCapability.PRIVATE_STAGING in declared
+        assert publisher.format.name
+
+    def test_states_at_every_barrier_and_version(self, publisher: Publisher, table: EpochTable) -> None:
+        refs = [publisher.publish(table, day(number), [number]) for number in (0, 1, 3, 2)]
+        committed = [(0,), (0, 1), (0, 1, 3), (0, 1, 2, 3)]
+        for ref, days in zip(refs, committed, strict=True):
+            for until in range(5):
+                wanted = expected(*((number, [number]) for number in days if number <= until))
+                assert publisher.rows(table, until, ref=ref) == wanted
+        assert publisher.rows(table, 3, since=0) == expected((1, [1]), (2, [2]), (3, [3]))
+        assert publisher.rows(table, 2, since=1) == expected((2, [2]))
+        assert publisher.rows(table, 2, since=2) == []
+
+    def test_a_full_table_is_its_slice_at_the_barrier(
+        self, publisher: Publisher, full_table: EpochTable
+    ) -> None:
+        publisher.publish(full_table, day(0), [1])
+        older = publisher.publish(full_table, day(1), [1, 2])
+        publisher.publish(full_table, day(0), [9], replaces=True)
+        assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
+        assert publisher.rows(full_table, 0) == expected((0, [9]))
+        assert publisher.rows(full_table, 0, ref=older) == expected((0, [1]))
+        assert publisher.rows(full_table, 2) == []
+
+    def test_before_the_first_commit_there_are_no_rows(self, publisher: Publisher, table: EpochTable) -> None:
+        info = publisher.create(table)
+        found = publisher.format.read(publisher.state(table, 5), info.schema)
+        assert (found.num_rows, found.schema.names) == (0, ["id", "label", EPOCH_COLUMN])
+        assert publisher.format.files(publisher.state(table, 5)) == []
+
+    def test_staged_output_replaces_and_follows(self, publisher: Publisher, table: EpochTable) -> None:
+        for number in range(2):
+            publisher.publish(table, day(number), [number])
+        staged = [
+            Staged(interval=day(number), committable=publisher.stage(table, day(number), [batch(ids)]))
+            for number, ids in ((1, [11]), (2, [12]), (0, []))
+        ]
+        assert publisher.rows(table, 2, staged=staged[:2]) == expected((0, [0]), (1, [11]), (2, [12]))
+        assert publisher.rows(table, 1, staged=staged) == expected((1, [11]))
+        assert publisher.rows(table, 2) == expected((0, [0]), (1, [1]))
+
+    def test_columns_are_chosen_by_name(self, publisher: Publisher, table: EpochTable) -> None:
+        publisher.publish(table, day(0), [1])
+        schema = publisher.schemas[table]
+        found = publisher.format.read(publisher.state(table, 0), schema, ["label", "id"])
+        assert found.to_pylist() == [{"label": "row 1", "id": 1}]
+        with pytest.raises(InvalidInput, match="nothing"):
+            publisher.format.read(publisher.state(table, 0), schema, ["nothing"])
+
+    def test_a_renamed_column_keeps_its_values(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        if TableCapability.COLUMN_IDS not in publisher.format.capabilities:
+            pytest.skip("the format matches columns by name")
+        before = publisher.publish(table, day(0), [1])
+        old = publisher.schemas[table]
+        backend.rename_column(table, "label", "title")
+        info = publisher.format.describe(table)
+        assert info is not None
+        assert info.schema_id != before.schema_id
+        assert publisher.format.read(publisher.state(table, 0), info.schema, ["title"]).to_pylist() == [
+            {"title": "row 1"}
+        ]
+        assert publisher.format.read(publisher.state(table, 0), old, ["label"]).to_pylist() == [
+            {"label": "row 1"}
+        ]
+        renamed = batch([2]).rename_columns(["id", "title"])
+        publication = publisher.publication(table, (day(1), publisher.stage(table, day(1), [renamed])))
+        prepared = publisher.format.prepare(publication)
+        publisher.commit((publication, prepared))
+        assert prepared.ref.schema_id == info.schema_id
+        found = publisher.format.read(publisher.state(table, 1), prepared.schema, ["title"]).column("title")
+        assert sorted(found.to_pylist()) == ["row 1", "row 2"]
+
+    def test_a_missing_file_is_never_skipped(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        publisher.publish(table, day(0), [1])
+        first = publisher.format.files(publisher.state(table, 0))
+        ref = publisher.publish(table, day(1), [2])
+        backend.lose(first[0])
+        with pytest.raises(Unavailable) as refused:
+            publisher.rows(table, 1)
+        assert refused.value.uri == first[0]
+        backend.lose(ref.location)
+        fresh = Publisher(backend, publisher.domain)
+        fresh.refs, fresh.schemas = publisher.refs, publisher.schemas
+        with pytest.raises(Unavailable):
+            fresh.rows(table, 1, since=0)

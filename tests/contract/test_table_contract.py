@@ -1,0 +1,104 @@
+"""The table contract on every format of the package."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.stores.base import CATALOG_NAME, MetadataStore, Transaction
+from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.iceberg.format import IcebergFormat
+from airflow_provider.tables.memory import MemoryFormat
+from airflow_provider.testing.table_contract import TableBackend, TableContract
+
+
+class MemoryBackend(TableBackend):
+    """Memory tables beside a memory store."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+        self._format = MemoryFormat(self._store.catalog)
+
+    def format(self) -> TableFormat:
+        return self._format
+
+    def store(self) -> MetadataStore:
+        return self._store
+
+    def drop(self, table: EpochTable) -> None:
+        self._store.catalog.drop(table.domain, table.name)
+
+    def rename_column(self, table: EpochTable, old: str, new: str) -> None:
+        swap = self._format.rename_column(table, old, new)
+        self._store.transact(Transaction(domain=table.domain, updates=(swap,)))
+
+    def lose(self, uri: str) -> None:
+        del self._store.catalog.objects[uri]
+
+
+class IcebergBackend(TableBackend):
+    """Iceberg tables beside a SQLite store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._url = f"sqlite:///{folder}/store.db"
+        self._warehouse = f"{folder}/ware house"
+        self._store = open_store(self._url)
+        self._formats: list[IcebergFormat] = []
+
+    def format(self) -> TableFormat:
+        self._formats.append(IcebergFormat(self._url, self._warehouse))
+        return self._formats[-1]
+
+    def store(self) -> MetadataStore:
+        return self._store
+
+    def drop(self, table: EpochTable) -> None:
+        self._outsider().drop_table((table.domain, table.name))
+
+    def rename_column(self, table: EpochTable, old: str, new: str) -> None:
+        with self._outsider().load_table((table.domain, table.name)).update_schema() as update:
+            update.rename_column(old, new)
+
+    def lose(self, uri: str) -> None:
+        Path(uri.removeprefix("file://")).unlink()
+
+    def close(self) -> None:
+        for one in self._formats:
+            one.close()
+        self._store.close()
+
+    def _outsider(self) -> SqlCatalog:
+        return SqlCatalog(CATALOG_NAME, uri=self._url)
+
+
+class TestMemoryTables(TableContract):
+    """Memory."""
+
+    @pytest.fixture
+    def backend(self) -> TableBackend:
+        return MemoryBackend()
+
+
+class TestIcebergTables(TableContract):
+    """Iceberg; on a memory disk where there is one, since every file is synced."""
+
+    @pytest.fixture
+    def backend(self) -> Iterator[TableBackend]:
+        shared_memory = Path("/dev/shm")  # noqa: S108
+        folder = Path(
+            tempfile.mkdtemp(prefix="epochs-tables-", dir=shared_memory if shared_memory.is_dir() else None)
+        )
+        backend = IcebergBackend(folder)
+        try:
+            yield backend
+        finally:
+            backend.close()
+            shutil.rmtree(folder)
