@@ -164,6 +164,8 @@ class EpochRun:
                 raise
             if self._publishes:
                 self._publish()
+            else:
+                self._coordinator.complete(self.attempt)
         finally:
             self._heartbeat.stop()
 
@@ -181,7 +183,7 @@ class EpochRun:
         try:
             self.published = self._coordinator.publish(self.attempt)
         except (StoreUnavailable, OutcomeUnknown):
-            raise  # a retry adopts what is WRITTEN, or finds it published
+            raise  # a retry finds it published, or computes it again
         except EpochError as problem:
             self.abandon(problem)
             raise

@@ -8,7 +8,7 @@ are never heard of, hence never registered (R4). No rename, no listing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,9 +31,13 @@ _FIELDS = ("uri", "size_bytes", "rows", "checksum", "description")
 _registering = threading.Lock()
 
 
-def shipped(writer: TaskWriter) -> BatchFunction:
-    """Return *writer* as a function for ``mapInArrow`` with :data:`FILE_COLUMNS`."""
-    payload = _by_value(partial(_describe, writer, _FIELDS))
+def shipped(writer: TaskWriter, columns: Sequence[str]) -> BatchFunction:
+    """Return *writer* as a function for ``mapInArrow`` with :data:`FILE_COLUMNS`.
+
+    :param columns: names that the batches get, by position: mapInArrow itself cannot pass on a name with a dot
+        or a backtick, so that the DataFrame's columns are numbered meanwhile.
+    """
+    payload = _by_value(partial(_describe, writer, list(columns), _FIELDS))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.cloudpickle import loads
@@ -50,11 +54,11 @@ def written_files(rows: Iterable[Iterable[object]]) -> list[WrittenFile]:
 
 
 def _describe(
-    writer: TaskWriter, fields: tuple[str, ...], batches: Iterable[pa.RecordBatch]
+    writer: TaskWriter, columns: list[str], fields: tuple[str, ...], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow  # noqa: ICN001  (on the worker)
 
-    for file in writer(batches):
+    for file in writer(batch.rename_columns(columns) for batch in batches):
         yield pyarrow.RecordBatch.from_pydict({name: [getattr(file, name)] for name in fields})
 
 

@@ -40,9 +40,9 @@ def stage(df: DataFrame, place: Place, info: TableInfo, table_format: TableForma
 
     :return: the files of the successful tasks, with the statistics that they gathered.
     """
-    write = shipped(table_format.task_writer(place, info))
-    rows = laid_out(df, place.table).mapInArrow(write, FILE_COLUMNS).collect()
-    return written_files(rows)
+    write = shipped(table_format.task_writer(place, info), df.columns)
+    numbered = laid_out(df, place.table).toDF(*(f"c{index}" for index in range(len(df.columns))))
+    return written_files(numbered.mapInArrow(write, FILE_COLUMNS).collect())
 
 
 def laid_out(df: DataFrame, table: EpochTable) -> DataFrame:

@@ -1,0 +1,88 @@
+"""Real Spark for these tests: a classic local session and a Connect server, each started when first asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from airflow_provider.coordination.service import EpochService, Settings
+from demo.processes import free_port
+from demo.spark_connect import SETTINGS, SparkConnectServer, write_configuration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER = "local[2,3]"
+"""Two cores; a task may fail twice before its job does."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """py4j leaves it to the garbage collector to close its sockets."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectServer]:
+    home = tmp_path_factory.mktemp("spark-connect")
+    write_configuration(home / "conf")
+    environment = {**os.environ, "SPARK_CONF_DIR": str(home / "conf")}
+    server = SparkConnectServer(home=home, port=free_port(), environment=environment, master=MASTER)
+    server.start()
+    try:
+        server.wait_until_ready()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def classic_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    warehouse = tmp_path_factory.mktemp("spark-warehouse")
+    builder = SparkSession.builder.master(MASTER).config("spark.sql.warehouse.dir", str(warehouse))
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_session(connect_server: SparkConnectServer) -> Iterator[SparkSession]:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    session = ConnectSession.builder.remote(connect_server.url).getOrCreate()
+    yield cast("SparkSession", session)
+    session.stop()
+
+
+@pytest.fixture(params=["classic", "connect"])
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session of each kind; settings that a test changes are put back."""
+    session: SparkSession = request.getfixturevalue(f"{request.param}_session")
+    names = ("spark.sql.session.timeZone", "spark.sql.files.ignoreMissingFiles")
+    before = {name: session.conf.get(name, None) for name in names}
+    yield session
+    for name, value in before.items():
+        session.conf.set(name, value) if value is not None else session.conf.unset(name)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store and a warehouse of the test's own."""
+    return Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"{tmp_path}/warehouse")
+
+
+@pytest.fixture
+def service(settings: Settings) -> Iterator[EpochService]:
+    with EpochService.open(settings) as opened:
+        yield opened
