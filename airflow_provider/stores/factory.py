@@ -99,9 +99,9 @@ def redacted(url: object) -> str:
     scheme, separator, rest = url.partition("://")
     if not separator:
         return "(no URL)"
-    authority, slash, path = rest.partition("/")
-    host = authority.rpartition("@")[2]
-    return f"{scheme}://{host}{slash}{path.partition('?')[0]}"
+    if scheme not in SCHEMES:  # those that are in it have neither user nor password
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}://{rest.partition('?')[0]}"
 
 
 def _fitting(store: MetadataStore, url: str, require: Collection[StoreCapability]) -> MetadataStore:

@@ -15,7 +15,8 @@ branch_labels = None
 depends_on = None
 
 _READABLE_TIME = {
-    "sqlite": "strftime('%Y-%m-%dT%H:%M:%fZ', {0} / 1000000.0, 'unixepoch')",
+    "sqlite": "strftime('%Y-%m-%dT%H:%M:%S', ({0} - ({0} % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')"
+    " || printf('.%06dZ', ({0} % 1000000 + 1000000) % 1000000)",
     "postgresql": "to_timestamp({0} / 1000000.0)",
 }
 """How microseconds since 1970 become a time that people read."""

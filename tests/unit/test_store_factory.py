@@ -1,0 +1,103 @@
+"""Which URLs are stores, and what is said about those that are not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.stores.base import StoreCapability
+from airflow_provider.stores.factory import catalog_properties, check_schema, open_store, redacted
+from airflow_provider.stores.memory import forget
+
+ODD = "s3cr@t:/%"
+"""A password with everything in it that a URL gives a meaning to."""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "sqlite",
+        "nosuch://host/db",
+        f"postgresql+psycopg://user:{ODD}@db.example/epochs",
+        f"zookeeper://user:{ODD}@zk.example:2181/epochs",
+        "sqlite:relative.db",
+        "SQLITE:////a.db",
+        None,
+        7,
+    ],
+)
+def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        open_store(url)
+    assert "memory://NAME" in refused.value.expected
+    assert "sqlite:////" in refused.value.expected
+    assert "s3cr" not in str(refused.value)
+    assert "s3cr" not in repr(refused.value.details)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:////",
+        "sqlite:///:memory:",
+        "sqlite://:memory:",
+        "sqlite:///relative.db",
+        "sqlite://host/path.db",
+        "sqlite:////tmp/directory/",
+        "sqlite:////tmp/a.db?mode=memory",
+        "sqlite:////tmp/a\0b.db",
+        "memory://",
+        "memory://a/b",
+    ],
+)
+def test_an_address_that_cannot_be_shared_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="store url"):
+        open_store(url)
+
+
+def test_a_missing_capability_is_named() -> None:
+    with pytest.raises(StoreIncompatible, match="cluster-wide") as refused:
+        open_store("memory://x", require={StoreCapability.CLUSTER, StoreCapability.WATCH})
+    assert refused.value.missing == (StoreCapability.CLUSTER,)
+    with pytest.raises(StoreIncompatible, match="cluster-wide"):
+        open_store("sqlite:////nowhere/is/nothing.db", require={StoreCapability.CLUSTER})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"postgresql+psycopg://user:{ODD}@db.example:5432/epochs?sslmode=x", "db.example:5432/epochs"),
+        (f"zookeeper://user:{ODD}@[::1]:2181,b/epochs", "[::1]:2181,b/epochs"),
+        ("sqlite:////a@b/c.db", "sqlite:////a@b/c.db"),
+    ],
+)
+def test_a_shown_url_has_no_secret(url: str, shown: str) -> None:
+    assert redacted(url).endswith(shown)
+    assert "user" not in redacted(url)
+    assert "s3cr" not in redacted(url)
+    assert "t:/%" not in redacted(url)
+
+
+def test_memory_stores_of_one_name_are_one_store() -> None:
+    moment = datetime(2013, 2, 8, tzinfo=UTC)
+    one, two = open_store("memory://unit-one"), open_store("memory://unit-two", now=lambda: moment)
+    again = open_store("memory://unit-one")
+    domain = DomainName("d")
+    assert one.read(domain, []).head == again.read(domain, []).head
+    assert one.read(domain, []).head.incarnation != two.read(domain, []).head.incarnation
+    assert two.read(domain, []).now == moment
+    assert repr(one) == "MemoryStore(memory://unit-one)"
+    for name in ("unit-one", "unit-two"):
+        forget(name)
+
+
+def test_a_memory_store_has_no_schema_and_no_iceberg_catalog() -> None:
+    assert check_schema("memory://x") is None
+    with pytest.raises(InvalidInput, match="format='memory'"):
+        catalog_properties("memory://x")
