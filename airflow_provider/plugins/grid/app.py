@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from airflow_provider.plugins.grid.answers import epoch_answer, grid_answer
 
 _SCRIPT = Path(__file__).parent / "static" / "epochs.js"
 _MAX_TEXT = 255
+_MAX_HOURS = 24 * 366
 
 ConnectionId = Annotated[str | None, Query(max_length=_MAX_TEXT)]
 Name = Annotated[str, Query(max_length=_MAX_TEXT)]
@@ -61,12 +63,12 @@ def grid_of(
     user: GetUserDep,
     domain: Name = "default",
     conn_id: ConnectionId = None,
-    start: Time = None,
     end: Time = None,
+    hours: Annotated[int, Query(ge=1, le=_MAX_HOURS)] = 168,
 ) -> dict[str, Any]:
-    """Tables and their epochs; of each, what DAGs did that the user may read."""
+    """Tables and their epochs in the *hours* before *end*; of each, what DAGs did that the user may read."""
     with _hook(conn_id).get_reader() as reader:
-        found = grid(reader, domain, start=_moment(start, "start"), end=_moment(end, "end"))
+        found = grid(reader, domain, end=_moment(end, "end"), span=timedelta(hours=hours))
     return grid_answer(found, DagAccess(user))
 
 

@@ -1,0 +1,98 @@
+"""``airflow epochs explain``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from airflow_provider.cli.command import answer_facts, answer_json, answer_table, command, hook_of
+from airflow_provider.coordination.explain import Explanation, explain
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import domain_name, job_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import job_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.schedule import run_interval
+from airflow_provider.stores.base import MetadataReader
+
+
+@command
+def explain_epoch(arguments: Namespace) -> None:
+    """Say why one epoch is waiting, for whom, and what to do."""
+    with hook_of(arguments).get_reader() as reader:
+        interval = _interval(reader, arguments.domain, arguments.job, arguments.interval)
+        found = explain(reader, arguments.domain, arguments.job, interval)
+    if arguments.output == "json":
+        answer_json(_plain(found))
+        return
+    state = found.state.value or "nothing"
+    answer_facts(
+        {
+            "epoch": f"{found.domain}/{found.job} {found.interval}",
+            "state": state if found.revision is None else f"{state}, revision {found.revision}",
+            "CSN": found.csn,
+            "because": found.summary,
+            "waits for": "; ".join(found.waiting_for),
+            "next step": found.next_step,
+        }
+    )
+    if found.log:
+        answer_table(
+            ["time", "state", "table", "token", "by", "note"],
+            [
+                (
+                    one.at.isoformat(timespec="milliseconds"),
+                    one.record.state.value,
+                    one.record.sink or "(all)",
+                    one.record.token,
+                    one.record.owner,
+                    one.record.note,
+                )
+                for one in found.log
+            ],
+            title="barrier log",
+        )
+
+
+def _interval(reader: MetadataReader, domain: str, job: str, text: str | None) -> Interval | None:
+    """The epoch that *text* names on the job's own calendar; None leaves the choice to :func:`explain`."""
+    key = job_key(domain_name(domain), job_name(job))
+    stamped = reader.read(key.domain, [key]).get(key)
+    if text is None or stamped is None:
+        return None
+    record: JobRecord = stamped.record
+    cadence = record.cadence
+    epochs = cadence.split(run_interval(cadence, explicit=text))
+    if len(epochs) > 1:
+        raise InvalidInput(
+            field="interval",
+            value=text,
+            expected=f"one epoch of job {job!r} ({cadence}), not {len(epochs)}",
+            next_step=f"name one of them, such as {epochs[0].start.isoformat()}.",
+        )
+    return epochs[0]
+
+
+def _plain(found: Explanation) -> dict[str, object]:
+    return {
+        "domain": found.domain,
+        "job": found.job,
+        "start": found.interval.start.isoformat(),
+        "end": found.interval.end.isoformat(),
+        "state": found.state.value,
+        "revision": found.revision,
+        "csn": found.csn,
+        "summary": found.summary,
+        "waiting_for": list(found.waiting_for),
+        "next_step": found.next_step,
+        "log": [
+            {
+                "at": one.at.isoformat(),
+                "state": one.record.state.value,
+                "sink": one.record.sink,
+                "token": one.record.token,
+                "owner": str(one.record.owner),
+                "note": one.record.note,
+            }
+            for one in found.log
+        ],
+    }

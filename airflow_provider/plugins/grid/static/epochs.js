@@ -1,0 +1,355 @@
+/* The page of tables and epochs: a function component on the React that Airflow's UI provides; no build step. */
+
+const { createElement: h, useCallback, useEffect, useMemo, useRef, useState } = globalThis.React;
+
+const BASE = new URL("../", import.meta.url);
+const REFRESH_MS = 5000;
+const MIN_CELL_PX = 6;
+const HOUR_MS = 3600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+const SPANS = [
+  { label: "1 day", hours: 24 },
+  { label: "3 days", hours: 72 },
+  { label: "7 days", hours: 168 },
+  { label: "30 days", hours: 720 },
+];
+
+/* What each look of a cell means; also the legend. */
+const LOOKS = [
+  { id: "commit", mark: "", label: "committed", hint: "readers get it" },
+  { id: "revised", mark: "2", label: "committed again", hint: "revision 2 or later; its number is in the cell" },
+  { id: "open", mark: "…", label: "open", hint: "an attempt computes it" },
+  { id: "precommit", mark: "•", label: "precommit", hint: "every output is processed, not published yet" },
+  { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
+  { id: "aborted", mark: "×", label: "aborted", hint: "its newest attempt ended without a commit" },
+  { id: "due", mark: "", label: "nothing", hint: "due, and nobody has begun it" },
+];
+
+const CSS = `
+.ep { --ep-fg: #1f2328; --ep-dim: #59636e; --ep-bg: #ffffff; --ep-alt: #f6f8fa; --ep-line: #d1d9e0;
+  --ep-commit: #2f8f4e; --ep-commit-fg: #ffffff; --ep-revised: #17613a; --ep-open: #f2b53a; --ep-open-fg: #3b2a00;
+  --ep-precommit: #3c78d8; --ep-precommit-fg: #ffffff; --ep-silent: #b08948; --ep-silent-fg: #ffffff;
+  --ep-aborted: #c8372d; --ep-aborted-fg: #ffffff; --ep-focus: #0969da;
+  color: var(--ep-fg); background: var(--ep-bg); font-size: 14px; line-height: 1.4; padding: 16px; height: 100%;
+  display: flex; flex-direction: column; gap: 12px; box-sizing: border-box; overflow: auto; }
+.dark .ep { color-scheme: dark; --ep-fg: #e6edf3; --ep-dim: #9da7b3; --ep-bg: #0d1117; --ep-alt: #161b22; --ep-line: #30363d;
+  --ep-commit: #2ea35a; --ep-commit-fg: #04140a; --ep-revised: #7ee2a0; --ep-open: #e3a72f; --ep-open-fg: #1f1600;
+  --ep-precommit: #6ea8fe; --ep-precommit-fg: #04122b; --ep-silent: #8a6d3b; --ep-silent-fg: #ffffff;
+  --ep-aborted: #ff7b72; --ep-aborted-fg: #2b0500; --ep-focus: #58a6ff; }
+.ep h1 { font-size: 20px; font-weight: 600; margin: 0; }
+.ep h2 { font-size: 16px; font-weight: 600; margin: 0; }
+.ep-bar { display: flex; flex-wrap: wrap; gap: 12px; align-items: end; }
+.ep-bar label { display: flex; flex-direction: column; font-size: 12px; color: var(--ep-dim); gap: 2px; }
+.ep-bar label.ep-check { flex-direction: row; align-items: center; gap: 6px; padding-bottom: 6px; }
+.ep-bar input:not([type=checkbox]), .ep-bar select, .ep-button { color: var(--ep-fg); background: var(--ep-bg);
+  border: 1px solid var(--ep-line); border-radius: 6px; padding: 4px 8px; font-size: 14px; height: 32px; }
+.ep-button { cursor: pointer; }
+.ep-head { margin-left: auto; color: var(--ep-dim); font-size: 12px; text-align: right; }
+.ep-legend { display: flex; flex-wrap: wrap; gap: 4px 16px; font-size: 12px; color: var(--ep-dim); }
+.ep-legend span { display: inline-flex; align-items: center; gap: 6px; }
+.ep-swatch { width: 16px; height: 16px; border-radius: 3px; display: inline-flex; align-items: center;
+  justify-content: center; font-size: 10px; font-weight: 600; box-sizing: border-box; }
+.ep-scroll { overflow: auto; border: 1px solid var(--ep-line); border-radius: 6px; flex: 0 1 auto; }
+.ep-row { display: flex; border-top: 1px solid var(--ep-line); min-width: max-content; }
+.ep-row:first-child { border-top: none; }
+.ep-name { position: sticky; left: 0; z-index: 2; background: var(--ep-bg); width: 230px; flex: none; padding: 6px 10px;
+  border-right: 1px solid var(--ep-line); box-sizing: border-box; }
+.ep-name b { font-weight: 600; overflow-wrap: anywhere; }
+.ep-name small { display: block; color: var(--ep-dim); font-size: 11px; overflow-wrap: anywhere; }
+.ep-track { position: relative; flex: none; min-height: 52px; }
+.ep-axis { background: var(--ep-alt); } .ep-axis .ep-name { background: var(--ep-alt); font-size: 12px; color: var(--ep-dim); }
+.ep-axis .ep-track { min-height: 28px; }
+.ep-tick { position: absolute; top: 0; bottom: 0; border-left: 1px solid var(--ep-line); padding: 4px 0 0 4px; font-size: 11px;
+  color: var(--ep-dim); white-space: nowrap; pointer-events: none; }
+.ep-cell { position: absolute; top: 10px; height: 32px; border-radius: 3px; border: none; padding: 0; cursor: pointer; overflow: hidden;
+  font-size: 11px; font-weight: 600; box-sizing: border-box; display: flex; align-items: center; justify-content: center; }
+.ep-cell:hover, .ep-cell:focus-visible, .ep-cell[aria-pressed=true] { outline: 2px solid var(--ep-focus); outline-offset: 1px; z-index: 1; }
+.ep-commit { background: var(--ep-commit); color: var(--ep-commit-fg); }
+.ep-revised { background: var(--ep-revised); color: var(--ep-bg); }
+.ep-open { background: var(--ep-open); color: var(--ep-open-fg); }
+.ep-precommit { background: var(--ep-precommit); color: var(--ep-precommit-fg); }
+.ep-silent { color: var(--ep-silent-fg);
+  background: repeating-linear-gradient(45deg, var(--ep-silent), var(--ep-silent) 4px, var(--ep-open) 4px, var(--ep-open) 8px); }
+.ep-aborted { background: var(--ep-aborted); color: var(--ep-aborted-fg); }
+.ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); }
+.ep-over { box-shadow: inset 0 6px 0 var(--ep-commit); }
+.ep-mark { position: absolute; top: 0; bottom: 0; width: 0; border-left: 2px solid var(--ep-focus); pointer-events: none; }
+.ep-note { border: 1px solid var(--ep-line); border-radius: 6px; padding: 12px; background: var(--ep-alt); }
+.ep-error { border-color: var(--ep-aborted); }
+.ep-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 8px 0; }
+.ep-detail dt { color: var(--ep-dim); } .ep-detail dd { margin: 0; overflow-wrap: anywhere; }
+.ep-detail table { border-collapse: collapse; width: 100%; font-size: 12px; }
+.ep-detail th, .ep-detail td { text-align: left; padding: 3px 12px 3px 0; border-top: 1px solid var(--ep-line); vertical-align: top; }
+.ep-detail th { color: var(--ep-dim); font-weight: 500; }
+.ep-detail a { color: var(--ep-focus); text-decoration: underline; }
+.ep-title { display: flex; justify-content: space-between; align-items: center; gap: 12px; }
+`;
+
+/* --- words ----------------------------------------------------------------------------------------------- */
+
+const pad = (number) => String(number).padStart(2, "0");
+
+function moment(text) {
+  if (!text) return "–";
+  const at = new Date(text);
+  return `${day(at)} ${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;
+}
+
+function clock(text) {
+  const at = new Date(text);
+  return `${moment(text)}:${pad(at.getUTCSeconds())}.${String(at.getUTCMilliseconds()).padStart(3, "0")}`;
+}
+
+function day(at) {
+  return `${at.getUTCFullYear()}-${pad(at.getUTCMonth() + 1)}-${pad(at.getUTCDate())}`;
+}
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = Math.min(units.length - 1, bytes > 0 ? Math.floor(Math.log2(bytes) / 10) : 0);
+  return `${(bytes / 1024 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
+}
+
+function look(cell) {
+  if (cell.silent) return "silent";
+  if (cell.state === "COMMIT") return cell.revision > 1 ? "revised" : "commit";
+  return { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted" }[cell.state] ?? "due";
+}
+
+function mark(cell, width) {
+  if (width < 12) return "";
+  const id = look(cell);
+  return id === "revised" ? String(cell.revision) : LOOKS.find((one) => one.id === id).mark;
+}
+
+function inWords(row, cell) {
+  const { label } = LOOKS.find((one) => one.id === look(cell));
+  const rows = cell.committed ? `, ${cell.committed.rows} rows at CSN ${cell.committed.csn}` : "";
+  return `${row.table}, ${moment(cell.start)} to ${moment(cell.end)} UTC: ${label}${rows}`;
+}
+
+/* --- talking to the server --------------------------------------------------------------------------------- */
+
+async function ask(path, query) {
+  const url = new URL(`api/${path}`, BASE);
+  for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
+  const answer = await fetch(url, { credentials: "same-origin", headers: { Accept: "application/json" } });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(body.message ?? body.detail ?? `${answer.status} ${answer.statusText}`);
+  return body;
+}
+
+/* Ask again whenever the question changes and, when wanted, every few seconds; the last answer stays meanwhile. */
+function useAnswer(path, query, refresh) {
+  const [answer, setAnswer] = useState(null);
+  const [error, setError] = useState(null);
+  const question = query === null ? null : JSON.stringify(query);
+  useEffect(() => {
+    if (question === null) {
+      setAnswer(null);
+      return undefined;
+    }
+    let current = true;
+    const once = () =>
+      ask(path, JSON.parse(question)).then(
+        (body) => current && (setAnswer(body), setError(null)),
+        (problem) => current && setError(problem.message),
+      );
+    once();
+    const timer = refresh ? setInterval(() => document.hidden || once(), REFRESH_MS) : null;
+    return () => {
+      current = false;
+      clearInterval(timer);
+    };
+  }, [path, question, refresh]);
+  return [answer, error];
+}
+
+/* --- parts of the page ------------------------------------------------------------------------------------- */
+
+function Choice({ label, value, options, onChange }) {
+  return h("label", null, label,
+    h("select", { value, onChange: (event) => onChange(event.target.value) },
+      options.map((one) => h("option", { key: one.value ?? one, value: one.value ?? one }, one.label ?? one))));
+}
+
+function Text({ label, onChange, ...rest }) {
+  return h("label", null, label, h("input", { ...rest, onChange: (event) => onChange(event.target.value) }));
+}
+
+function Legend() {
+  return h("div", { className: "ep-legend", "aria-label": "Legend" },
+    LOOKS.map((one) => h("span", { key: one.id, title: one.hint },
+      h("i", { className: `ep-swatch ep-${one.id}`, style: { fontStyle: "normal" } }, one.mark), one.label)),
+    h("span", { title: "an attempt at a further revision; readers still get the committed one" },
+      h("i", { className: "ep-swatch ep-open ep-over" }), "computed again, the committed one stays"),
+    h("span", null, h("i", { className: "ep-swatch", style: { borderLeft: "2px solid var(--ep-focus)", borderRadius: 0, width: 4 } }),
+      "watermark"));
+}
+
+/* Pixels for times: from the first epoch on, a few at least for the shortest one, never less than there is room. */
+function useScale(grid, room) {
+  return useMemo(() => {
+    const end = Date.parse(grid.end);
+    let [first, shortest] = [end, end - Date.parse(grid.start)];
+    for (const row of grid.rows) {
+      for (const cell of row.cells) {
+        first = Math.min(first, Date.parse(cell.start));
+        shortest = Math.min(shortest, Date.parse(cell.end) - Date.parse(cell.start));
+      }
+    }
+    const start = Math.max(Date.parse(grid.start), first < end ? first : 0);
+    const span = Math.max(1, end - start);
+    const perMs = Math.max(room / span, MIN_CELL_PX / shortest);
+    return { start, span, width: span * perMs, at: (time) => (Date.parse(time) - start) * perMs, perMs };
+  }, [grid, room]);
+}
+
+function Axis({ scale }) {
+  const steps = [HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, DAY_MS, 2 * DAY_MS, 7 * DAY_MS, 28 * DAY_MS];
+  const step = steps.find((one) => one * scale.perMs >= 90) ?? 28 * DAY_MS;
+  const ticks = [];
+  for (let at = Math.ceil(scale.start / step) * step; at < scale.start + scale.span; at += step) ticks.push(at);
+  return h("div", { className: "ep-row ep-axis" },
+    h("div", { className: "ep-name" }, "Table · UTC"),
+    h("div", { className: "ep-track", style: { width: scale.width } },
+      ticks.map((at) => h("span", { key: at, className: "ep-tick", style: { left: (at - scale.start) * scale.perMs } },
+        step < DAY_MS && new Date(at).getUTCHours() ? `${pad(new Date(at).getUTCHours())}:00` : day(new Date(at))))));
+}
+
+function Cell({ row, cell, scale, chosen, choose }) {
+  const left = Math.max(0, scale.at(cell.start));
+  const width = Math.max(3, Math.min(scale.width, scale.at(cell.end)) - left - 2);
+  const words = inWords(row, cell);
+  const over = cell.committed && cell.state !== "COMMIT" ? " ep-over" : "";
+  return h("button", {
+    type: "button", className: `ep-cell ep-${look(cell)}${over}`, style: { left: left + 1, width }, title: words,
+    "aria-label": words, "aria-pressed": chosen, onClick: () => choose(row, cell),
+  }, mark(cell, width));
+}
+
+function Rows({ grid, chosen, choose }) {
+  const [room, setRoom] = useState(900);
+  const frame = useRef(null);
+  useEffect(() => {
+    const watcher = new ResizeObserver(([entry]) => setRoom(Math.max(300, entry.contentRect.width - 232)));
+    watcher.observe(frame.current);
+    return () => watcher.disconnect();
+  }, []);
+  const scale = useScale(grid, room);
+  useEffect(() => {
+    frame.current.scrollLeft = frame.current.scrollWidth;
+  }, [grid.domain, grid.start, grid.end]);
+  return h("div", { className: "ep-scroll", ref: frame },
+    h(Axis, { scale }),
+    grid.rows.map((row) => h("div", { className: "ep-row", key: row.table },
+      h("div", { className: "ep-name" }, h("b", null, row.table),
+        h("small", null, `${row.job} · ${row.cadence}`),
+        h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet")),
+      h("div", { className: "ep-track", style: { width: scale.width } },
+        row.cells.map((cell) => h(Cell, {
+          key: cell.start, row, cell, scale, choose, chosen: chosen?.table === row.table && chosen.start === cell.start,
+        })),
+        row.watermark && scale.at(row.watermark) >= 0 && scale.at(row.watermark) <= scale.width
+          ? h("i", { className: "ep-mark", style: { left: scale.at(row.watermark) } }) : null))));
+}
+
+function runLink(owner) {
+  const path = `dags/${encodeURIComponent(owner.dag_id)}/runs/${encodeURIComponent(owner.run_id)}`;
+  return h("a", { href: new URL(path, document.baseURI).href }, `${owner.dag_id} / ${owner.run_id}`);
+}
+
+function Log({ entries }) {
+  return h("table", null,
+    h("thead", null, h("tr", null, ["Time (UTC)", "State", "Table", "Token", "Rows", "By", "Note"].map((one) => h("th", { key: one }, one)))),
+    h("tbody", null, entries.map((one, index) => h("tr", { key: index },
+      h("td", null, clock(one.at)), h("td", null, one.state), h("td", null, one.sink || "all"), h("td", null, one.token),
+      h("td", null, one.rows ?? ""), h("td", null, runLink(one.owner), ` generation ${one.owner.generation}, try ${one.owner.try_number}`),
+      h("td", null, one.note)))));
+}
+
+function Detail({ chosen, row, cell, query, refresh, close }) {
+  const [epoch, error] = useAnswer("epoch", { ...query, job: chosen.job, start: chosen.start, end: chosen.end }, refresh);
+  const done = cell?.committed;
+  const facts = [
+    ["Epoch", `${moment(chosen.start)} to ${moment(chosen.end)} UTC`],
+    ["Job", chosen.job],
+    ["State", epoch && `${epoch.state || "nothing"}${epoch.revision ? `, revision ${epoch.revision}` : ""}${epoch.summary ? `: ${epoch.summary}` : ""}`],
+    ["Waits for", epoch && epoch.waiting_for.join("; ")],
+    ["Next step", epoch && epoch.next_step],
+    ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
+  ];
+  return h("section", { className: "ep-note ep-detail", "aria-label": "Epoch" },
+    h("div", { className: "ep-title" }, h("h2", null, row?.table ?? chosen.table),
+      h("button", { type: "button", className: "ep-button", onClick: close }, "Close")),
+    h("dl", null, facts.filter(([, value]) => value).flatMap(([name, value]) =>
+      [h("dt", { key: name }, name), h("dd", { key: `${name}.` }, value)])),
+    error ? h("p", { role: "alert" }, error) : null,
+    epoch && epoch.log.length ? h(Log, { entries: epoch.log }) : null);
+}
+
+/* --- the page ---------------------------------------------------------------------------------------------- */
+
+function fromAddress() {
+  const given = new URLSearchParams(globalThis.location.search);
+  const to = given.get("to") ?? "";
+  const from = given.get("from") ?? "";
+  const asked = from && to ? (Date.parse(to) - Date.parse(from)) / HOUR_MS : 168;
+  const span = SPANS.find((one) => one.hours >= asked) ?? SPANS.at(-1);
+  return {
+    connection: given.get("conn_id") ?? "", domain: given.get("domain") ?? "", to: to && new Date(to).toISOString().slice(0, 16),
+    span: String(span.hours), words: given.get("job") ?? given.get("table") ?? "",
+  };
+}
+
+function matches(row, words) {
+  const wanted = words.toLowerCase().split(/[\s,]+/).filter(Boolean);
+  return !wanted.length || wanted.some((word) => row.table.toLowerCase().includes(word) || row.job.toLowerCase().includes(word));
+}
+
+function Epochs() {
+  const asked = useMemo(fromAddress, []);
+  const [connection, setConnection] = useState(asked.connection);
+  const [domain, setDomain] = useState(asked.domain);
+  const [span, setSpan] = useState(asked.span);
+  const [to, setTo] = useState(asked.to);
+  const [words, setWords] = useState(asked.words);
+  const [refresh, setRefresh] = useState(true);
+  const [chosen, setChosen] = useState(null);
+
+  const [connections, noConnections] = useAnswer("connections", {}, false);
+  const [domains, noDomains] = useAnswer("domains", { conn_id: connection }, refresh);
+  const shownDomain = domain || domains?.domains[0] || "default";
+  const query = { conn_id: connection, domain: shownDomain };
+  const [answer, problem] = useAnswer("grid", { ...query, end: to && `${to}Z`, hours: String(span) }, refresh);
+  const error = noConnections ?? noDomains ?? problem;
+
+  const grid = useMemo(() => answer && { ...answer, rows: answer.rows.filter((row) => matches(row, words)) }, [answer, words]);
+  const choose = useCallback((row, cell) => setChosen({ table: row.table, job: row.job, start: cell.start, end: cell.end }), []);
+  const row = chosen && answer?.rows.find((one) => one.table === chosen.table);
+  const cell = row && row.cells.find((one) => one.start === chosen.start);
+
+  return h("div", { className: "ep" },
+    h("style", null, CSS),
+    h("div", { className: "ep-bar" },
+      h("h1", null, "Tables × epochs"),
+      connections && connections.connections.length > 1
+        ? h(Choice, { label: "Connection", value: connection, options: connections.connections, onChange: setConnection }) : null,
+      h(Choice, { label: "Domain", value: shownDomain, options: domains?.domains.length ? domains.domains : [shownDomain], onChange: setDomain }),
+      h(Choice, { label: "Range", value: span, options: SPANS.map((one) => ({ label: one.label, value: String(one.hours) })), onChange: setSpan }),
+      h(Text, { label: "Up to (UTC; empty: latest)", type: "datetime-local", value: to, onChange: setTo }),
+      h(Text, { label: "Table or job", type: "search", value: words, placeholder: "all", onChange: setWords }),
+      h("label", { className: "ep-check" },
+        h("input", { type: "checkbox", checked: refresh, onChange: (event) => setRefresh(event.target.checked) }), "refresh every 5 s"),
+      grid ? h("div", { className: "ep-head" }, `CSN ${grid.csn}`, h("br"), `as of ${clock(grid.now)} UTC`) : null),
+    h(Legend),
+    error ? h("div", { className: "ep-note ep-error", role: "alert" }, error) : null,
+    grid && !grid.rows.length && !error
+      ? h("div", { className: "ep-note" }, "No table to show: none is registered yet, none matches, or none is of a DAG that you may read.") : null,
+    grid && grid.rows.length ? h(Rows, { grid, chosen, choose }) : null,
+    grid && grid.left_out ? h("div", { className: "ep-note" }, `${grid.left_out} earlier epochs are not shown; choose a shorter range.`) : null,
+    chosen ? h(Detail, { chosen, row, cell, query, refresh, close: () => setChosen(null) }) : null);
+}
+
+globalThis.Epochs = Epochs;
