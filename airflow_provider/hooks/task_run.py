@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
-from uuid6 import uuid7
 
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import FinalError, InvalidInput
@@ -23,16 +22,17 @@ from airflow_provider.domain.topology import EpochJob
 def task_owner(context: Mapping[str, Any]) -> Owner:
     """Return whose attempts this task run's are.
 
-    The generation is how often tasks of the DAG run were cleared: Airflow keeps no count for one task, and its
-    count for the run never goes back. ``airflow backfill create`` raises it too, or makes a run of its own.
+    The generation rises when this task is cleared, by hand or by ``airflow backfill create``: clearing grants a
+    task its retries anew, so what it may try in all exceeds its own retries by the tries before. (The run's own
+    count of clearings rises for other tasks too: it would make a retry of this one a new wish.)
     """
     run, instance = context["dag_run"], context["ti"]
+    granted = instance.max_tries - instance.task.retries
     return Owner(
         dag_id=run.dag_id,
         run_id=run.run_id,
-        generation=run.clear_number or 0,
+        generation=max(granted, 0),
         try_number=instance.try_number,
-        request_id=str(uuid7()),
     )
 
 

@@ -13,6 +13,7 @@ from airflow_provider.domain.epoch import (
     Owner,
     Published,
     committed_csn,
+    completed,
     written_output,
 )
 from airflow_provider.domain.errors import FinalError, InvalidInput
@@ -93,6 +94,14 @@ def unwritten_sinks(reader: MetadataReader, attempt: Attempt) -> list[str]:
 def refuse_unwritten(reader: MetadataReader, attempt: Attempt, program: str) -> None:
     """:raises InvalidInput: naming the outputs that *program* left out although it ended well."""
     left = unwritten_sinks(reader, attempt)
+    if not left and not completed(_log(reader, attempt.domain, attempt.job, attempt.interval), attempt.token):
+        raise InvalidInput(
+            f"{program} ended without an error and before the block of {attempt} did.",
+            next_step="let `with epoch_run() as epoch:` end by itself; do not leave the program inside it.",
+            field="application",
+            value=program,
+            expected="the end of the epoch's block",
+        )
     if left:
         raise InvalidInput(
             f"{program} ended without an error and has not written {', '.join(left)} of {attempt}.",
