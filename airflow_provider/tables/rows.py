@@ -5,21 +5,27 @@ from __future__ import annotations
 import pyarrow as pa
 
 from airflow_provider.domain.errors import SchemaMismatch
+from airflow_provider.tables.base import EPOCH_COLUMN
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar) -> pa.RecordBatch:
-    """Return *batch* with the columns of *schema*, the last of which is filled with *epoch*.
+    """Return *batch* with the columns of *schema*, :data:`EPOCH_COLUMN` filled with *epoch*.
 
     :raises SchemaMismatch: a missing, unknown or doubled column, or a type that would lose something.
     """
-    columns = schema.names[:-1]
+    columns = [name for name in schema.names if name != EPOCH_COLUMN]
     given = batch.schema.names
     for name in dict.fromkeys([*columns, *given]):
         if given.count(name) != 1 or name not in columns:
             found = f"{given.count(name)} columns of that name"
             raise _mismatch(name, "the column once" if name in columns else "no such column", found)
-    arrays = [_fitted_column(batch.column(field.name), field) for field in list(schema)[:-1]]
-    return pa.record_batch([*arrays, pa.repeat(epoch, batch.num_rows)], schema=schema)
+    arrays = [
+        pa.repeat(epoch, batch.num_rows)
+        if field.name == EPOCH_COLUMN
+        else _fitted_column(batch.column(field.name), field)
+        for field in schema
+    ]
+    return pa.record_batch(arrays, schema=schema)
 
 
 def _fitted_column(array: pa.Array, field: pa.Field) -> pa.Array:

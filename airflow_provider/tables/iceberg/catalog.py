@@ -21,7 +21,7 @@ from airflow_provider.tables.checks import missing_file
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
 
-KEPT_METADATA_FILES = 50
+KEPT_METADATA_FILES = 25
 """So many earlier metadata files stay for programs that hold a pointer a little longer."""
 
 _SQLITE_BUSY_S = "30"

@@ -42,7 +42,7 @@ from airflow_provider.tables.base import WrittenFile
 
 FORMAT_VERSION: Literal[2] = 2
 CODEC: AvroCompressionCodec = "deflate"
-FOLD_AT = 16
+FOLD_AT = 12
 """So many manifests of one size class are folded into one of the next."""
 FULL_AT_FILES = 256
 """A manifest of so many files is folded no more."""

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Iterable
 
-from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.serializers import ToOutputFile
@@ -86,13 +85,19 @@ def prepare(publication: Publication, table: Table, format_name: str) -> Prepare
         ),
         swap=CatalogSwap(publication.table.domain, publication.table.name, table.metadata_location, location),
         schema=schemas.to_json(metadata.schema()),
-        obsolete=tuple(one.metadata_file for one in metadata.metadata_log if one not in changed.metadata_log),
+        obsolete=tuple(_metadata_files(metadata) - _metadata_files(changed)),
     )
 
 
-def layout_of(table: Table, io: FileIO | None = None) -> manifests.Layout:
+def _metadata_files(metadata: TableMetadata) -> set[str]:
+    """Earlier metadata files that *metadata* remembers."""
+    return {one.metadata_file for one in metadata.metadata_log}
+
+
+def layout_of(table: Table) -> manifests.Layout:
+    """What new manifests of *table* are written with."""
     return manifests.Layout(
-        io=io or table.io,
+        io=table.io,
         schema=table.metadata.schema(),
         specs=table.metadata.specs(),
         directory=table.location_provider().new_metadata_location("x").removesuffix("/x"),

@@ -1,0 +1,162 @@
+"""Manifests: what leaves with an epoch, what is folded, and how many remain."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.manifest import ManifestFile
+
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.tables.columns import table_schema
+from airflow_provider.tables.iceberg import manifests, schemas
+from airflow_provider.tables.iceberg.file_io import DurableFileIO
+from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
+
+COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
+TABLE = EpochTable(TableName("t"), partition_by=("p",))
+
+
+class Files:
+    """A table's metadata directory without a catalog."""
+
+    def __init__(self, folder: Path) -> None:
+        self.columns = table_schema(TABLE, COLUMNS)
+        self.schema = schemas.to_iceberg(self.columns)
+        self.spec = schemas.partition_spec(TABLE, self.schema)
+        self.folder = f"file://{folder}"
+        self.layout = manifests.Layout(
+            io=DurableFileIO(), schema=self.schema, specs={0: self.spec}, directory=f"{self.folder}/metadata"
+        )
+        self.last = 0
+
+    def staged(self, barrier: int, values: Iterable[str | None] = ("a",)) -> ManifestFile:
+        """The manifest of an epoch with a file for each of *values*."""
+        self.last += 1
+        place = f"{self.folder}/{self.last}/"
+        writing = IcebergTaskWriter(place=place, schema=self.columns, barrier=barrier, partition_by=("p",))
+        rows = pa.record_batch([list(range(len(list(values)))), list(values)], schema=COLUMNS)
+        part = manifests.write_staged(
+            self.layout.io, self.spec, self.schema, f"{place}manifest.avro", list(writing([rows]))
+        )
+        return manifests.staged(part, self.last)
+
+    def listed(self, found: list[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
+        """Write *found* as the list of a snapshot and read it back, with all that it assigns."""
+        uri = self.layout.new_uri(snapshot_id)
+        manifests.write_list(
+            self.layout.io, uri, found, snapshot_id=snapshot_id, parent=None, sequence_number=snapshot_id
+        )
+        return manifests.read_list(self.layout.io, uri)
+
+    def published(self, count: int) -> list[ManifestFile]:
+        """As many epochs, one commit each."""
+        found: list[ManifestFile] = []
+        for number in range(1, count + 1):
+            added = self.staged(number)
+            found = self.listed([*manifests.folded(self.layout, found, self.last), added], self.last)
+        return found
+
+    def epochs(self, found: Iterable[ManifestFile]) -> list[int]:
+        return sorted(
+            manifests.barrier_of(one) for each in found for one in manifests.entries(self.layout.io, each)
+        )
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """A directory whose manifests are folded early."""
+    monkeypatch.setattr(manifests, "FOLD_AT", 4)
+    monkeypatch.setattr(manifests, "FULL_AT_FILES", 16)
+    return Files(tmp_path)
+
+
+def test_a_staged_manifest_is_listed_without_being_read(files: Files) -> None:
+    barrier = -1_000_000  # before 1970
+    (found,) = files.listed([files.staged(barrier, ["a", None])], 1)
+    assert manifests.epochs_of(found) == (barrier, barrier)
+    assert (found.added_files_count, found.added_rows_count, found.added_snapshot_id) == (2, 2, 1)
+    assert found.sequence_number == 1
+    summary = (found.partitions or [])[1]
+    assert (summary.contains_null, summary.lower_bound, summary.upper_bound) == (True, b"a", b"a")
+    entries = manifests.entries(files.layout.io, found)
+    assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {(1, 1)}
+    assert [entry.data_file.partition[1] for entry in entries] == ["a", None]
+
+
+def test_an_empty_list_is_a_list(files: Files) -> None:
+    assert files.listed([], 1) == []
+
+
+def test_folding_keeps_every_entry_and_few_manifests(files: Files) -> None:
+    count = manifests.FOLD_AT**2 + manifests.FOLD_AT + 3
+    found = files.published(count)
+    assert files.epochs(found) == list(range(1, count + 1))
+    assert len(found) <= 2 * manifests.FOLD_AT
+    largest = max(found, key=lambda one: one.existing_files_count or 0)
+    entries = manifests.entries(files.layout.io, largest)
+    assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {
+        (manifests.barrier_of(entry), manifests.barrier_of(entry)) for entry in entries
+    }, "a folded entry still names the commit that added it"
+
+
+def test_full_manifests_are_left_alone(files: Files) -> None:
+    many = [f"value {number:03}" for number in range(manifests.FULL_AT_FILES)]
+    found = []
+    for number in range(manifests.FOLD_AT):
+        found += files.listed([files.staged(number, many)], files.last)
+    assert manifests.folded(files.layout, found, 99) == found
+
+
+def test_manifests_of_the_middle_size_are_folded_once_more(files: Files) -> None:
+    few = [f"value {number}" for number in range(manifests.FOLD_AT)]
+    found = []
+    for number in range(manifests.FOLD_AT):
+        found += files.listed([files.staged(number, few)], files.last)
+    (merged,) = manifests.folded(files.layout, found, 99)
+    assert merged.existing_files_count == manifests.FOLD_AT**2
+
+
+def test_a_whole_manifest_leaves_unread(files: Files) -> None:
+    kept, removed = files.listed([files.staged(1)], 1), files.listed([files.staged(2)], 2)
+    Path(removed[0].manifest_path.removeprefix("file://")).unlink()
+    assert list(manifests.without(files.layout, [*kept, *removed], {2}, 3)) == kept
+
+
+def test_a_mixed_manifest_is_written_anew(files: Files) -> None:
+    found = files.published(manifests.FOLD_AT + 1)
+    mixed = next(one for one in found if manifests.epochs_of(one) == (1, manifests.FOLD_AT))
+    left = list(manifests.without(files.layout, found, {3, 5}, 99))
+    assert files.epochs(files.listed(left, 99)) == [
+        one for one in range(1, manifests.FOLD_AT + 2) if one not in {3, 5}
+    ]
+    assert mixed.manifest_path not in {one.manifest_path for one in left}
+    assert files.epochs([mixed]) == list(range(1, manifests.FOLD_AT + 1)), (
+        "older lists still read the old one"
+    )
+
+
+def test_a_gap_within_the_bounds_changes_nothing(files: Files) -> None:
+    found = []
+    for barrier in (1, 2, 4, 5):
+        found += files.listed([files.staged(barrier)], files.last)
+    together = files.listed(manifests.folded(files.layout, found, 99), 99)
+    assert len(together) == 1
+    assert list(manifests.without(files.layout, together, {3}, 4)) == together
+
+
+def test_an_epoch_that_a_mixed_manifest_holds_alone_takes_it_along(files: Files) -> None:
+    found = files.published(manifests.FOLD_AT + 1)
+    removes = set(range(1, manifests.FOLD_AT + 1))
+    left = list(manifests.without(files.layout, found, removes, 99))
+    assert files.epochs(left) == [manifests.FOLD_AT + 1]
+
+
+def test_bounds_are_microseconds() -> None:
+    moment = dt.datetime(2013, 2, 8, tzinfo=dt.UTC)
+    number = int(moment.timestamp() * 1_000_000)
+    assert manifests.decoded(manifests.encoded(number)) == number
