@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -53,7 +54,7 @@ class IcebergBackend(TableBackend):
         self._store = open_store(self._url)
         self._formats: list[IcebergFormat] = []
 
-    def format(self) -> TableFormat:
+    def format(self) -> IcebergFormat:
         self._formats.append(IcebergFormat(self._url, self._warehouse))
         return self._formats[-1]
 
@@ -70,7 +71,10 @@ class IcebergBackend(TableBackend):
     def lose(self, uri: str) -> None:
         Path(uri.removeprefix("file://")).unlink()
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for one in self._formats:
             one.close()
         self._store.close()
@@ -87,18 +91,19 @@ class TestMemoryTables(TableContract):
         return MemoryBackend()
 
 
+@contextmanager
+def memory_disk() -> Iterator[Path]:
+    """A folder in memory where there is such a disk: every file of a table is synced."""
+    shared_memory = Path("/dev/shm")  # noqa: S108
+    parent = shared_memory if shared_memory.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="epochs-tables-", dir=parent) as folder:
+        yield Path(folder)
+
+
 class TestIcebergTables(TableContract):
-    """Iceberg; on a memory disk where there is one, since every file is synced."""
+    """Iceberg."""
 
     @pytest.fixture
     def backend(self) -> Iterator[TableBackend]:
-        shared_memory = Path("/dev/shm")  # noqa: S108
-        folder = Path(
-            tempfile.mkdtemp(prefix="epochs-tables-", dir=shared_memory if shared_memory.is_dir() else None)
-        )
-        backend = IcebergBackend(folder)
-        try:
+        with memory_disk() as folder, IcebergBackend(folder) as backend:
             yield backend
-        finally:
-            backend.close()
-            shutil.rmtree(folder)

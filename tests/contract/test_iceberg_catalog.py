@@ -1,0 +1,331 @@
+"""Iceberg as programs without this package see it, and what happens when they interfere."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo, GreaterThan, IsNull
+from pyiceberg.table import StaticTable, Table
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import LongType, StringType
+from pyspark import cloudpickle
+
+import airflow_provider.domain
+import airflow_provider.tables
+from airflow_provider.domain.errors import (
+    ForeignCommit,
+    InvalidInput,
+    SchemaMismatch,
+    StoreUnavailable,
+    Unavailable,
+)
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.stores.base import CATALOG_NAME
+from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
+from airflow_provider.tables.factory import open_formats
+from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES
+from airflow_provider.tables.iceberg.format import IcebergFormat
+from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
+from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
+from tests.contract.test_table_contract import IcebergBackend, memory_disk
+
+COMMITS_SEEN_BY_OUTSIDERS = 50
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with memory_disk() as found:
+        yield found
+
+
+@pytest.fixture
+def backend(folder: Path) -> Iterator[IcebergBackend]:
+    with IcebergBackend(folder) as backend:
+        yield backend
+
+
+@pytest.fixture
+def publisher(backend: IcebergBackend) -> Publisher:
+    return new_publisher(backend)
+
+
+def outside(folder: Path, table: EpochTable) -> Table:
+    return SqlCatalog(CATALOG_NAME, uri=f"sqlite:///{folder}/store.db").load_table((table.domain, table.name))
+
+
+def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publisher) -> None:
+    """One query for all pointers, then the tables through pyiceberg: every table is at the same commit."""
+    tables = [publisher.table(name) for name in ("one", "two", "three")]
+    for table in tables:
+        publisher.create(table)
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def commit() -> None:
+        try:
+            for number in range(COMMITS_SEEN_BY_OUTSIDERS):
+                publications = [
+                    publisher.publication(
+                        table, (day(number), publisher.stage(table, day(number), [batch([number])]))
+                    )
+                    for table in tables
+                ]
+                publisher.commit(*((one, publisher.format.prepare(one)) for one in publications))
+        except BaseException as error:  # noqa: BLE001  (raised again below)
+            failures.append(error)
+        finally:
+            done.set()
+
+    seen = set()
+    engine = sa.create_engine(f"sqlite:///{folder}/store.db")
+    query = sa.text("SELECT metadata_location FROM iceberg_tables WHERE table_namespace = :domain")
+    thread = threading.Thread(target=commit)
+    thread.start()
+    while not done.is_set() or COMMITS_SEEN_BY_OUTSIDERS not in seen:
+        with engine.connect() as connection:
+            pointers = connection.execute(query, {"domain": publisher.domain}).scalars().all()
+        loaded = [StaticTable.from_metadata(pointer) for pointer in pointers]
+        counts = {table.scan().to_arrow().num_rows for table in loaded}
+        marks = {
+            "0" if (snapshot := table.current_snapshot()) is None else (snapshot.summary or {})["epochs.csn"]
+            for table in loaded
+        }
+        assert len(loaded) == len(tables)
+        assert len(counts) == len(marks) == 1, "a reader saw part of a commit"
+        assert marks == {str(count) for count in counts}
+        seen |= counts
+        if failures:
+            break
+    thread.join()
+    engine.dispose()
+    assert not failures
+    assert len(seen) > 2, f"only the commits {sorted(seen)} were seen: nothing ran side by side"
+
+
+def test_outsiders_filter_by_columns_partitions_and_statistics(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table(declared={"partition_by": ("origin",), "sort_by": ("id",)})
+    rows = pa.record_batch({"id": [1, 2, 3], "origin": ["EWR", "EWR", None]})
+    for number in range(2):
+        publication = publisher.publication(table, (day(number), publisher.stage(table, day(number), [rows])))
+        publisher.commit((publication, publisher.format.prepare(publication)))
+    found = outside(folder, table)
+    assert [field.name for field in found.spec().fields] == [EPOCH_COLUMN, "origin"]
+    assert [found.schema().find_column_name(field.source_id) for field in found.sort_order().fields] == ["id"]
+    assert found.scan(EqualTo("origin", "EWR")).to_arrow().num_rows == 4
+    assert found.scan(IsNull("origin")).to_arrow().num_rows == 2
+    assert len(list(found.scan(GreaterThan("id", 2)).plan_files())) == 2
+    assert len(list(found.scan(GreaterThan("id", 3)).plan_files())) == 0
+    barrier = day(0).end.isoformat()
+    assert found.scan(EqualTo(EPOCH_COLUMN, barrier)).to_arrow().num_rows == 3
+
+
+def test_the_metadata_stays_small_and_says_what_was_published(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table()
+    commits = KEPT_METADATA_FILES + 8
+    for number in range(commits):
+        publisher.publish(table, day(number), [number])
+    found = outside(folder, table)
+    assert len(found.metadata.snapshots) == KEPT_SNAPSHOTS
+    assert found.scan().to_arrow().num_rows == commits
+    files = list(Path(found.location().removeprefix("file://")).glob("metadata/*.metadata.json"))
+    assert len(files) <= KEPT_METADATA_FILES + 1
+    snapshot = found.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    said = snapshot.summary.additional_properties
+    assert said["epochs.domain"] == publisher.domain
+    assert said["epochs.csn"] == str(publisher.head()) == str(commits)
+    assert said["epochs.incarnation"] == publisher.store.read(publisher.domain, []).head.incarnation
+    assert (said["total-records"], said["total-data-files"]) == (str(commits), str(commits))
+    assert found.properties["gc.enabled"] == "false", "no other program may clean up what earlier cuts read"
+    first = publisher.state(table, 0)
+    assert publisher.rows(table, 0) == expected((0, [0]))
+    assert len(publisher.format.files(first)) == 1
+
+
+def test_a_tag_of_somebody_else_keeps_its_snapshot(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table()
+    ref = publisher.publish(table, day(0), [1])
+    outside(folder, table).manage_snapshots().create_tag(ref.version, "audit").commit()
+    for number in range(1, KEPT_SNAPSHOTS + 3):
+        publisher.publish(table, day(number), [number])
+    assert outside(folder, table).scan(snapshot_id=ref.version).to_arrow().num_rows == 1
+
+
+def test_a_commit_of_another_program_is_refused(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table()
+    publisher.publish(table, day(0), [1])
+    loaded = outside(folder, table)
+    foreign = loaded.scan().to_arrow()
+    loaded.append(foreign)
+    staged = publisher.stage(table, day(1), [batch([2])])
+    with pytest.raises(ForeignCommit, match="another program wrote"):
+        publisher.format.prepare(publisher.publication(table, (day(1), staged)))
+    assert publisher.rows(table, 0) == expected((0, [1])), "cuts do not look at the head"
+
+
+def test_a_layout_without_epochs_is_refused(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table()
+    publisher.create(table, pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+    with outside(folder, table).update_spec() as update:
+        update.remove_field(EPOCH_COLUMN)
+        update.add_field("at", DayTransform(), "at_day")
+    with pytest.raises(ForeignCommit, match="partition spec"):
+        publisher.format.prepare(publisher.publication(table))
+
+
+def test_another_layout_than_declared_is_refused(publisher: Publisher) -> None:
+    publisher.create(publisher.table())
+    with pytest.raises(SchemaMismatch, match="partition_by"):
+        publisher.create(publisher.table(declared={"partition_by": ("label",)}))
+
+
+def test_an_added_column_is_null_in_earlier_slices(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table()
+    columns = pa.schema([("id", pa.int64()), ("pair", pa.struct([("a", pa.int64())]))])
+    old = pa.record_batch([[1, 2], [{"a": 5}, None]], schema=columns)
+    publication = publisher.publication(table, (day(0), publisher.stage(table, day(0), [old])))
+    publisher.commit((publication, publisher.format.prepare(publication)))
+
+    with outside(folder, table).update_schema() as update:
+        update.add_column("title", StringType())
+        update.add_column(("pair", "b"), LongType())
+        update.rename_column(("pair", "a"), "first")
+    info = publisher.format.describe(table)
+    assert info is not None
+    found = publisher.format.read(publisher.state(table, 0), info.schema, ["id", "pair", "title"]).to_pylist()
+    assert found == [
+        {"id": 1, "pair": {"first": 5, "b": None}, "title": None},
+        {"id": 2, "pair": None, "title": None},
+    ]
+
+
+def test_a_lost_metadata_file_is_named(publisher: Publisher) -> None:
+    table = publisher.table()
+    info = publisher.create(table)
+    Path(info.pointer.removeprefix("file://")).unlink()
+    with pytest.raises(Unavailable, match="metadata of table 'flights'"):
+        publisher.format.describe(table)
+
+
+def test_links_lead_no_deletion_out_of_the_warehouse(publisher: Publisher, tmp_path: Path) -> None:
+    table = publisher.table()
+    publisher.create(table)
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data.parquet").touch()
+    place = publisher.place(table, day(0))
+    staged = Path(place.uri.removeprefix("file://"))
+    staged.parent.mkdir(parents=True)
+    staged.symlink_to(precious)
+    with pytest.raises(InvalidInput, match="inside the warehouse"):
+        publisher.format.discard(place)
+    staged.unlink()
+    staged.mkdir()
+    (staged / "link").symlink_to(precious)
+    publisher.format.discard(place)
+    assert not staged.exists()
+    assert (precious / "data.parquet").exists()
+
+
+def test_a_database_without_the_catalog_is_a_typed_error(folder: Path) -> None:
+    formats = open_formats(f"sqlite:///{folder}/absent/store.db", str(folder / "warehouse"))
+    with formats, pytest.raises(StoreUnavailable, match="db check"):
+        formats["iceberg"].describe(EpochTable("t"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("store_url", "warehouse", "field"),
+    [
+        ("memory://x", "/data", "store url"),
+        ("sqlite:////tmp/x.db", "relative", "warehouse"),
+        ("sqlite:///:memory:", "/data", "store url"),
+    ],
+)
+def test_addresses_that_cannot_be(store_url: str, warehouse: str, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        open_formats(store_url, warehouse)["iceberg"]
+    assert refused.value.field == field
+
+
+def test_formats_are_opened_by_name() -> None:
+    formats = open_formats("memory://names", "/unused")
+    assert formats["memory"] is formats["memory"]
+    assert sorted(formats) == ["iceberg", "memory"]
+    with pytest.raises(InvalidInput, match="'iceberg', 'memory'"):
+        formats["delta"]
+    with pytest.raises(InvalidInput, match="other processes"):
+        open_formats("sqlite:////tmp/x.db", "/unused")["memory"]
+
+
+def test_the_task_writer_needs_pyarrow_only(publisher: Publisher) -> None:
+    """Spark ships it by value: workers have no part of this package."""
+    table = publisher.table()
+    info = publisher.create(table)
+    place = publisher.place(table, day(0))
+    shipped = (airflow_provider.tables, airflow_provider.domain)
+    for module in shipped:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        pickled = cloudpickle.dumps(publisher.format.task_writer(place, info))
+    finally:
+        for module in shipped:
+            cloudpickle.unregister_pickle_by_value(module)
+    worker = """
+import base64, builtins, sys
+class Absent:
+    def find_spec(self, name, *rest):
+        if name.split(".")[0] in {"airflow_provider", "airflow", "pyiceberg", "pendulum", "msgspec", "sqlalchemy"}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import pyarrow as pa
+from pyspark import cloudpickle
+writer = cloudpickle.loads(base64.b64decode(sys.stdin.read()))
+(file,) = writer([pa.record_batch({"id": [7], "label": ["x"]})])
+print(file.uri, file.size_bytes, file.rows, file.checksum, file.description, sep="\\n")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", worker],
+        input=base64.b64encode(pickled).decode(),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+    uri, size, rows, checksum, description = ran.stdout.splitlines()
+    file = WrittenFile(
+        uri=uri, size_bytes=int(size), rows=int(rows), checksum=checksum, description=description
+    )
+    staged = publisher.format.describe_output(place, info, [file])
+    publication = publisher.publication(table, (day(0), staged))
+    publisher.commit((publication, publisher.format.prepare(publication)))
+    assert publisher.rows(table, 0) == expected((0, [7]))
+
+
+def test_many_formats_make_one_catalogs_table(backend: IcebergBackend) -> None:
+    publisher = new_publisher(backend)
+    formats = [backend.format() for _ in range(4)]
+    found = []
+    barrier = threading.Barrier(len(formats))
+
+    def create(one: IcebergFormat) -> None:
+        barrier.wait()
+        found.append(one.create(publisher.table(), batch([]).schema))
+
+    threads = [threading.Thread(target=create, args=(one,)) for one in formats]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(formats)
+    assert len({info.table_uuid for info in found}) == 1
