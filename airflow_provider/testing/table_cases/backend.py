@@ -66,9 +66,9 @@ def batch(ids: Iterable[int]) -> pa.RecordBatch:
 class Publisher:
     """Stages and publishes as coordination does, one domain at a time, and remembers each table's refs."""
 
-    def __init__(self, backend: TableBackend, domain: DomainName) -> None:
-        self.format = backend.format()
-        self.store = backend.store()
+    def __init__(self, table_format: TableFormat, store: MetadataStore, domain: DomainName) -> None:
+        self.format = table_format
+        self.store = store
         self.domain = domain
         self.refs: dict[EpochTable, TableRef] = {}
         self.schemas: dict[EpochTable, str] = {}
@@ -223,4 +223,4 @@ class TableCases:
 
 def new_publisher(backend: TableBackend) -> Publisher:
     """A publisher for a domain that nobody else uses."""
-    return Publisher(backend, DomainName(f"d{uuid.uuid4().hex[:12]}"))
+    return Publisher(backend.format(), backend.store(), DomainName(f"d{uuid.uuid4().hex[:12]}"))

@@ -110,7 +110,7 @@ class ReadingCases(TableCases):
             publisher.rows(table, 1)
         assert refused.value.uri == first[0]
         backend.lose(ref.location)
-        fresh = Publisher(backend, publisher.domain)
+        fresh = Publisher(backend.format(), publisher.store, publisher.domain)
         fresh.refs, fresh.schemas = publisher.refs, publisher.schemas
         with pytest.raises(Unavailable):
             fresh.rows(table, 1, since=0)

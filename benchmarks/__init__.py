@@ -1,0 +1,1 @@
+"""What claims about speed are measured with."""
