@@ -24,6 +24,12 @@ class Defaults:
     """Longest random pause before the second try of a publish; grows with each further one."""
     unknown_outcome_patience: timedelta = timedelta(seconds=20)
     """How long a lost reply is asked about before :class:`OutcomeUnknown` reaches the caller."""
+    store_patience: timedelta = timedelta(seconds=30)
+    """How long a store keeps trying while others hold it, before :class:`StoreUnavailable`."""
+    store_poll_shortest: timedelta = timedelta(milliseconds=10)
+    """First pause of a watch on a store that has to be polled."""
+    store_poll_longest: timedelta = timedelta(milliseconds=100)
+    """Longest pause of such a watch."""
     wait_poll_interval: timedelta = timedelta(seconds=5)
     """Slowest poll beneath the store's watch while something waits for a barrier."""
     listed_readers: int = 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from pyiceberg.catalog.sql import SqlCatalog, SqlCatalogBaseTable
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.dialects import sqlite
 
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.errors import InvalidInput, OutcomeUnknown, StoreIncompatible, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import SchemaRecord
@@ -252,6 +254,52 @@ def test_a_full_database_changes_nothing_and_goes_on_when_there_is_room(path: Pa
         connection.exec_driver_sql("PRAGMA max_page_count = 100000")
     assert write(store, big, number=commit()).csn == 2
     store.close()
+
+
+def test_a_commit_that_the_disk_did_not_confirm_is_an_unknown_outcome(
+    store: MetadataStore, path: Path
+) -> None:
+    publish(store, DOMAIN)
+    big = Put(Key(DOMAIN, Kind.SCHEMA, "", "big"), SchemaRecord(schema="x" * 100_000))
+    written = Path(f"{path}-wal").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written + 9000, hard))
+    try:
+        with pytest.raises(OutcomeUnknown, match="disk I/O error"):
+            write(store, big, number=commit())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert store.read(DOMAIN, [big.key]).records == {}
+    assert write(store, big, number=commit()).csn == 2
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_waits_for_running_transactions(store: MetadataStore) -> None:
+    """Threads write while their process forks: each child writes too, and nothing is lost."""
+    done = threading.Event()
+
+    def write_on() -> int:
+        written = 0
+        while not done.is_set():
+            written += publish(store, DOMAIN) is not None
+        return written
+
+    with ThreadPoolExecutor(2) as threads:
+        writers = [threads.submit(write_on) for _ in range(2)]
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    publish(store, DOMAIN)
+                    status = 0
+                finally:
+                    os._exit(status)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        done.set()
+        written = sum(writer.result() for writer in writers)
+    assert store.read(DOMAIN, []).head.csn == written + 5
+    assert [one.csn for one in store.changes(DOMAIN, 0, limit=100_000)] == list(range(1, written + 6))
 
 
 def test_the_clock_may_be_given(url: str) -> None:

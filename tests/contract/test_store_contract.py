@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("airflow_provider.testing.store_cases")
-
-from airflow_provider.domain.records import Key  # noqa: E402
-from airflow_provider.stores import memory  # noqa: E402
-from airflow_provider.stores.base import CATALOG_NAME, MetadataStore  # noqa: E402
-from airflow_provider.stores.factory import open_store  # noqa: E402
-from airflow_provider.testing.store_contract import StoreBackend, StoreContract  # noqa: E402
+from airflow_provider.domain.records import Key
+from airflow_provider.stores import memory
+from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
+from airflow_provider.stores.factory import open_store
+from airflow_provider.testing.store_contract import StoreBackend, StoreContract
 
 
 class MemoryBackend(StoreBackend):

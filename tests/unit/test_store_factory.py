@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.stores.base import StoreCapability
+from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import catalog_properties, check_schema, open_store, redacted
-from airflow_provider.stores.memory import forget
+from airflow_provider.stores.memory import MemoryStore, forget
+from airflow_provider.stores.sql.sqlite import SqliteDialect
 
 ODD = "s3cr@t:/%"
 """A password with everything in it that a URL gives a meaning to."""
@@ -101,3 +103,16 @@ def test_a_memory_store_has_no_schema_and_no_iceberg_catalog() -> None:
     assert check_schema("memory://x") is None
     with pytest.raises(InvalidInput, match="format='memory'"):
         catalog_properties("memory://x")
+
+
+def test_the_docs_table_of_stores_is_the_codes() -> None:
+    stores: dict[str, type[MetadataStore] | type[SqliteDialect]] = {
+        "memory": MemoryStore,
+        "sqlite": SqliteDialect,
+    }
+    lines = (Path(__file__).parents[2] / "docs" / "reference" / "store.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert ["capability", *stores] in rows
+    for capability in StoreCapability:
+        expected = ["yes" if capability in store.capabilities else "no" for store in stores.values()]
+        assert [capability.value, *expected] in rows

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from threading import Condition
+from threading import Condition, local
 from weakref import WeakSet
 
 from sqlalchemy import Engine
@@ -33,24 +33,37 @@ class _Gate:
         self._changed = Condition()
         self._running = 0
         self._forking = False
+        self._mine = local()
 
     @contextmanager
     def operation(self) -> Iterator[None]:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._forking)
-            self._running += 1
+        if getattr(self._mine, "inside", False):
+            yield
+            return
+        self._enter()
         try:
             yield
         finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
+            self._leave()
+
+    def _enter(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forking)
+            self._running += 1
+        self._mine.inside = True
+
+    def _leave(self) -> None:
+        self._mine.inside = False
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
 
     def before_fork(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: not self._forking)
             self._forking = True
-            if not self._changed.wait_for(lambda: self._running == 0, _LONGEST_WAIT_S):
+            own = int(getattr(self._mine, "inside", False))
+            if not self._changed.wait_for(lambda: self._running == own, _LONGEST_WAIT_S) or own:
                 log.warning("forking while a transaction of the SQLite metadata store is running")
         for engine in list(self.engines):
             engine.dispose()
@@ -68,7 +81,7 @@ os.register_at_fork(
 
 
 def operation() -> AbstractContextManager[None]:
-    """A context in which a connection is used: no fork happens inside it."""
+    """A context in which a connection is used: no fork of another thread happens inside it. May be nested."""
     return _gate.operation()
 
 

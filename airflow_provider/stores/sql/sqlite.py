@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     EpochError,
     InvalidInput,
@@ -46,8 +47,6 @@ from airflow_provider.stores.sql.schema import store_table
 
 BUSY_TIMEOUT_MS = 20
 """How long SQLite itself waits for a lock; short, because its waiting is unfair: we wait by ourselves."""
-SHORTEST_POLL_S = 0.01
-LONGEST_POLL_S = 0.1
 POOLED_CONNECTIONS = 5
 MOST_CONNECTIONS = 64
 OLDEST_SQLITE = (3, 35, 0)
@@ -93,7 +92,7 @@ class SqliteDialect(SqlDialect):
         path: Path,
         *,
         now: Callable[[], datetime] = system_time,
-        patience: timedelta = timedelta(seconds=30),
+        patience: timedelta = DEFAULTS.store_patience,
     ) -> None:
         self.path = path
         self.location = f"sqlite:///{path}"
@@ -172,13 +171,13 @@ class SqliteDialect(SqlDialect):
 
     def wait(self, head: Callable[[], int], after: int, timeout: timedelta) -> int:
         deadline = time.monotonic() + timeout.total_seconds()
-        pause_s = SHORTEST_POLL_S
+        pause_s = DEFAULTS.store_poll_shortest.total_seconds()
         while (csn := head()) <= after:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
             time.sleep(min(pause_s, left_s))
-            pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
+            pause_s = min(pause_s * 1.2, DEFAULTS.store_poll_longest.total_seconds())
         return csn
 
     def is_transient(self, error: BaseException) -> bool:

@@ -221,6 +221,7 @@ class ConcurrencyCases(StoreCases):
 
     # --- children and closing --------------------------------------------------------------------------------
 
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
     def test_a_child_may_use_the_store_that_it_inherited(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName
     ) -> None:
