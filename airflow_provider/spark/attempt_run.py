@@ -157,15 +157,7 @@ class EpochRun:
             if error is not None:
                 self.abandon(error)
                 return
-            try:
-                self._check_complete()
-            except EpochError as problem:
-                self.abandon(problem)
-                raise
-            if self._publishes:
-                self._publish()
-            else:
-                self._coordinator.complete(self.attempt)
+            self._end()
         finally:
             self._heartbeat.stop()
 
@@ -179,15 +171,19 @@ class EpochRun:
         except EpochError as problem:
             log.warning("attempt %s was not aborted: %s", self.attempt, problem)
 
-    def _publish(self) -> None:
+    def _end(self) -> None:
         try:
-            self.published = self._coordinator.publish(self.attempt)
+            self._check_complete()
+            if not self.attempt.adopted:
+                self._coordinator.complete(self.attempt)
+            if self._publishes:
+                self.published = self._coordinator.publish(self.attempt)
+                log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):
-            raise  # a retry finds it published, or computes it again
+            raise  # a retry adopts what is complete, or finds it published
         except EpochError as problem:
             self.abandon(problem)
             raise
-        log.info("published %s at CSN %d", self.attempt, self.published.csn)
 
     def _check_complete(self) -> None:
         self._heartbeat.check()

@@ -9,6 +9,7 @@ import pyarrow as pa
 from airflow_provider.domain.interval import EPOCH_ZERO
 from airflow_provider.spark.columns import arrow_columns
 from airflow_provider.spark.shipping import FILE_COLUMNS, shipped, written_files
+from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.rows import fitted
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> Table
     if info is None:
         return table_format.create(table, columns)
     wanted = table_format.arrow_schema(info.schema)
-    fitted(_no_rows(columns), wanted, pa.scalar(EPOCH_ZERO, wanted.types[-1]))
+    fitted(_no_rows(columns), wanted, pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type))
     return info
 
 

@@ -48,7 +48,9 @@ def iceberg(service: EpochService) -> TableFormat:
     return service.formats["iceberg"]
 
 
-def staged(df: DataFrame, table: EpochTable, table_format: TableFormat) -> tuple[TableInfo, list[WrittenFile]]:
+def staged(
+    df: DataFrame, table: EpochTable, table_format: TableFormat
+) -> tuple[TableInfo, list[WrittenFile]]:
     """Stage *df* as the first attempt at one hour."""
     info = sinks.target(df, table, table_format)
     return info, sinks.stage(df, place_in(table, table_format), info, table_format)
@@ -157,14 +159,18 @@ def test_a_first_write_of_constants_makes_columns_that_may_be_null(
     assert rows_in(files)["label"].to_pylist() == [None]
 
 
-def test_odd_column_names_work_as_partition_and_sort_columns(spark: SparkSession, iceberg: TableFormat) -> None:
+def test_odd_column_names_work_as_partition_and_sort_columns(
+    spark: SparkSession, iceberg: TableFormat
+) -> None:
     table = EpochTable("odd", partition_by=("a.b c",), sort_by=("naïve`tick",))
     df = spark.range(6).selectExpr("id % 2 as `a.b c`", "-id as `naïve``tick`")
     _, files = staged(df, table, iceberg)
     assert sum(one.rows for one in files) == 6
 
 
-def test_a_partition_value_has_files_of_its_own_sorted_inside(spark: SparkSession, iceberg: TableFormat) -> None:
+def test_a_partition_value_has_files_of_its_own_sorted_inside(
+    spark: SparkSession, iceberg: TableFormat
+) -> None:
     table = EpochTable("laid_out", partition_by=("origin",), sort_by=("distance",))
     df = spark.range(0, 3000, 1, 6).selectExpr("concat('A', id % 3) as origin", "hash(id) as distance", "id")
     _, files = staged(df, table, iceberg)

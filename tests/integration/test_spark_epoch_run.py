@@ -1,0 +1,377 @@
+"""An epoch's way through a Spark program: begin, stage, publish; and everything that ends it otherwise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from uuid6 import uuid7
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
+from airflow_provider.domain.errors import (
+    EpochError,
+    Fenced,
+    InvalidInput,
+    LeaseExpired,
+    NotReady,
+    StoreUnavailable,
+    Unavailable,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
+from airflow_provider.spark.attempt_run import EpochRun
+from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
+from airflow_provider.testing.faults import Fault, FaultyStore
+from airflow_provider.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HOURLY = EpochTable("hourly")
+TOTALS = EpochTable("totals")
+DAILY = EpochTable("daily")
+BOTH = EpochJob("both", outputs=[HOURLY, TOTALS], cadence="@hourly")
+SUMS = EpochJob("sums", inputs=[HOURLY, state(TOTALS)], outputs=[DAILY], cadence="@daily")
+MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
+DAY = Interval(MIDNIGHT, MIDNIGHT + timedelta(days=1))
+HOUR = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
+RUN = Owner(dag_id="dag", run_id="run")
+
+
+def compute(epoch: EpochRun, rows: int = 3) -> None:
+    """Write both tables such that they agree."""
+    df = rows_of(epoch, rows)
+    epoch.write(HOURLY, df)
+    epoch.write("totals", totals_of(df))
+
+
+def rows_of(epoch: EpochRun, rows: int) -> DataFrame:
+    return epoch.spark.range(rows).selectExpr("id", f"{epoch.interval.start.hour} as hour")
+
+
+def totals_of(df: DataFrame) -> DataFrame:
+    return df.selectExpr("count(*) as rows", "coalesce(max(hour), 0) as hour")
+
+
+def begin(service: EpochService, owner: Owner, interval: Interval = HOUR, job: EpochJob = BOTH) -> Attempt:
+    attempt = service.coordinator.begin(job, interval, replace(owner, request_id=str(uuid7())))
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+def read(service: EpochService, table: str) -> pa.Table:
+    return service.cuts.read(service.cuts.cut("default", [table]), table)
+
+
+def states(service: EpochService, job: EpochJob = BOTH, interval: Interval = HOUR) -> list[tuple[str, str]]:
+    """The epoch's barrier log in the order of its entries' times."""
+    log = service.coordinator.barriers(job.domain, job.name, interval)
+    return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
+
+
+def test_two_tables_become_visible_at_once_and_a_day_reads_its_hours(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    csns = []
+    for epoch in epoch_runs(BOTH, DAY, spark=spark, settings=settings):
+        with epoch:
+            compute(epoch, rows=epoch.interval.start.hour)
+        assert epoch.published is not None
+        csns.append(epoch.published.csn)
+    assert csns == list(range(1, 25))
+    assert states(service) == [
+        (EpochState.OPEN, ""),
+        (EpochState.PROCESSED, "hourly"),
+        (EpochState.WRITTEN, "hourly"),
+        (EpochState.PROCESSED, "totals"),
+        (EpochState.WRITTEN, "totals"),
+        (EpochState.WRITTEN, ""),
+        (EpochState.COMMIT, ""),
+    ]
+    with epoch_run(SUMS, DAY, spark=spark, settings=settings) as epoch:
+        rows, totals = epoch.read(HOURLY), epoch.read("totals")
+        epoch.write(
+            "daily", rows.selectExpr("count(*) as rows").crossJoin(totals.selectExpr("sum(rows) as total"))
+        )
+    [sums] = read(service, "daily").drop_columns("_epoch").to_pylist()
+    assert sums == {"rows": sum(range(24)), "total": sum(range(24))}
+
+
+def test_a_batch_goes_on_where_an_earlier_try_of_it_ended(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    computed: list[int] = []
+
+    def run(owner: Owner, stop_at: int) -> None:
+        for epoch in epoch_runs(BOTH, DAY, spark=spark, settings=settings, owner=owner):
+            with epoch:
+                if epoch.interval.start.hour == stop_at:
+                    raise OSError("lost its host\nand more")
+                compute(epoch)
+            computed.append(epoch.interval.start.hour)
+
+    with pytest.raises(OSError, match="lost its host"):
+        run(RUN, stop_at=2)
+    interval = Interval(MIDNIGHT + timedelta(hours=2), MIDNIGHT + timedelta(hours=3))
+    assert states(service, interval=interval)[-1] == (EpochState.ABORTED, "")
+    record = service.coordinator.epoch(BOTH.domain, BOTH.name, interval)
+    assert record is not None
+    assert record.record.attempt is not None
+    assert record.record.attempt.aborted == "OSError: lost its host"
+    run(replace(RUN, try_number=2), stop_at=24)
+    assert computed == list(range(24))
+    assert service.cuts.cut("default", ["hourly", "totals"]).csn == 24
+
+
+def test_an_exception_leaves_no_staged_file(
+    spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path
+) -> None:
+    def half() -> None:
+        with epoch_run(BOTH, HOUR, spark=spark, settings=settings) as epoch:
+            epoch.write(HOURLY, rows_of(epoch, 3))
+            assert list((tmp_path / "warehouse").rglob("*.parquet"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half()
+    assert not list((tmp_path / "warehouse").rglob("*.parquet"))
+    assert states(service)[-1] == (EpochState.ABORTED, "")
+    with epoch_run(BOTH, HOUR, spark=spark, settings=settings) as epoch:
+        compute(epoch)
+    assert epoch.published is not None
+    assert (epoch.published.csn, epoch.published.revision) == (1, 1)
+
+
+def crash(service: EpochService, spark: SparkSession, *, complete: bool) -> None:
+    """Write all output, then end as kill -9 would: no abort, no publish."""
+    crashed = EpochRun(service, BOTH, begin(service, RUN), spark=spark)
+    crashed.__enter__()
+    compute(crashed, rows=5)
+    if complete:
+        service.coordinator.complete(crashed.attempt)
+    crashed._heartbeat.stop()
+
+
+def test_complete_output_of_a_crashed_try_is_published_without_computing(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    crash(service, spark, complete=True)
+    retry = replace(RUN, try_number=2)
+    assert list(epoch_runs(BOTH, HOUR, spark=spark, settings=settings, owner=retry)) == []
+    assert read(service, "hourly").num_rows == 5
+    with pytest.raises(AlreadyComputed) as answer:
+        epoch_run(BOTH, HOUR, spark=spark, settings=settings, owner=retry).__enter__()
+    assert isinstance(answer.value.committed, AlreadyCommitted)
+
+
+@pytest.mark.parametrize(("complete", "rows"), [(True, 5), (False, 9)])
+def test_one_block_computes_again_only_what_was_not_complete(
+    connect_session: SparkSession, settings: Settings, service: EpochService, complete: bool, rows: int
+) -> None:
+    crash(service, connect_session, complete=complete)
+    owner = replace(RUN, try_number=2)
+    with epoch_run(BOTH, HOUR, spark=connect_session, settings=settings, owner=owner) as epoch:
+        assert epoch.attempt.adopted is complete
+        compute(epoch, rows=9)
+    assert read(service, "hourly").num_rows == rows
+
+
+def test_a_newer_attempt_ends_the_older_one_which_changes_nothing(
+    spark: SparkSession, service: EpochService
+) -> None:
+    newer: list[Attempt] = []
+
+    def overtaken() -> None:
+        with EpochRun(service, BOTH, begin(service, RUN), spark=spark) as epoch:
+            epoch.write(HOURLY, rows_of(epoch, 3))
+            newer.append(begin(service, replace(RUN, try_number=2)))
+            epoch.write(TOTALS, totals_of(rows_of(epoch, 3)))
+
+    with pytest.raises(Fenced):
+        overtaken()
+    assert (EpochState.ABORTED, "") not in states(service)
+    with EpochRun(service, BOTH, newer[0], spark=spark) as epoch:
+        compute(epoch)
+    assert epoch.published is not None
+
+
+def test_work_of_an_overtaken_attempt_is_interrupted(spark: SparkSession, settings: Settings) -> None:
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time.sleep(120)
+            yield batch
+
+    defaults = Defaults(lock_ttl=timedelta(seconds=6))
+    with EpochService.open(settings, defaults=defaults) as service:
+        attempt = begin(service, RUN)
+        overtake = threading.Timer(2.0, lambda: begin(service, replace(RUN, try_number=2)))
+        overtake.start()
+
+        def overtaken() -> None:
+            with EpochRun(service, BOTH, attempt, spark=spark) as epoch:
+                epoch.write(HOURLY, spark.range(3).mapInArrow(slowly, "id bigint"))
+
+        started = time.monotonic()
+        with pytest.raises(Fenced):
+            overtaken()
+        overtake.join()
+        assert time.monotonic() - started < 60
+
+
+def test_a_read_after_the_lock_has_ended_is_refused(spark: SparkSession, settings: Settings) -> None:
+    clock = ManualClock(datetime.now(UTC))
+    with EpochService.open(settings, clock=clock) as service:
+        attempt = begin(service, RUN)
+
+        def sleeper() -> None:
+            with EpochRun(service, BOTH, attempt, spark=spark) as epoch:
+                epoch.write(HOURLY, spark.range(3))
+                clock.advance(attempt.ttl + timedelta(seconds=1))
+                epoch.write(TOTALS, spark.range(1))
+
+        with pytest.raises(LeaseExpired) as late:
+            sleeper()
+        assert late.value.late == timedelta(seconds=1)
+        assert states(service)[-1] == (EpochState.ABORTED, "")
+
+
+def test_a_store_that_is_away_for_less_than_the_lock_costs_nothing(
+    spark: SparkSession, settings: Settings
+) -> None:
+    defaults = Defaults(lock_ttl=timedelta(seconds=30), heartbeat_interval=timedelta(milliseconds=50))
+    with EpochService.open(settings, defaults=defaults) as service:
+        attempt = begin(service, RUN)
+        away = threading.Event()
+        lost: list[str] = []
+
+        def plan(call: object) -> Fault | None:
+            if away.is_set():
+                lost.append(str(call))
+                return Fault.REQUEST_LOST
+            return None
+
+        service.coordinator.store = FaultyStore(service.store, plan)
+        with EpochRun(service, BOTH, attempt, spark=spark) as epoch:
+            away.set()
+            while len(lost) < 3:
+                time.sleep(0.02)
+            away.clear()
+            compute(epoch)
+        assert epoch.published is not None
+
+
+def test_a_store_that_is_away_at_the_end_leaves_the_output_for_the_retry(
+    connect_session: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    away = threading.Event()
+    real = service.coordinator.store
+    service.coordinator.store = FaultyStore(
+        real, lambda call: Fault.REQUEST_LOST if away.is_set() and call.method == "transact" else None
+    )
+    complete = service.coordinator.complete
+
+    def complete_then_lose_the_store(attempt: Attempt) -> None:
+        complete(attempt)
+        away.set()
+
+    service.coordinator.complete = complete_then_lose_the_store  # type: ignore[method-assign]
+
+    def cut_off() -> None:
+        with EpochRun(service, BOTH, begin(service, RUN), spark=connect_session) as epoch:
+            compute(epoch, rows=4)
+
+    with pytest.raises(StoreUnavailable):
+        cut_off()
+    away.clear()
+    assert (EpochState.ABORTED, "") not in states(service)
+    owner = replace(RUN, try_number=2)
+    assert list(epoch_runs(BOTH, HOUR, spark=connect_session, settings=settings, owner=owner)) == []
+    assert read(service, "hourly").num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (lambda epoch: epoch.interval, "['hourly', 'totals'] were not written"),
+        (lambda epoch: epoch.write(HOURLY, epoch.spark.range(1)), "['totals'] were not written"),
+        (lambda epoch: [epoch.write(HOURLY, epoch.spark.range(1)) for _ in range(2)], "was written already"),
+        (lambda epoch: epoch.write("other", epoch.spark.range(1)), "declare 'other' in the outputs"),
+        (lambda epoch: epoch.read("hourly"), "declare 'hourly' in the inputs"),
+        (lambda epoch: epoch.root_files("landing"), "declare Root('landing'"),
+        (lambda epoch: epoch.write(HOURLY, epoch.spark.sql("select 1 as _epoch")), "_epoch"),
+    ],
+)
+def test_a_block_that_does_not_keep_to_its_declaration_is_told(
+    classic_session: SparkSession,
+    settings: Settings,
+    service: EpochService,
+    body: Callable[[EpochRun], object],
+    problem: str,
+) -> None:
+    def run() -> None:
+        with epoch_run(BOTH, HOUR, spark=classic_session, settings=settings) as epoch:
+            body(epoch)
+
+    with pytest.raises(InvalidInput) as told:
+        run()
+    assert problem in str(told.value)
+    assert states(service)[-1] == (EpochState.ABORTED, "")
+
+
+def test_arguments_that_do_not_fit_are_told(classic_session: SparkSession, settings: Settings) -> None:
+    def enter(job: EpochJob | None, interval: Interval | None, where: Settings | None) -> None:
+        with epoch_run(job, interval, spark=classic_session, settings=where) as epoch:
+            compute(epoch)
+
+    with pytest.raises(InvalidInput, match="job, interval, settings missing"):
+        enter(None, None, None)
+    with pytest.raises(InvalidInput, match="not 24.*epoch_runs"):
+        enter(BOTH, DAY, settings)
+    epochs = epoch_runs(BOTH, DAY, spark=classic_session, settings=settings)
+    first = next(epochs)
+    with pytest.raises(InvalidInput, match="not entered"):
+        first.write(HOURLY, classic_session.range(1))
+    with pytest.raises(InvalidInput, match="not entered"):
+        next(epochs)
+    with pytest.raises(NotReady) as waiting:
+        epoch_run(SUMS, DAY, spark=classic_session, settings=settings).__enter__()
+    assert {str(one.table) for one in waiting.value.missing} == {"hourly", "totals"}
+
+
+def test_a_root_is_read_as_it_was_when_the_epoch_began_first(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    first = landing / "2013-02-08T00-a.csv"
+    first.write_text("1\n2\n")
+    job = EpochJob(
+        "loads",
+        inputs=[Root("landing", location=f"{landing}/{{start:%Y-%m-%dT%H}}-*.csv")],
+        outputs=[HOURLY],
+        cadence="@hourly",
+    )
+
+    def load(*, change: bool) -> None:
+        with epoch_run(job, HOUR, spark=spark, settings=settings) as epoch:
+            assert epoch.root_files("landing") == [f"file://{first}"]
+            df = epoch.spark.read.schema("id int").csv(epoch.root_files("landing"))
+            if change:
+                first.write_text("1\n2\n3\n")
+            epoch.write(HOURLY, df)
+
+    (landing / "2013-02-08T01-a.csv").write_text("9\n")
+    with pytest.raises(Unavailable, match="recorded when the epoch began"):
+        load(change=True)
+    (landing / "2013-02-08T00-late.csv").write_text("7\n")
+    with pytest.raises(EpochError, match="bring the recorded file back"):
+        load(change=False)

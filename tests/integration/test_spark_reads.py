@@ -1,0 +1,198 @@
+"""A state as a DataFrame: by column id, all rows or an error."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import LongType, StringType
+from pyspark.errors import PySparkException
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.spark import session
+from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider.stores.base import CATALOG_NAME
+from airflow_provider.stores.factory import catalog_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENTS = EpochTable("events")
+SEEN = EpochTable("seen")
+WRITER = EpochJob("events", outputs=[EVENTS], cadence="@hourly")
+READER = EpochJob("seen", inputs=[state(EVENTS)], outputs=[SEEN], cadence="@hourly")
+MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
+
+
+def hour(number: int) -> Interval:
+    return Interval(MIDNIGHT + timedelta(hours=number), MIDNIGHT + timedelta(hours=number + 1))
+
+
+def commit(number: int, rows: DataFrame, settings: Settings, spark: SparkSession) -> None:
+    with epoch_run(WRITER, hour(number), spark=spark, settings=settings) as epoch:
+        epoch.write(EVENTS, rows)
+
+
+def catalog(settings: Settings) -> SqlCatalog:
+    return SqlCatalog(CATALOG_NAME, **catalog_properties(settings.store_url))
+
+
+def test_columns_are_found_by_id_through_renames_and_names_used_again(
+    spark: SparkSession, settings: Settings
+) -> None:
+    old = "id as a, named_struct('x', cast(id as int), 'y', concat('s', id)) as st, array(named_struct('q', id)) as arr"
+    commit(0, spark.range(1000).selectExpr(*_columns(old)), settings, spark)
+    opened = catalog(settings)
+    table = opened.load_table(("default", "events"))
+    with table.update_schema() as change:
+        change.rename_column("a", "b")
+        change.rename_column("st.x", "z")
+        change.rename_column("st.y", "x")
+        change.rename_column("arr.q", "r")
+    with opened.load_table(("default", "events")).update_schema() as change:
+        change.add_column("a", LongType())
+        change.add_column(("arr", "q"), StringType())
+    opened.engine.dispose()
+    new = (
+        "id + 5000 as b, named_struct('z', cast(-1 as int), 'x', 'new') as st, "
+        "array(named_struct('r', -1L, 'q', 'new')) as arr, id as a"
+    )
+    commit(1, spark.range(10).selectExpr(*_columns(new)), settings, spark)
+    with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
+        df = epoch.read(EVENTS)
+        assert df.columns == ["b", "st", "arr", "a"]
+        expected = {
+            "true": 1010,
+            "b = 5": 1,
+            "a is null": 1000,
+            "a = 5": 1,
+            "b >= 5000": 10,
+            "st.z = 7": 1,
+            "st.x = 's7'": 1,
+            "arr[0].r = 7": 1,
+            "arr[0].q is null": 1000,
+        }
+        assert {condition: df.where(condition).count() for condition in expected} == expected
+        assert df.where("b = 7").select("st", "arr").collect()[0].asDict(recursive=True) == {
+            "st": {"z": 7, "x": "s7"},
+            "arr": [{"r": 7, "q": None}],
+        }
+        epoch.write(SEEN, df.selectExpr("count(*) as rows"))
+
+
+def _columns(selection: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts, depth = [""], 0
+    for character in selection:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def test_the_epoch_of_each_row_comes_only_on_request(spark: SparkSession, settings: Settings) -> None:
+    for number in range(2):
+        commit(number, spark.sql("select 1 as id"), settings, spark)
+    with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
+        assert epoch.read("events").columns == ["id"]
+        marked = epoch.read("events", with_epoch=True)
+        assert (
+            marked.selectExpr(
+                "sort_array(collect_set(_epoch)) = "
+                f"array({', '.join(_literal(hour(number).end) for number in range(2))}) as same"
+            )
+            .collect()[0]
+            .same
+        )
+        epoch.write(SEEN, marked.drop("_epoch"))
+
+
+def _literal(moment: datetime) -> str:
+    return f"timestamp'{moment.isoformat()}'"
+
+
+def test_what_was_read_carries_no_ids_into_other_files(spark: SparkSession, settings: Settings) -> None:
+    commit(0, spark.sql("select 1 as id, named_struct('x', 2) as st"), settings, spark)
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        assert "parquet.field.id" not in epoch.read("events").schema.json()
+        epoch.write(SEEN, epoch.read("events"))
+
+
+def test_a_state_without_rows_has_the_tables_columns(spark: SparkSession, settings: Settings) -> None:
+    commit(0, spark.sql("select 1L as id, 'x' as label").where("id > 1"), settings, spark)
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        df = epoch.read("events")
+        assert (df.dtypes, df.count()) == ([("id", "bigint"), ("label", "string")], 0)
+        epoch.write(SEEN, df)
+
+
+def test_a_job_that_reads_its_own_past_starts_from_nothing(spark: SparkSession, settings: Settings) -> None:
+    balance = EpochTable("balance", kind="full")  # type: ignore[arg-type]
+    job = EpochJob(
+        "balance", inputs=[previous(balance)], outputs=[balance], cadence="@hourly", origin=MIDNIGHT
+    )
+
+    def read_without_columns() -> None:
+        with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
+            epoch.read(balance)
+
+    with pytest.raises(InvalidInput, match="no commit yet"):
+        read_without_columns()
+    for number in range(3):
+        with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
+            before = epoch.read(balance, schema="amount bigint")
+            epoch.write(balance, before.selectExpr("coalesce(max(amount), 0) + 10 as amount"))
+    with EpochService.open(settings) as service:
+        assert service.cuts.read(service.cuts.cut("default", ["balance"]), "balance")[
+            "amount"
+        ].to_pylist() == [30]
+
+
+def test_a_missing_file_is_an_error_and_never_fewer_rows(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    commit(0, spark.range(100).repartition(2), settings, spark)
+
+    def read_a_lost_file() -> None:
+        with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+            df = epoch.read("events")
+            next(iter((tmp_path / "warehouse").rglob("data/**/*.parquet"))).unlink()
+            epoch.write(SEEN, df.selectExpr("count(*) as rows"))
+
+    with pytest.raises(PySparkException, match="NOT_EXIST|PATH_NOT_FOUND"):
+        read_a_lost_file()
+    with EpochService.open(settings) as service:
+        assert service.cuts.cut("default", ["events"]).csn == 1
+
+
+@pytest.mark.parametrize("setting", sorted(session.REFUSED))
+def test_a_session_that_would_lose_rows_is_refused(
+    spark: SparkSession, settings: Settings, setting: str
+) -> None:
+    commit(0, spark.range(3), settings, spark)
+    spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(InvalidInput, match=setting):
+            commit(1, spark.range(3), settings, spark)
+    finally:
+        spark.conf.unset(setting)
+
+
+def test_a_setting_taken_back_in_the_block_is_noticed(spark: SparkSession, settings: Settings) -> None:
+    [required] = session.REQUIRED
+
+    def write_without_it() -> None:
+        with epoch_run(WRITER, hour(0), spark=spark, settings=settings) as epoch:
+            epoch.spark.conf.set(required, "false")
+            epoch.write(EVENTS, spark.range(3))
+
+    with pytest.raises(InvalidInput, match=required):
+        write_without_it()
