@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 import pyarrow as pa
@@ -47,6 +47,7 @@ def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
     _check_names(table, schema.names)
     fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
     complete = pa.schema([*fields, pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=False)])
+    _check_paths(table, complete)
     _check_layout(table, complete)
     return numbered(complete)
 
@@ -153,7 +154,6 @@ def mismatch(table: str, column: str, *, expected: object, found: object) -> Epo
 
 
 def _check_names(table: EpochTable, names: list[str]) -> None:
-    seen: dict[str, str] = {}
     for name in names:
         column_name(name)
         if name.casefold() == EPOCH_COLUMN:
@@ -164,19 +164,40 @@ def _check_names(table: EpochTable, names: list[str]) -> None:
                 next_step="drop or rename the column before it is written.",
                 table=table.name,
             )
-        if name.casefold() in seen:
-            raise InvalidInput(
-                field="column",
-                value=name,
-                expected=f"names that differ by more than case; there is also {seen[name.casefold()]!r}",
-                next_step="rename one of them.",
-                table=table.name,
-            )
-        seen[name.casefold()] = name
     if not names:
         raise InvalidInput(
             field="columns", value=[], expected=f"at least one column for table {table.name!r}"
         )
+
+
+def _check_paths(table: EpochTable, schema: pa.Schema) -> None:
+    """Check that no two columns or parts of columns have one path: Spark looks past case, Parquet past dots."""
+    seen: dict[str, str] = {}
+    for path in _paths(schema):
+        other = seen.setdefault(path.casefold(), path)
+        if other is not path:
+            raise InvalidInput(
+                field="column",
+                value=path,
+                expected=f"names that differ by more than case and dots; there is also {other!r}",
+                next_step="rename one of them.",
+                table=table.name,
+            )
+
+
+def _paths(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[str]:
+    """The dotted path of each column and of each of its parts."""
+    for field in fields:
+        yield f"{prefix}{field.name}"
+        yield from _paths(_parts(field.type), f"{prefix}{field.name}.")
+
+
+def _parts(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(kind):
+        return list(kind)
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    return [kind.value_field] if pa.types.is_list(kind) else []
 
 
 def _check_layout(table: EpochTable, schema: pa.Schema) -> None:

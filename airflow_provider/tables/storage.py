@@ -16,12 +16,25 @@ def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
 
     :raises ValueError: Arrow knows no such scheme.
     """
+    root, path = split(uri)
+    return open_root(root), path
+
+
+def split(uri: str) -> tuple[str, str]:
+    """Return the root of *uri*'s file system, as a URI, and the path in it."""
     scheme, _, rest = uri.partition("://")
     host, slash, path = rest.partition("/")
+    if scheme in {"file", "hdfs", "viewfs"}:
+        return f"{scheme}://{host}/", f"/{path}"
+    return f"{scheme}://{host}/", f"{host}{slash}{path}"
+
+
+def open_root(root: str) -> pafs.FileSystem:
+    """Open the file system at *root*; worth keeping where that asks a server (object stores)."""
+    scheme, _, rest = root.partition("://")
     if scheme == "file":
-        return pafs.LocalFileSystem(), f"/{path}"
-    found, _ = pafs.FileSystem.from_uri(f"{'s3' if scheme in {'s3a', 's3n'} else scheme}://{host}/")
-    return found, f"/{path}" if scheme in {"hdfs", "viewfs"} else f"{host}{slash}{path}"
+        return pafs.LocalFileSystem()
+    return pafs.FileSystem.from_uri(f"{'s3' if scheme in {'s3a', 's3n'} else scheme}://{rest}")[0]
 
 
 def create(found: pafs.FileSystem, path: str) -> Any:

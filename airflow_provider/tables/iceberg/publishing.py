@@ -189,7 +189,9 @@ def _summary(publication: Publication, listed: list[ManifestFile]) -> Summary:
         "epochs.incarnation": publication.incarnation,
         "epochs.csn": publication.csn,
         "epochs.change-set": publication.change_set,
-        "epochs.epochs": " ".join(str(interval) for interval, _ in publication.adds[:10]),
+        "epochs.epochs": " ".join(
+            list(dict.fromkeys(str(interval) for interval, _ in publication.adds))[:10]
+        ),
         "epochs.revision": publication.revision,
         "epochs.token": publication.token,
     }

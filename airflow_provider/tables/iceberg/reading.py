@@ -77,11 +77,9 @@ def _contains(state: State, barrier: int) -> bool:
 
 
 def _read_file(uri: str, target: pa.Schema) -> pa.Table:
-    root, _, path = uri.rpartition("/")
-    filesystem, directory = _directory(root)
-    path = f"{directory}/{path}"
+    root, path = storage.split(uri)
     try:
-        with filesystem.open_input_file(path) as source, pq.ParquetFile(source) as file:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
             found = {field_id(field): field for field in file.schema_arrow}
             wanted = [found[number].name for number in map(field_id, target) if number in found]
             rows = file.read(columns=wanted, use_threads=False)
@@ -90,7 +88,7 @@ def _read_file(uri: str, target: pa.Schema) -> pa.Table:
     return _projected(rows, target)
 
 
-_directory = lru_cache(maxsize=256)(storage.filesystem)
+_opened = lru_cache(maxsize=16)(storage.open_root)
 
 
 def _projected(rows: pa.Table, target: pa.Schema) -> pa.Table:

@@ -32,7 +32,10 @@ HOSTILE_NAMES = (
     "_a",
 )
 
+HOSTILE_COLUMNS = ("a.b", "a b", "`", "ä", "a=b", "%s", "1", "select", "_x", "a,b;{}()", '"', "ID")
+
 ODD_SCHEMAS = [
+    ("path", pa.schema([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))]), "a.b"),
     ("nanoseconds", pa.schema([("at", pa.timestamp("ns"))]), "at"),
     ("unsigned", pa.schema([("n", pa.uint64())]), "n"),
     ("null", pa.schema([("nothing", pa.null())]), "nothing"),
@@ -149,6 +152,15 @@ class WritingCases(TableCases):
         table = publisher.table(name)
         publisher.publish(table, day(0), [1])
         assert publisher.rows(table, 0) == [(day(0).end, 1)]
+
+    @pytest.mark.parametrize("name", HOSTILE_COLUMNS)
+    def test_any_column_can_be_written_and_read(self, publisher: Publisher, name: str) -> None:
+        table = publisher.table(declared={"partition_by": (name,), "sort_by": (name,)})
+        rows = pa.record_batch([[1, 2], [{name: 5}, None]], names=[name, "nested"])
+        publication = publisher.publication(table, (day(0), publisher.stage(table, day(0), [rows])))
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        found = publisher.format.read(publisher.state(table, 0), publisher.schemas[table], [name, "nested"])
+        assert sorted(found.to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
 
     def test_every_type_comes_back(self, publisher: Publisher, table: EpochTable) -> None:
         columns = pa.schema([(name, kind) for name, kind, _ in EVERY_TYPE])
