@@ -137,30 +137,35 @@ class EpochDecoratedOperator(DecoratedOperator):
         return returned
 
     def _call(self, context: Context, epoch: Any) -> Any:
-        given = {**context, **self.op_kwargs, EPOCH_PARAMETER: epoch}
-        return self.python_callable(
-            *self.op_args, **determine_kwargs(self.python_callable, self.op_args, given)
-        )
+        named = inspect.signature(self.python_callable).bind_partial(*self.op_args).arguments
+        given = {**context, **self.op_kwargs, **named, EPOCH_PARAMETER: epoch}
+        return self.python_callable(**determine_kwargs(self.python_callable, (), given))
 
 
 def _expect_epoch(python_callable: Callable[..., Any]) -> None:
-    """Let the parameter ``epoch`` be missing where the DAG calls the function: the task provides it.
+    """Let the parameter ``epoch`` be missing where the DAG calls the function: the task provides it, by its name.
 
-    :raises InvalidInput: the function has no such parameter.
+    :raises InvalidInput: the function has no such parameter, or some that cannot be given by name.
     """
     signature = inspect.signature(python_callable)
-    if EPOCH_PARAMETER not in signature.parameters:
+    parameters = signature.parameters
+    nameless = [
+        one.name for one in parameters.values() if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL)
+    ]
+    if EPOCH_PARAMETER not in parameters or nameless:
         raise InvalidInput(
             field="python_callable",
-            value=getattr(python_callable, "__name__", python_callable),
-            expected=f"a function with a parameter named {EPOCH_PARAMETER!r}",
+            value=f"{getattr(python_callable, '__name__', python_callable)}{signature}",
+            expected=f"a function with a parameter named {EPOCH_PARAMETER!r}, all parameters with names of their own",
             next_step="write `def compute(epoch): epoch.write(…, transform(epoch.read(…)))`.",
         )
-    parameters = [
-        one.replace(default=None) if one.name == EPOCH_PARAMETER else one
-        for one in signature.parameters.values()
-    ]
-    python_callable.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    ours = parameters[EPOCH_PARAMETER].replace(kind=inspect.Parameter.KEYWORD_ONLY, default=None)
+    others = [one for one in parameters.values() if one.name != EPOCH_PARAMETER]
+    keywords = [one for one in others if one.kind is one.VAR_KEYWORD]
+    rest = [one for one in others if one.kind is not one.VAR_KEYWORD]
+    python_callable.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*rest, ours, *keywords]
+    )
 
 
 def epoch_task(

@@ -83,25 +83,16 @@ def refuse_unpublished(
         )
 
 
-def unwritten_sinks(reader: MetadataReader, attempt: Attempt) -> list[str]:
-    """Return the outputs of *attempt* that no barrier calls WRITTEN."""
+def is_complete(reader: MetadataReader, attempt: Attempt) -> bool:
+    """Whether every output of *attempt* is WRITTEN and its code came to its end: then a later try may adopt it."""
     log = _log(reader, attempt.domain, attempt.job, attempt.interval)
-    names = [sink.name for sink in attempt.sinks]
-    written = written_output(log, names, token=attempt.token, participants=attempt.participants)
-    return [name for name in names if name not in written]
+    return not _unwritten(log, attempt) and completed(log, attempt.token)
 
 
-def refuse_unwritten(reader: MetadataReader, attempt: Attempt, program: str) -> None:
-    """:raises InvalidInput: naming the outputs that *program* left out although it ended well."""
-    left = unwritten_sinks(reader, attempt)
-    if not left and not completed(_log(reader, attempt.domain, attempt.job, attempt.interval), attempt.token):
-        raise InvalidInput(
-            f"{program} ended without an error and before the block of {attempt} did.",
-            next_step="let `with epoch_run() as epoch:` end by itself; do not leave the program inside it.",
-            field="application",
-            value=program,
-            expected="the end of the epoch's block",
-        )
+def refuse_incomplete(reader: MetadataReader, attempt: Attempt, program: str) -> None:
+    """:raises InvalidInput: naming what *program* left out although it ended well."""
+    log = _log(reader, attempt.domain, attempt.job, attempt.interval)
+    left = _unwritten(log, attempt)
     if left:
         raise InvalidInput(
             f"{program} ended without an error and has not written {', '.join(left)} of {attempt}.",
@@ -112,6 +103,21 @@ def refuse_unwritten(reader: MetadataReader, attempt: Attempt, program: str) -> 
             expected=f"all of {[str(sink.name) for sink in attempt.sinks]} written",
             missing=tuple(left),
         )
+    if not completed(log, attempt.token):
+        raise InvalidInput(
+            f"{program} ended without an error and before the block of {attempt} did.",
+            next_step="let `with epoch_run() as epoch:` end by itself; do not leave the program inside it.",
+            field="application",
+            value=program,
+            expected="the end of the epoch's block",
+        )
+
+
+def _unwritten(log: Sequence[BarrierRecord], attempt: Attempt) -> list[str]:
+    """The outputs of *attempt* that no barrier calls WRITTEN."""
+    names = [sink.name for sink in attempt.sinks]
+    written = written_output(log, names, token=attempt.token, participants=attempt.participants)
+    return [name for name in names if name not in written]
 
 
 def _fulfilled(reader: MetadataReader, job: EpochJob, stamped: Stamped[EpochRecord], owner: Owner) -> bool:

@@ -31,11 +31,11 @@ from airflow_provider.hooks.task_run import (
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
 from airflow_provider.operators.outcome import (
+    is_complete,
     published_before,
     published_epochs,
+    refuse_incomplete,
     refuse_unpublished,
-    refuse_unwritten,
-    unwritten_sinks,
 )
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.spark.heartbeat import Heartbeat
@@ -142,10 +142,9 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             heartbeat.start()
             self._submit(context, order)
             heartbeat.check()
-            refuse_unwritten(service.store, attempt, self.application)
+            refuse_incomplete(service.store, attempt, self.application)
         except BaseException as error:
-            if isinstance(error, FinalError) or unwritten_sinks(service.store, attempt):
-                self._abort(service, attempt, error)
+            self._abort(service, attempt, error, keep_complete=not isinstance(error, FinalError))
             raise
         finally:
             heartbeat.stop()
@@ -159,10 +158,17 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self.log.info("Published %s at CSN %d", attempt, published.csn)
         return published
 
-    def _abort(self, service: EpochService, attempt: Attempt, error: BaseException) -> None:
-        """End the attempt because of *error*, which is what the task then fails with."""
+    def _abort(
+        self, service: EpochService, attempt: Attempt, error: BaseException, *, keep_complete: bool = False
+    ) -> None:
+        """End the attempt because of *error*, which is what the task then fails with.
+
+        :param keep_complete: leave complete output where it is: the next try publishes it.
+        """
         first_line = (str(error).splitlines() or [""])[0]
         try:
+            if keep_complete and is_complete(service.store, attempt):
+                return
             service.coordinator.abort(attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
         except EpochError as problem:
             self.log.warning("The attempt was not aborted: %s", problem)

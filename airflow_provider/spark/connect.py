@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from airflow_provider.spark.session import session
 
@@ -19,9 +19,9 @@ def connected(url: str) -> Iterator[SparkSession]:
     :param url: ``sc://host:port/;parameters``; may hold a token, so it is not shown.
     :raises InvalidInput: the server's settings would make a read lose rows.
     """
-    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    spark = SparkSession.builder.remote(url).create()
+    spark = cast("SparkSession", ConnectSession.builder.remote(url).create())
     try:
         yield session(spark)
     finally:

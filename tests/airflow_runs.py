@@ -1,0 +1,65 @@
+"""What Airflow gives to a task, made without a scheduler: its own classes, filled in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+DAY_END = datetime(2013, 2, 8, tzinfo=UTC)
+
+
+def task_context(
+    *,
+    run_date: datetime | None = DAY_END,
+    data_interval: tuple[datetime, datetime] | None = None,
+    partition_key: str | None = None,
+    dag_id: str = "pipeline",
+    run_id: str = "scheduled__2013-02-08",
+    cleared_after: int = 0,
+    try_number: int = 1,
+    retries: int = 2,
+) -> Any:
+    """The context of a run; without a data interval of its own it has Airflow 3's empty one.
+
+    :param cleared_after: tries that the task had when it was cleared.
+    """
+    start, end = data_interval or (run_date, run_date)
+    run = DagRun(
+        dag_id=dag_id,
+        run_id=run_id,
+        logical_date=run_date,
+        data_interval_start=start,
+        data_interval_end=end,
+        run_after=run_date or DAY_END,
+        start_date=None,
+        end_date=None,
+        clear_number=1 if cleared_after else 0,
+        run_type=DagRunType.SCHEDULED,
+        state=DagRunState.RUNNING,
+        consumed_asset_events=[],
+        partition_key=partition_key,
+    )
+    return {
+        "dag_run": run,
+        "ti": SimpleNamespace(
+            try_number=try_number, max_tries=cleared_after + retries, task=SimpleNamespace(retries=retries)
+        ),
+        "outlet_events": OutletEventAccessors(),
+    }
+
+
+def epochs_connection(folder: Path) -> str:
+    """The environment's form of a connection to a store of the test's own."""
+    return json.dumps(
+        {
+            "conn_type": "epochs",
+            "host": f"{folder}/store.db",
+            "extra": {"backend": "sqlite", "warehouse": f"file://{folder}/warehouse"},
+        }
+    )

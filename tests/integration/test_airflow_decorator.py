@@ -1,0 +1,125 @@
+"""``@task.epoch`` against a real Spark Connect server, over SQLite and Iceberg."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from pyspark.errors import PySparkException
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.errors import SchemaMismatch
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.operators.assets import asset_of
+from airflow_provider.operators.decorator import EpochDecoratedOperator
+from demo.spark_connect import SparkConnectServer
+from tests.airflow_runs import epochs_connection, task_context
+
+HOURS, DAYS = EpochTable("hours"), EpochTable("days")
+HOURLY = EpochJob("hourly", outputs=[HOURS], cadence="0 */6 * * *")
+DAILY = EpochJob("daily", inputs=[HOURS], outputs=[DAYS], cadence="@daily")
+SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
+
+
+@pytest.fixture(autouse=True)
+def _connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect_server: SparkConnectServer) -> None:
+    spark = {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": connect_server.port}
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT_DEFAULT", json.dumps(spark))
+
+
+@pytest.fixture
+def service() -> Iterator[EpochService]:
+    with EpochsHook().get_conn() as opened:
+        yield opened
+
+
+def made(function: Callable[..., Any], *arguments: Any, **options: Any) -> EpochDecoratedOperator:
+    """The operator that ``@task.epoch(**options)`` makes of *function* in a DAG."""
+    with DAG("pipeline", schedule=None, start_date=datetime(2013, 1, 1, tzinfo=UTC)) as dag:
+        task.epoch(**options)(function)(*arguments)
+    (operator,) = dag.tasks
+    assert isinstance(operator, EpochDecoratedOperator)
+    return operator
+
+
+def hours(epoch: Any) -> str:
+    epoch.write(HOURS, epoch.spark.range(epoch.interval.start.hour + 1).selectExpr("id"))
+    return str(epoch.interval.start.hour)
+
+
+def days(epoch: Any, factor: int, dag_run: Any) -> str:
+    epoch.write("days", epoch.read(HOURS).selectExpr(f"count(*) * {factor} as n"))
+    return str(dag_run.run_id)
+
+
+def rows(service: EpochService, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = service.cuts.read(service.cuts.cut("default", [table]), table).to_pylist()
+    return found
+
+
+def test_a_batch_and_a_job_that_reads_it(service: EpochService) -> None:
+    context = task_context()
+    assert made(hours, job=HOURLY, batch="@daily").execute(context) == ["0", "6", "12", "18"]
+    epochs = context["outlet_events"][asset_of(HOURS)].extra["epochs"]
+    assert [entry["csn"] for entry in epochs] == [1, 2, 3, 4]
+
+    assert made(days, 2, job=DAILY).execute(task_context()) == task_context()["dag_run"].run_id
+    assert [row["n"] for row in rows(service, "days")] == [2 * (1 + 7 + 13 + 19)]
+
+    def must_not_run(epoch: Any) -> None:
+        raise AssertionError(epoch)
+
+    # A try whose success was lost announces the same and computes nothing.
+    again = task_context(try_number=2)
+    made(must_not_run, job=HOURLY, batch="@daily").execute(again)
+    assert again["outlet_events"][asset_of(HOURS)].extra["epochs"] == epochs
+
+
+def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
+    service: EpochService,
+) -> None:
+    def fails_at_noon(epoch: Any) -> None:
+        hours(epoch)
+        if epoch.interval.start.hour == 12:
+            raise RuntimeError("noon")
+
+    with pytest.raises(RuntimeError, match="noon"):
+        made(fails_at_noon, job=HOURLY, batch="@daily").execute(task_context())
+    assert service.store.read(HOURLY.domain, []).head.csn == 2
+    noon = Interval(SEVENTH.start + timedelta(hours=12), SEVENTH.start + timedelta(hours=18))
+    log = service.coordinator.barriers("default", "hourly", noon)
+    assert EpochState.ABORTED in {one.record.state for one in log}
+    assert made(hours, job=HOURLY, batch="@daily").execute(task_context(try_number=2)) == ["12", "18"]
+
+
+def test_an_error_that_no_retry_cures_ends_the_retries(service: EpochService) -> None:
+    made(hours, job=HOURLY, batch="@daily").execute(task_context())
+
+    def other_columns(epoch: Any) -> None:
+        epoch.write(HOURS, epoch.spark.range(1).selectExpr("'text' as id"))
+
+    with pytest.raises(AirflowFailException, match="SchemaMismatch") as caught:
+        made(other_columns, job=HOURLY, batch="@daily").execute(task_context(cleared_after=1, try_number=2))
+    assert isinstance(caught.value.__cause__, SchemaMismatch)
+    assert len(rows(service, "hours")) == 1 + 7 + 13 + 19
+
+
+def test_a_task_that_is_ended_computes_no_further_epoch(service: EpochService) -> None:
+    def ended_within(epoch: Any) -> None:
+        operator.on_kill()
+        hours(epoch)
+
+    operator = made(ended_within, job=HOURLY, batch="@daily")
+    with pytest.raises((AirflowException, PySparkException)):
+        operator.execute(task_context())
+    assert service.store.read(HOURLY.domain, []).head.csn <= 1

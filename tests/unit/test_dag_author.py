@@ -1,0 +1,209 @@
+"""What a DAG's author may write, and what each mistake is told, when the DAG is parsed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset, task
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.hooks.task_run import task_barrier, task_interval, task_owner
+from airflow_provider.links.epochs import EpochGridLink, grid_link
+from airflow_provider.operators.assets import asset_of
+from airflow_provider.operators.decorator import epoch_task
+from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
+from airflow_provider.sensors.epochs import EpochSensor
+from airflow_provider.triggers.epochs import EpochTrigger
+from tests.airflow_runs import DAY_END, task_context
+
+A, B, C = EpochTable("a"), EpochTable("b"), EpochTable("c")
+JOB = EpochJob("job", inputs=[A, B, previous(C)], outputs=[C], cadence="@daily")
+ELSEWHERE = EpochTable("a", domain="other")
+
+
+def sensor(**options: Any) -> EpochSensor:
+    return EpochSensor(task_id="wait", **options)
+
+
+def submit(**options: Any) -> EpochSparkSubmitOperator:
+    return EpochSparkSubmitOperator(task_id="compute", application="job.py", **options)
+
+
+def decorated(function: Callable[..., Any], **options: Any) -> Any:
+    with DAG("dag", schedule=None):
+        return epoch_task(**options)(function)().operator
+
+
+def compute(epoch: Any, factor: int = 1) -> None:
+    raise AssertionError((epoch, factor))
+
+
+def without_epoch() -> None:
+    raise AssertionError
+
+
+def with_rest(epoch: Any, *rest: Any) -> None:
+    raise AssertionError((epoch, rest))
+
+
+def with_nameless(epoch: Any, /) -> None:
+    raise AssertionError(epoch)
+
+
+# --- mistakes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mistake", "field"),
+    [
+        (sensor, "tables"),
+        (lambda: sensor(tables=[]), "tables"),
+        (lambda: sensor(tables=["a"]), "tables"),
+        (lambda: sensor(tables="ab"), "tables"),
+        (lambda: sensor(tables=[A], job=JOB), "tables"),
+        (lambda: sensor(tables=[A, ELSEWHERE]), "tables"),
+        (lambda: sensor(job="job"), "job"),
+        (lambda: sensor(job=EpochJob("x", inputs=[previous(C)], outputs=[C], cadence="@daily")), "tables"),
+        (lambda: sensor(tables=[A], cadence="sometimes"), "cadence"),
+        (lambda: sensor(tables=[A], cadence=5), "cadence"),
+        (lambda: submit(job="job"), "job"),
+        (lambda: submit(job=None), "job"),
+        (lambda: submit(job=A), "job"),
+        (lambda: submit(job=JOB, batch="often"), "cadence"),
+        (lambda: submit(job=JOB, batch=7), "batch"),
+        (lambda: decorated(compute, job="job"), "job"),
+        (lambda: decorated(compute, job=JOB, batch=7), "batch"),
+        (lambda: decorated(without_epoch, job=JOB), "python_callable"),
+        (lambda: decorated(with_rest, job=JOB), "python_callable"),
+        (lambda: decorated(with_nameless, job=JOB), "python_callable"),
+    ],
+)
+def test_a_mistake_in_a_dag_is_told_when_it_is_parsed(mistake: Callable[[], Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        mistake()
+    assert caught.value.details["field"] == field
+
+
+def test_an_unknown_argument_is_airflows_own_error() -> None:
+    with pytest.raises(TypeError, match="tabels"):
+        sensor(tables=[A], tabels=[A])
+
+
+# --- what is right -------------------------------------------------------------------------------------------
+
+
+def test_a_sensor_on_a_job_waits_for_what_the_job_reads_at_its_barrier() -> None:
+    assert sensor(job=JOB).tables == ["a", "b"]
+
+
+def test_outlets_are_the_jobs_tables_and_what_the_author_adds() -> None:
+    mine = Asset("mine")
+    assert submit(job=JOB).outlets == [asset_of(C)]
+    assert submit(job=JOB, outlets=[mine, asset_of(C)]).outlets == [mine, asset_of(C)]
+    assert decorated(compute, job=JOB, outlets=[mine]).outlets == [mine, asset_of(C)]
+    assert sensor(tables=[A], inlets=[mine]).inlets == [mine, asset_of(A)]
+
+
+def test_producer_and_consumer_name_the_same_asset() -> None:
+    assert asset_of(A) == asset_of(EpochTable("a", partition_by=("x",)))
+    assert asset_of(A).uri == "epoch://default/a"
+    assert asset_of(A) != asset_of(ELSEWHERE)
+
+
+def test_all_three_survive_airflows_serialization() -> None:
+    with DAG("dag", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC)) as dag:
+        wait = sensor(
+            tables=[A, B], at=datetime(2013, 2, 8, tzinfo=UTC), cadence=Cadence("@daily", "Europe/Berlin")
+        )
+        wait >> submit(job=JOB, interval=Interval(datetime(2013, 2, 7, tzinfo=UTC), DAY_END), batch="@daily")
+        task.epoch(job=JOB)(compute)(factor=3)
+    text = json.dumps(DagSerialization.to_dict(dag))
+    again = DagSerialization.from_dict(json.loads(text))
+    assert {one.task_id for one in again.tasks} == {"wait", "compute", "compute__1"}
+    assert "Epochs" in again.get_task("compute").extra_links
+
+
+def test_mapping_over_intervals() -> None:
+    with DAG("dag", schedule=None):
+        mapped = EpochSparkSubmitOperator.partial(task_id="x", job=JOB, application="job.py").expand(
+            interval=["2013-02-07", "2013-02-08"]
+        )
+    assert mapped.partial_kwargs["job"] == JOB
+
+
+# --- runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_says_what_it_computes_and_where_it_reads() -> None:
+    context = task_context()
+    assert task_interval(context, Cadence("@daily")).end == DAY_END
+    assert (
+        len(Cadence("@hourly").split(task_interval(context, Cadence("@hourly"), batch=Cadence("@daily"))))
+        == 24
+    )
+    assert task_barrier(context) == DAY_END
+    assert task_barrier(task_context(partition_key="2013-02-03")) == datetime(2013, 2, 4, tzinfo=UTC)
+
+
+def test_a_manual_run_without_a_date_reads_at_the_time_it_may_start() -> None:
+    assert task_barrier(task_context(run_date=None)) == DAY_END
+
+
+def test_retries_are_one_wish_and_a_clearing_is_another() -> None:
+    first, retried = task_owner(task_context()), task_owner(task_context(try_number=2))
+    cleared = task_owner(task_context(cleared_after=2, try_number=3))
+    assert first.same_wish(retried)
+    assert not first.same_wish(cleared)
+    assert first.order < retried.order < cleared.order
+
+
+def test_another_run_is_another_owner() -> None:
+    assert not task_owner(task_context()).same_run(task_owner(task_context(run_id="manual")))
+
+
+# --- links ---------------------------------------------------------------------------------------------------
+
+
+def test_the_link_names_what_the_task_worked_on_and_nothing_else() -> None:
+    operator = submit(job=JOB)
+    operator.grid_query = {"domain": "default", "job": "a b&c", "from": "2013-02-07T00:00:00+00:00", "to": ""}
+    link = EpochGridLink().get_link(operator, ti_key=None)  # type: ignore[arg-type]
+    assert link.endswith("/plugin/epochs?domain=default&job=a+b%26c&from=2013-02-07T00%3A00%3A00%2B00%3A00")
+    assert grid_link({}).endswith("/plugin/epochs")
+
+
+# --- triggers ------------------------------------------------------------------------------------------------
+
+
+def trigger(**options: Any) -> EpochTrigger:
+    return EpochTrigger(domain="default", tables=["a"], barrier="2013-02-08T00:00:00+00:00", **options)
+
+
+def test_a_trigger_keeps_names_and_a_time_only() -> None:
+    path, kwargs = trigger(epochs_conn_id="mine").serialize()
+    assert path == "airflow_provider.triggers.epochs.EpochTrigger"
+    assert kwargs == {
+        "epochs_conn_id": "mine",
+        "domain": "default",
+        "tables": ["a"],
+        "barrier": "2013-02-08T00:00:00+00:00",
+        "poll_interval": 5.0,
+    }
+    assert json.loads(json.dumps(kwargs)) == kwargs
+    assert EpochTrigger(**kwargs).serialize() == (path, kwargs)
+
+
+def test_a_trigger_of_a_later_version_is_understood() -> None:
+    _, kwargs = trigger(level="read_committed", patience=5).serialize()
+    assert kwargs == trigger().serialize()[1]
+
+
+def test_a_trigger_of_this_version_needs_no_more_than_the_first_had() -> None:
+    assert trigger().serialize()[1]["epochs_conn_id"] == "epochs_default"
