@@ -1,0 +1,49 @@
+"""The project's documents as tests see them: pages, links, and blocks of code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+WALK = ROOT / "docs" / "explanation" / "walk.md"
+
+_FENCE = re.compile(
+    r"^(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A fenced block.
+
+    :param language: what stands behind the fence.
+    :param file: the file that a reader saves it as, empty for none: a comment before the block names it.
+    """
+
+    language: str
+    file: str
+    text: str
+
+
+def pages() -> list[Path]:
+    """Return all pages: the README, the changelog and everything in ``docs``."""
+    return [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path, language: str | None = None) -> list[Block]:
+    """Return the page's fenced blocks, those of one language or all."""
+    found = [
+        Block(language=one["language"], file=one["file"] or "", text=one["text"])
+        for one in _FENCE.finditer(page.read_text(encoding="utf-8"))
+    ]
+    return [one for one in found if language in (None, one.language)]
+
+
+def links(page: Path) -> list[str]:
+    """Return the targets of the page's links, code left out."""
+    return _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))

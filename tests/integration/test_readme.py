@@ -1,0 +1,176 @@
+"""What the README and the tutorial tell a reader to run, run as it stands there, and what the walk shows of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import runpy
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+
+from airflow_provider.coordination.service import Settings
+from airflow_provider.domain.interval import Interval
+from airflow_provider.spark.epoch_run import epoch_run
+from demo.spark_connect import SparkConnectServer
+from tests.airflow_runs import task_context
+from tests.documents import README, TUTORIAL, WALK, Block, blocks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_provider.domain.topology import EpochJob
+    from airflow_provider.spark.attempt_run import EpochRun
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of the reader's own, with what the tutorial's files bring along forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "dags"))
+    epochs = {
+        "conn_type": "epochs",
+        "host": f"{tmp_path}/epochs.db",
+        "extra": {"warehouse": f"file://{tmp_path}/warehouse"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(epochs))
+    logging.getLogger("py4j").setLevel(
+        logging.ERROR
+    )  # it logs when it goes, and its terminal is gone by then
+    yield
+    for name in ("rides", "rides_dags"):
+        sys.modules.pop(name, None)
+
+
+def _connect_to(server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": server.port}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT_DEFAULT", json.dumps(connection))
+
+
+def _run_tasks(dag: Any, run_date: datetime) -> None:
+    """Run the DAG's tasks in their order, as a run of that date would."""
+    for task in dag.topological_sort():
+        task.execute(task_context(run_date=run_date))
+
+
+def _outputs(page: Path) -> list[str]:
+    return [one.text for one in blocks(page, "text")]
+
+
+def test_the_readmes_python_prints_what_the_readme_says_also_twice(
+    classic_session: SparkSession,  # noqa: ARG001 - what the README starts by itself
+    connect_server: SparkConnectServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declarations, by_hand, dag = (one.text for one in blocks(README, "python"))
+    _connect_to(connect_server, monkeypatch)
+    for _ in range(2):
+        names: dict[str, Any] = {}
+        exec(declarations + by_hand, names)  # noqa: S102 - it is the README's
+        assert [capsys.readouterr().out] == _outputs(README)
+    exec(dag, names)  # noqa: S102
+    assert [one.task_id for one in names["dag"].topological_sort()] == ["rides_are_there", "compute"]
+    _run_tasks(names["dag"], datetime(2024, 5, 2, tzinfo=UTC))
+
+
+def test_the_tutorials_files_do_what_it_says(
+    tmp_path: Path,
+    classic_session: SparkSession,  # noqa: ARG001 - what the tutorial starts by itself
+    connect_server: SparkConnectServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _connect_to(connect_server, monkeypatch)
+    _save(tmp_path, blocks(TUTORIAL, "python"))
+    _land(tmp_path)
+    by_hand, explained, cut = _outputs(TUTORIAL)
+
+    runpy.run_path("by_hand.py")
+    assert capsys.readouterr().out == by_hand
+    runpy.run_path("by_hand.py")
+    assert capsys.readouterr().out.splitlines() == by_hand.splitlines()[-2:]
+
+    names = runpy.run_path("dags/rides_dags.py")
+    _epochs(capsys, "explain", "count_rides", says=explained)
+    for day in (4, 2):  # the new day, and one that was computed by hand and is kept
+        for dag in ("load_dag", "count_dag"):
+            _run_tasks(names[dag], datetime(2024, 5, day, tzinfo=UTC))
+    _epochs(capsys, "cut", "rides", "station_totals", says=cut)
+    runpy.run_path("by_hand.py")
+    assert "up to 04 May, commit 6: 7 rides" in capsys.readouterr().out
+
+
+def _save(folder: Path, found: list[Block]) -> None:
+    for one in found:
+        path = folder / one.file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(one.text)
+
+
+def _land(folder: Path) -> None:
+    """Run the tutorial's lines that write data."""
+    for block in blocks(TUTORIAL, "console"):
+        for line in block.text.splitlines():
+            if line.startswith("printf "):
+                subprocess.run(["sh", "-c", line], cwd=folder, check=True)
+
+
+def _epochs(capsys: pytest.CaptureFixture[str], *arguments: str, says: str) -> None:
+    """Run ``airflow epochs`` in this process; its answer begins with *says*."""
+    capsys.readouterr()
+    parsed = get_parser().parse_args(["epochs", *arguments])
+    parsed.func(parsed)
+    assert capsys.readouterr().out.startswith(says)
+
+
+def test_the_walk_shows_the_records_that_an_epoch_leaves(
+    tmp_path: Path, classic_session: SparkSession
+) -> None:
+    _save(tmp_path, blocks(TUTORIAL, "python"))
+    _land(tmp_path)
+    rides = importlib.import_module("rides")
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/epochs.db", warehouse=f"{tmp_path}/warehouse")
+    days = [
+        Interval(datetime(2024, 5, day, tzinfo=UTC), datetime(2024, 5, day + 1, tzinfo=UTC)) for day in (1, 2)
+    ]
+    query = next(line for line in _console(WALK) if line.startswith("sqlite3 ")).split('"')[1]
+
+    def run(job: EpochJob, compute: Callable[[EpochRun], None], day: Interval) -> set[str]:
+        with epoch_run(job, day, spark=classic_session, settings=settings) as epoch:
+            found = set(_rows(query))
+            compute(epoch)
+            return found | set(_rows(query))
+
+    for day in days:
+        run(rides.load, rides.load_rides, day)
+    run(rides.count, rides.count_rides, days[0])
+    seen = set(_rows(query)) | run(rides.count, rides.count_rides, days[1]) | set(_rows(query))
+    shown = {line for text in _outputs(WALK) for line in text.splitlines() if line.count("|") == 5}
+    assert {_but_version(line) for line in shown} - seen == {"kind|partition|item|csn|state"}
+
+
+def _but_version(row: str) -> str:
+    """Leave out the version: a slow run renews its lock more often, and each time the counter goes on."""
+    parts = row.split("|")
+    return "|".join([*parts[:3], *parts[4:]])
+
+
+def _rows(query: str) -> list[str]:
+    """What sqlite3 prints for *query*, without versions."""
+    with closing(sqlite3.connect("epochs.db")) as database:
+        rows = database.execute(query).fetchall()
+    return [_but_version("|".join("" if value is None else str(value) for value in row)) for row in rows]
+
+
+def _console(page: Path) -> list[str]:
+    return [line for block in blocks(page, "console") for line in block.text.splitlines()]
