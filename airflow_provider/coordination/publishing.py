@@ -285,7 +285,7 @@ class Publish:
             domain=attempt.domain,
             requires=tuple(requires),
             updates=tuple(updates),
-            number=Number(commit, expected=reading.head.csn + 1),
+            number=Number(commit, expected=reading.head.csn + 1, incarnation=reading.head.incarnation),
         )
 
     def _committed_epoch(self, epoch: EpochRecord, record: AttemptRecord) -> EpochRecord:

@@ -119,10 +119,12 @@ class Number:
     """The transaction takes the domain's next CSN and appends *commit* at it.
 
     :param expected: the CSN that it must be, when something written beforehand names it; None for any.
+    :param incarnation: the store's incarnation in which it was decided (R33); None for any.
     """
 
     commit: CommitRecord
     expected: int | None = None
+    incarnation: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,13 +155,13 @@ class RequirementFailed(RetryableError):
     """A requirement did not hold; nothing was changed.
 
     Attributes: ``requirement`` (:class:`Exists`, :class:`Absent`, :class:`CatalogSwap` or :class:`Number`),
-    ``expected`` and ``found`` (version, pointer or CSN; None for absent).
+    ``expected`` and ``found`` (version, pointer, CSN or incarnation; None for absent).
     """
 
     @classmethod
     def of(cls, requirement: Exists | Absent | CatalogSwap | Number, found: int | str | None) -> Self:
         """Build the error for *requirement*, which met *found*."""
-        subject, expected = _required(requirement)
+        subject, expected = _required(requirement, found)
         return cls(
             f"{subject}: expected {_or_absent(expected)}, found {_or_absent(found)}; nothing was changed.",
             next_step="read again, decide again, and send a new transaction.",
@@ -169,7 +171,9 @@ class RequirementFailed(RetryableError):
         )
 
 
-def _required(requirement: Exists | Absent | CatalogSwap | Number) -> tuple[str, int | str | None]:
+def _required(
+    requirement: Exists | Absent | CatalogSwap | Number, found: int | str | None
+) -> tuple[str, int | str | None]:
     match requirement:
         case Exists(key, version):
             return f"record {key}", version
@@ -177,6 +181,8 @@ def _required(requirement: Exists | Absent | CatalogSwap | Number) -> tuple[str,
             return f"record {key}", None
         case CatalogSwap(namespace, table, pointer, _):
             return f"catalog pointer of {namespace}.{table}", pointer
+        case Number(_, _, incarnation) if isinstance(found, str):
+            return "incarnation of the store", incarnation
         case Number(_, csn):
             return "next commit sequence number", csn
 

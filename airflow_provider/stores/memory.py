@@ -288,4 +288,6 @@ def _next_number(server: _Server, domain: DomainName, number: Number | None) -> 
     csn = server.heads.get(domain, 0) + 1
     if number.expected not in (None, csn):
         raise RequirementFailed.of(number, csn)
+    if number.incarnation not in (None, server.incarnation):
+        raise RequirementFailed.of(number, server.incarnation)
     return csn

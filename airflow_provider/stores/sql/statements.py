@@ -42,6 +42,9 @@ HEAD = select(
 )
 """The store's incarnation and the head of one domain, null when it has none."""
 
+INCARNATION = select(store_table.c.incarnation)
+"""The store's incarnation."""
+
 Wanted = Callable[[], Select[Any]]
 """Makes the select of the addresses in the parameter ``keys`` (see :meth:`SqlDialect.wanted`)."""
 

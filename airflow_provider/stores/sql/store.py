@@ -146,8 +146,8 @@ class SqlStore(MetadataStore):
         self._require(connection, request)
         for swap in request.swaps:
             statements.swap_pointer(connection, swap)
-        if number is not None and number.expected not in (None, csn):
-            raise RequirementFailed.of(number, csn)
+        if number is not None:
+            self._require_number(connection, number, csn)
         at_us = self._dialect.now_us(connection)
         version = self._dialect.next_version(connection)
         written = rows.written(request, version=version, csn=csn, at_us=at_us)
@@ -157,6 +157,15 @@ class SqlStore(MetadataStore):
             parameters = {"domain": request.domain, "keys": self._dialect.addresses(request.deletes)}
             connection.execute(statements.removal(self._dialect.wanted), parameters)
         return Receipt(csn=csn, at=from_micros(at_us), versions={put.key: version for put, _ in request.puts})
+
+    def _require_number(self, connection: Connection, number: Number, csn: int | None) -> None:
+        """:raises RequirementFailed: another CSN, or another incarnation of the store."""
+        if number.expected not in (None, csn):
+            raise RequirementFailed.of(number, csn)
+        if number.incarnation is not None:
+            incarnation = connection.scalars(statements.INCARNATION).one()
+            if incarnation != number.incarnation:
+                raise RequirementFailed.of(number, incarnation)
 
     def _take_number(self, connection: Connection, domain: DomainName) -> int:
         return int(connection.scalars(statements.take_number(self._dialect.upsert), {"domain": domain}).one())

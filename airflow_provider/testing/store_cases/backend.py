@@ -74,10 +74,10 @@ def put(key: Key, number: int = 1) -> Put:
     return Put(key, TopologyRecord(generation=number))
 
 
-def commit(name: str = "change", expected: int | None = None) -> Number:
+def commit(name: str = "change", expected: int | None = None, incarnation: str | None = None) -> Number:
     """Take the next number."""
     record = replace(bare(Kind.COMMIT), change_set=ChangeSetId(name))
-    return Number(record, expected)
+    return Number(record, expected, incarnation)
 
 
 def write(
@@ -94,10 +94,14 @@ def write(
 
 
 def publish(
-    store: MetadataStore, domain: DomainName, name: str = "change", expected: int | None = None
+    store: MetadataStore,
+    domain: DomainName,
+    name: str = "change",
+    expected: int | None = None,
+    incarnation: str | None = None,
 ) -> Receipt:
     """Take a number and write nothing else."""
-    return store.transact(Transaction(domain=domain, number=commit(name, expected)))
+    return store.transact(Transaction(domain=domain, number=commit(name, expected, incarnation)))
 
 
 def everything(store: MetadataStore, domain: DomainName) -> object:

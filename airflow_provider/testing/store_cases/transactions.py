@@ -164,6 +164,17 @@ class TransactionCases(StoreCases):
         assert store.changes(domain, 3) == []
         assert store.read(domain, []).head.csn == 3
 
+    def test_a_number_of_another_incarnation_is_refused(
+        self, store: MetadataStore, domain: DomainName
+    ) -> None:
+        """R33: what was decided before the store was restored from a backup is not applied to it."""
+        incarnation = store.read(domain, []).head.incarnation
+        publish(store, domain, "first", incarnation=incarnation)
+        with pytest.raises(RequirementFailed) as refused:
+            publish(store, domain, "second", incarnation="another")
+        assert refused.value.details["found"] == incarnation
+        assert store.read(domain, []).head.csn == 1
+
     @pytest.mark.parametrize("expected", [0, 1, 3])
     def test_another_number_than_expected_changes_nothing(
         self, store: MetadataStore, domain: DomainName, expected: int
