@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
@@ -10,6 +11,9 @@ from airflow_provider.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""With it ``pyspark.sql.functions`` makes Spark Connect's columns; sessions made through ``pyspark.sql`` set it."""
 
 
 @contextmanager
@@ -21,8 +25,13 @@ def connected(url: str) -> Iterator[SparkSession]:
     """
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+    before = os.environ.get(CONNECT_MODE)
     spark = cast("SparkSession", ConnectSession.builder.remote(url).create())
+    os.environ[CONNECT_MODE] = "1"
     try:
         yield session(spark)
     finally:
         spark.stop()
+        os.environ.pop(CONNECT_MODE, None)
+        if before is not None:
+            os.environ[CONNECT_MODE] = before
