@@ -1,6 +1,6 @@
 """A real Airflow on this machine: API server, scheduler, DAG processor and triggerer, each a process.
 
-Its home holds everything it writes: configuration, metadata database (SQLite), logs.
+Its home holds everything it writes: metadata database (SQLite), secrets, logs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import sqlite3
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from demo.airflow_rest import AirflowRest
 from demo.processes import ManagedProcess, ProcessFailedError, ask_to_end, end, require_free_port
 
 READY_TIMEOUT_S = 120.0
+SECRET = ".secret"
 COMPONENTS: dict[str, list[str]] = {
     "api-server": ["--host", "127.0.0.1"],
     "scheduler": ["--skip-serve-logs"],
@@ -29,7 +31,7 @@ COMPONENTS: dict[str, list[str]] = {
 class AirflowCluster:
     """Airflow with the LocalExecutor, on 127.0.0.1.
 
-    :param home: folder of its own, made when it is absent.
+    :param home: folder that its processes belong to, made when it is absent; AIRFLOW_HOME is ``airflow`` in it.
     :param dags: folder of the DAG files.
     :param port: of the API server and the UI.
     :param parallelism: tasks that run at the same time.
@@ -43,14 +45,16 @@ class AirflowCluster:
         home: Path,
         dags: Path,
         port: int,
-        parallelism: int = 6,
+        parallelism: int = 12,
         environment: Mapping[str, str] | None = None,
         python_path: list[Path] | None = None,
     ) -> None:
         self.home = home
+        self.airflow_home = home / "airflow"
         self.port = port
         self.base_url = f"http://127.0.0.1:{port}"
         self.rest = AirflowRest(self.base_url)
+        self._secret = self._kept_secret()
         self.environment = {
             **own_environment(python_path or []),
             **self._settings(dags=dags, parallelism=parallelism),
@@ -72,9 +76,10 @@ class AirflowCluster:
 
         :raises ProcessFailedError: when ``airflow db migrate`` fails.
         """
-        self.home.mkdir(parents=True, exist_ok=True)
-        self._process("db", ["migrate"], log="db-migrate").run()
-        with sqlite3.connect(self.home / "airflow.db") as database:
+        self.airflow_home.mkdir(parents=True, exist_ok=True)
+        self._keep_secret()
+        self._process("db", ["migrate"], log="airflow-db-migrate").run()
+        with closing(sqlite3.connect(self.airflow_home / "airflow.db")) as database:
             database.execute("PRAGMA journal_mode=WAL")
 
     def start(self) -> None:
@@ -121,20 +126,21 @@ class AirflowCluster:
     def _settings(self, *, dags: Path, parallelism: int) -> dict[str, str]:
         """Airflow's configuration; what differs from a production's is said beside it."""
         return {
-            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW_HOME": str(self.airflow_home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__PARALLELISM": str(parallelism),
+            "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "5",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.base_url}/execution/",
             # Everybody on this machine is an admin: the server listens on 127.0.0.1 only.
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__API__BASE_URL": self.base_url,
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW__API_AUTH__JWT_SECRET": self._secret("jwt"),
-            "AIRFLOW__API__SECRET_KEY": self._secret("api"),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}",
+            "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
+            "AIRFLOW__API__SECRET_KEY": self._secret,
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}",
             # A scheduler and files that look more often than once a second or in minutes, for a short run.
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
@@ -146,14 +152,15 @@ class AirflowCluster:
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
         }
 
-    def _secret(self, name: str) -> str:
-        """Keep a random secret in the home, since all components of one Airflow need the same."""
-        path = self.home / f".{name}-secret"
-        if not path.exists():
-            self.home.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            path.write_text(secrets.token_urlsafe(32))
-        return path.read_text()
+    def _kept_secret(self) -> str:
+        """Give the secret that all components share: the home's, or a new one that :meth:`migrate` keeps there."""
+        path = self.airflow_home / SECRET
+        return path.read_text() if path.exists() else secrets.token_urlsafe(32)
+
+    def _keep_secret(self) -> None:
+        path = self.airflow_home / SECRET
+        path.touch(mode=0o600)
+        path.write_text(self._secret)
 
 
 def own_environment(python_path: list[Path]) -> dict[str, str]:

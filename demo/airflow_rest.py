@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import httpx
 
 REQUEST_TIMEOUT_S = 30.0
+LOCKED_WAITS_S = (0.3, 0.7, 1.1, 1.9, 3.1, 5.0)
+PAGE = 100
+"""Items that Airflow gives at once by default, at most."""
 
 
 class AirflowRestError(RuntimeError):
@@ -62,13 +65,12 @@ class AirflowRest:
 
     def dag_ids(self) -> set[str]:
         """Name the DAGs that Airflow has parsed."""
-        answer = self.request("GET", "/dags", params={"limit": 1000, "exclude_stale": True})
-        return {dag["dag_id"] for dag in answer["dags"]}
+        return {dag["dag_id"] for dag in self._all("/dags", "dags")}
 
     def import_errors(self) -> list[str]:
         """Give the stack traces of DAG files that could not be imported."""
-        answer = self.request("GET", "/importErrors")
-        return [f"{error['filename']}\n{error['stack_trace']}" for error in answer["import_errors"]]
+        errors = self._all("/importErrors", "import_errors")
+        return [f"{error['filename']}\n{error['stack_trace']}" for error in errors]
 
     def wait_for_dags(self, dag_ids: set[str], *, timeout_s: float = 90.0) -> None:
         """Wait until DAGs are parsed.
@@ -103,6 +105,8 @@ class AirflowRest:
     def backfill(self, dag_id: str, *, first: date, last: date, max_active_runs: int, **body: Any) -> int:
         """Do what ``airflow backfill create`` does: make the runs of whole days.
 
+        On SQLite Airflow gives up, cleanly, when its scheduler holds the database's lock; then it is asked again.
+
         :param first: date of the first run.
         :param last: date of the last run, included.
         :returns: the backfill's id.
@@ -115,23 +119,25 @@ class AirflowRest:
             "reprocess_behavior": "none",
             **body,
         }
+        for wait_s in LOCKED_WAITS_S:
+            try:
+                return int(self.request("POST", "/backfills", json=body)["id"])
+            except AirflowRestError as error:
+                if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                    raise
+            time.sleep(wait_s)
         return int(self.request("POST", "/backfills", json=body)["id"])
 
     def dag_runs(self, dag_id: str = "~") -> list[dict[str, Any]]:
         """List the runs of one DAG, or of all."""
-        answer = self.request("GET", f"/dags/{dag_id}/dagRuns", params={"limit": 1000})
-        runs: list[dict[str, Any]] = answer["dag_runs"]
-        return runs
+        return self._all(f"/dags/{dag_id}/dagRuns", "dag_runs")
 
-    def task_instances(self, dag_id: str = "~", run_id: str = "~") -> list[dict[str, Any]]:
-        """List the newest tries of tasks, of one DAG and run or of all."""
-        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
-        found: list[dict[str, Any]] = []
-        while True:
-            answer = self.request("GET", path, params={"limit": 100, "offset": len(found)})
-            found.extend(answer["task_instances"])
-            if not answer["task_instances"] or len(found) >= answer["total_entries"]:
-                return found
+    def task_instances(self, dag_id: str = "~", run_id: str = "~", **filters: Any) -> list[dict[str, Any]]:
+        """List the newest tries of tasks, of one DAG and run or of all.
+
+        :param filters: of the API, for example ``state="deferred"``.
+        """
+        return self._all(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances", **filters)
 
     def clear(self, dag_id: str, run_id: str, task_ids: list[str] | None = None) -> None:
         """Clear tasks of a run, so that they run again."""
@@ -153,12 +159,17 @@ class AirflowRest:
                 raise TimeoutError(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
             time.sleep(0.5)
 
+    def _all(self, path: str, name: str, **filters: Any) -> list[dict[str, Any]]:
+        """Fetch all pages of a list."""
+        found: list[dict[str, Any]] = []
+        while True:
+            answer = self.request("GET", path, params={**filters, "limit": PAGE, "offset": len(found)})
+            found.extend(answer[name])
+            if not answer[name] or len(found) >= answer["total_entries"]:
+                return found
+
     def _answer(self, response: httpx.Response) -> Any:
         if response.status_code >= httpx.codes.BAD_REQUEST:
             raise AirflowRestError(response)
         return response.json() if response.content else None
 
-
-def days_from(first: date, count: int) -> list[date]:
-    """List days in a row."""
-    return [first + timedelta(days=offset) for offset in range(count)]

@@ -1,0 +1,57 @@
+"""``python -m demo run | up | down``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from demo.keep import down, serve, up
+from demo.processes import PortInUseError, ProcessFailedError
+from demo.run import run
+from demo.stack import CHECKOUT, Plan, StillRunningError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one of the commands.
+
+    :returns: the exit code: 0 kept its promises, 1 did not, 2 could not start.
+    """
+    given = _parser().parse_args(argv)
+    home = given.home.resolve()
+    try:
+        if given.command == "run":
+            plan = Plan(
+                days=given.days, twin_days=given.twin_days, port=given.port, connect_port=given.connect_port
+            )
+            return run(home=home, plan=plan)
+        return {"up": up, "serve": serve, "down": down}[given.command](home)
+    except (FileExistsError, PortInUseError, ProcessFailedError, StillRunningError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("demo: stopped; no process is left", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    defaults = Plan()
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__)
+    parser.add_argument("--home", type=Path, default=CHECKOUT / ".demo", help="folder of all that is written")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run_command = commands.add_parser("run", help="run the demo from its start to its end")
+    for name, default, meaning in (
+        ("days", defaults.days, "days with the package"),
+        ("twin-days", defaults.twin_days, "days of the naive twin"),
+        ("port", defaults.port, "Airflow's port"),
+        ("connect-port", defaults.connect_port, "Spark Connect's port"),
+    ):
+        run_command.add_argument(f"--{name}", type=int, default=default, help=f"{meaning} (default {default})")
+    commands.add_parser("up", help="start what the last run left, and keep it running")
+    commands.add_parser("down", help="stop it")
+    commands.add_parser("serve", help="what `up` starts: hold the processes until SIGTERM")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

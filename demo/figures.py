@@ -1,0 +1,169 @@
+"""What a run showed: counts from the readers' logs, the table at the end, and whether the promises were kept."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from demo.readers.reading import FAILED, RIGHT, WRONG, Differences
+
+Figures = dict[str, float]
+"""Values by the names that are printed as ``figure NAME VALUE``."""
+
+LEAST_READS = 500
+LEAST_CUTS = 60
+LEAST_WAITS = 7
+WHOLE_DEMO_DAYS = 7
+"""Lower bounds are those of the whole demo; a shorter one is held to its share."""
+
+BUDGET_S = 600
+FIRST_PUBLISH_BUDGET_S = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadCounts:
+    """Counts over one family's readers.
+
+    :param outcomes: reads by outcome.
+    :param cuts: distinct (barrier, CSN) that were read.
+    :param by_reader: reads and wrong or failed reads by the reader's name.
+    :param retried: reads that needed more than one try.
+    :param example: of the wrong read with the most tables that differ: what was seen and expected.
+    :param example_barrier: the barrier it was judged at.
+    """
+
+    outcomes: Counter[str]
+    cuts: int
+    by_reader: dict[str, tuple[int, int]]
+    retried: int
+    example: Differences
+    example_barrier: str | None
+
+    @property
+    def reads(self) -> int:
+        """All counted reads."""
+        return self.outcomes.total()
+
+    @property
+    def bad(self) -> int:
+        """Reads that were wrong or failed."""
+        return self.outcomes[WRONG] + self.outcomes[FAILED]
+
+
+def count_reads(folder: Path, family: str) -> ReadCounts:
+    """Count what one family's readers have written so far.
+
+    :param folder: of the readers' logs.
+    :param family: ``epochs`` or ``twin``.
+    """
+    outcomes: Counter[str] = Counter()
+    cuts: set[tuple[str, int]] = set()
+    by_reader: dict[str, tuple[int, int]] = {}
+    retried, example, example_barrier = 0, {}, None
+    for path in sorted(folder.glob(f"{family}-*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            read = json.loads(line)
+            outcome = read["outcome"]
+            outcomes[outcome] += 1
+            seen, bad = by_reader.get(read["reader"], (0, 0))
+            by_reader[read["reader"]] = (seen + 1, bad + (outcome != RIGHT))
+            retried += read["tries"] > 1
+            if read["csn"] is not None:
+                cuts.add((read["barrier"], read["csn"]))
+            if len(read["wrong"]) > len(example):
+                example, example_barrier = read["wrong"], read["barrier"]
+    return ReadCounts(
+        outcomes=outcomes,
+        cuts=len(cuts),
+        by_reader=by_reader,
+        retried=retried,
+        example=example,
+        example_barrier=example_barrier,
+    )
+
+
+def reading_figures(family: str, counts: ReadCounts) -> Figures:
+    """Name a family's counts of reads."""
+    return {
+        f"demo.{family}.reads": counts.reads,
+        f"demo.{family}.inconsistent": counts.outcomes[WRONG],
+        f"demo.{family}.failed": counts.outcomes[FAILED],
+    }
+
+
+def broken_promises(figures: Figures, *, days: int, twin_days: int) -> list[str]:
+    """Say which promises a run did not keep; none is an empty list.
+
+    :param figures: of the run.
+    :param days: that it computed with the package.
+    :param twin_days: that it computed without.
+    """
+    share = min(1.0, days / WHOLE_DEMO_DAYS)
+    least = {
+        "demo.epochs.reads": int(LEAST_READS * share),
+        "demo.epochs.cuts": int(LEAST_CUTS * share),
+        "demo.waits.deferred": int(LEAST_WAITS * share),
+        "demo.twin.reads": int(LEAST_READS * share),
+        "demo.twin.inconsistent": 1,
+    }
+    if twin_days == 1:
+        # With one day there is no earlier state that a reader could mix with.
+        del least["demo.twin.inconsistent"]
+    broken = [
+        f"{name} is {figures[name]:g}, promised at least {bound}"
+        for name, bound in least.items()
+        if figures[name] < bound
+    ]
+    nothing = ("demo.epochs.inconsistent", "demo.epochs.failed")
+    broken += [f"{name} is {figures[name]:g}, promised 0" for name in nothing if figures[name]]
+    return broken
+
+
+def over_budget(figures: Figures) -> list[str]:
+    """Say which times a run stayed not within; a busy machine is no broken promise."""
+    budgets = {"demo.seconds": BUDGET_S, "demo.first_publish_seconds": FIRST_PUBLISH_BUDGET_S}
+    return [
+        f"{name} is {figures[name]:g}, the budget on 2 cores is {budget}"
+        for name, budget in budgets.items()
+        if figures[name] > budget
+    ]
+
+
+def side_by_side(epochs: ReadCounts, twin: ReadCounts, *, epochs_days: int, twin_days: int) -> Table:
+    """Make the table that ends a demo."""
+    table = Table(title="The same tables, the same readers", title_justify="left")
+    table.add_column("")
+    table.add_column("with epochs", justify="right")
+    table.add_column("plain Airflow and Spark", justify="right")
+    table.add_row("days computed", str(epochs_days), str(twin_days))
+    table.add_row("reads", str(epochs.reads), str(twin.reads))
+    table.add_row("wrong totals", _share(epochs, WRONG), _share(twin, WRONG))
+    table.add_row("failed after retries", _share(epochs, FAILED), _share(twin, FAILED))
+    table.add_row("needed a retry", str(epochs.retried), str(twin.retried))
+    table.add_row("distinct cuts read", str(epochs.cuts), "no cuts")
+    for title, wanted in (("of these, ad-hoc", False), ("of these, the DAG that waits", True)):
+        table.add_row(title, _bad_of(epochs, dag=wanted), _bad_of(twin, dag=wanted))
+    return table
+
+
+def describe_example(counts: ReadCounts) -> list[str]:
+    """Say what a wrong read saw, a line a number."""
+    lines = []
+    for table, measures in counts.example.items():
+        for measure, (seen, expected) in measures.items():
+            lines.append(f"{table}.{measure}: read {seen}, the source says {expected}")
+    return lines
+
+
+def _share(counts: ReadCounts, outcome: str) -> str:
+    number = counts.outcomes[outcome]
+    return f"{number} ({number / counts.reads:.1%})" if counts.reads else "no reads"
+
+
+def _bad_of(counts: ReadCounts, *, dag: bool) -> str:
+    chosen = [pair for name, pair in counts.by_reader.items() if (name == "dag") is dag]
+    return f"{sum(bad for _, bad in chosen)} bad of {sum(seen for seen, _ in chosen)}"

@@ -1,0 +1,76 @@
+"""Keeping a demo's Airflow and Spark running after the demo, to look around in the UI."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from demo.processes import MARK, end_owned_by
+from demo.stack import CHECKOUT, DemoStack, Plan
+
+WAIT_S = 180.0
+
+
+def up(home: Path) -> int:
+    """Start Airflow and Spark over what the last run left; they outlive this command.
+
+    :param home: the demo's home.
+    :returns: the exit code.
+    """
+    stack = DemoStack(home=home, plan=Plan.load(home))
+    stack.require_nothing_in_the_way()
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "logs" / "serve.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "demo", "--home", str(home), "serve"],
+            cwd=CHECKOUT,
+            env={**os.environ, MARK: str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + WAIT_S
+    while not stack.airflow.rest.healthy():
+        if server.poll() is not None or time.monotonic() > deadline:
+            end_owned_by(home)
+            print(f"demo: Airflow did not start; see {log} and the other logs beside it", file=sys.stderr)
+            return 2
+        time.sleep(0.5)
+    print(f"Airflow is up at {stack.airflow.base_url} ; `make down` stops it.")
+    return 0
+
+
+def serve(home: Path) -> int:
+    """Hold the processes until SIGTERM; started by :func:`up`."""
+    stack = DemoStack(home=home, plan=Plan.load(home))
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        stack.start()
+        while True:
+            stack.check()
+            time.sleep(1.0)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stack.stop()
+
+
+def down(home: Path) -> int:
+    """Stop every process of a home, also what a killed demo left.
+
+    :returns: the exit code.
+    """
+    ended = end_owned_by(home)
+    print(f"{ended} processes of {home} stopped." if ended else f"Nothing of {home} runs.")
+    return 0
+
+
+def _leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    sys.exit(0)

@@ -1,0 +1,162 @@
+"""One half of the demo: a pipeline's DAGs over their days, while readers read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from demo.figures import FAILED, WRONG, ReadCounts, count_reads
+from demo.processes import ManagedProcess, ask_to_end, end
+from demo.progress import Moment, Progress, RunStates
+from demo.readers.reading import RETRY_FOR_S
+from demo.source import Days
+from demo.stack import DemoStack
+
+POLL_S = 1.0
+FAILED_RUN = "failed"
+FINISHED = ("success", FAILED_RUN)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pipeline:
+    """The DAGs of one half.
+
+    :param family: ``epochs`` or ``twin``: whose readers read.
+    :param title: shown above the progress.
+    :param dags: in the order in which data flows.
+    :param days: that the pipeline computes.
+    :param run_date_lag: from a day to the logical date of the run that computes it.
+    :param max_active_runs: of each DAG.
+    """
+
+    family: str
+    title: str
+    dags: tuple[str, ...]
+    days: Days
+    run_date_lag: timedelta
+    max_active_runs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How one half ended.
+
+    :param counts: of the reads.
+    :param waits: tasks that were seen deferred: (DAG, run, task).
+    :param failed_runs: runs that failed, as text.
+    """
+
+    counts: ReadCounts
+    waits: frozenset[tuple[str, str, str]]
+    failed_runs: tuple[str, ...]
+
+
+class Phase:
+    """Runs one half.
+
+    :param stack: started.
+    :param pipeline: what runs.
+    :param progress: shows it.
+    :param least_reads: readers go on for this many reads.
+    :param readers: number of ad-hoc readers.
+    :param period_s: seconds from one read's start to the next's.
+    :param notes: further facts to show, asked for at each poll.
+    """
+
+    def __init__(
+        self,
+        *,
+        stack: DemoStack,
+        pipeline: Pipeline,
+        progress: Progress,
+        least_reads: int,
+        readers: int,
+        period_s: float,
+        notes: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        self._stack = stack
+        self._pipeline = pipeline
+        self._progress = progress
+        self._least_reads = least_reads
+        self._readers = [
+            stack.reader(pipeline.family, number, period_s=period_s) for number in range(1, readers + 1)
+        ]
+        self._notes = notes
+        self._waits: set[tuple[str, str, str]] = set()
+
+    def run(self) -> Outcome:
+        """Start the readers and the DAGs; end when all runs and enough reads are done, or a run failed.
+
+        :raises ProcessFailedError: when Airflow, Spark or a reader ends.
+        """
+        for reader in self._readers:
+            reader.start()
+        self._start_dags()
+        expected = len(self._pipeline.dags) * self._pipeline.days.count
+        runs: RunStates = {}
+        while sum(state in FINISHED for state in runs.values()) < expected and FAILED_RUN not in runs.values():
+            runs = self._watch()
+            time.sleep(POLL_S)
+        self._read_on(runs)
+        _stop(self._readers)
+        failed = tuple(f"{dag} of {day}" for (dag, day), state in runs.items() if state == FAILED_RUN)
+        counts = count_reads(self._stack.reads, self._pipeline.family)
+        return Outcome(counts=counts, waits=frozenset(self._waits), failed_runs=failed)
+
+    def _start_dags(self) -> None:
+        rest, days = self._stack.airflow.rest, self._pipeline.days
+        rest.wait_for_dags(set(self._pipeline.dags))
+        for dag in self._pipeline.dags:
+            rest.backfill(
+                dag,
+                first=days.first + self._pipeline.run_date_lag,
+                last=days.last + self._pipeline.run_date_lag,
+                max_active_runs=self._pipeline.max_active_runs,
+            )
+        for dag in self._pipeline.dags:
+            rest.unpause(dag)
+
+    def _watch(self) -> RunStates:
+        """Look at all parts once and show what is there."""
+        self._stack.check()
+        for reader in self._readers:
+            reader.check()
+        rest = self._stack.airflow.rest
+        for task in rest.task_instances(state="deferred"):
+            if task["dag_id"] in self._pipeline.dags:
+                self._waits.add((task["dag_id"], task["dag_run_id"], task["task_id"]))
+        runs = self._run_states()
+        self._show(runs)
+        return runs
+
+    def _run_states(self) -> RunStates:
+        found: dict[tuple[str, date], str] = {}
+        for run in self._stack.airflow.rest.dag_runs():
+            if run["dag_id"] in self._pipeline.dags and run["logical_date"]:
+                run_date = datetime.fromisoformat(run["logical_date"]).date()
+                found[run["dag_id"], run_date - self._pipeline.run_date_lag] = run["state"]
+        return found
+
+    def _show(self, runs: RunStates) -> None:
+        counts = count_reads(self._stack.reads, self._pipeline.family)
+        reads = f"{counts.reads} reads: {counts.outcomes[WRONG]} wrong, {counts.outcomes[FAILED]} failed"
+        self._progress.show(
+            Moment(title=self._pipeline.title, runs=runs, notes=(reads, *self._notes()))
+        )
+
+    def _read_on(self, runs: RunStates) -> None:
+        """Let the readers reach their number of reads; they see the last state then."""
+        deadline = time.monotonic() + RETRY_FOR_S
+        while time.monotonic() < deadline:
+            if count_reads(self._stack.reads, self._pipeline.family).reads >= self._least_reads:
+                return
+            self._show(runs)
+            time.sleep(POLL_S)
+
+
+def _stop(readers: list[ManagedProcess]) -> None:
+    """Let every reader finish the read that goes on."""
+    ask_to_end(readers)
+    end(readers, grace_s=RETRY_FOR_S + 5)

@@ -1,0 +1,65 @@
+"""The reader with the package: one cut of all tables, judged at the cut's own barrier."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.errors import RetryableError, UnknownName
+from demo.measures import COLUMNS, measure
+from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
+from demo.totals import TABLES, SourceTotals
+
+DOMAIN = "nyc"
+
+
+def service_settings() -> Settings:
+    """Take the store and the warehouse from this process's environment."""
+    return Settings(store_url=os.environ["NYC_STORE_URL"], warehouse=os.environ["NYC_WAREHOUSE"])
+
+
+def read_cut(service: EpochService, totals: SourceTotals, *, at: datetime | None = None) -> Seen:
+    """Read all tables at one cut and compare them with the source at its barrier.
+
+    :param at: the greatest barrier wanted; None for the newest.
+    """
+    cut = service.cuts.cut(DOMAIN, list(TABLES), at=at)
+    seen = {table: measure(table, service.cuts.read(cut, table, COLUMNS[table])) for table in TABLES}
+    return Seen(barrier=cut.barrier, csn=cut.csn, wrong=compare(seen, totals, cut.barrier))
+
+
+def is_retryable(error: Exception) -> bool:
+    """Whether the error's family says that the read may be tried again."""
+    return isinstance(error, RetryableError)
+
+
+def is_early(error: Exception) -> bool:
+    """Whether nothing is published yet: no common barrier, or jobs that never ran."""
+    return isinstance(error, RetryableError | UnknownName)
+
+
+def read_all_the_time(*, reader: str, period_s: float) -> None:
+    """Read until SIGTERM; the ad-hoc reader."""
+    settings = ReaderSettings.from_environment("epochs")
+    totals = SourceTotals.load(settings.totals)
+    with EpochService.open(service_settings()) as service:
+        read_until_told(
+            ReadLog(settings, family="epochs", reader=reader),
+            lambda: read_cut(service, totals),
+            is_early=is_early,
+            is_retryable=is_retryable,
+            period_s=period_s,
+        )
+
+
+def read_at_run(barrier: datetime) -> None:
+    """Read once, in the downstream DAG, at the barrier that its sensor waited for."""
+    settings = ReaderSettings.from_environment("epochs")
+    totals = SourceTotals.load(settings.totals)
+    with EpochService.open(service_settings()) as service:
+        done = ReadLog(settings, family="epochs", reader="dag").perform(
+            lambda: read_cut(service, totals, at=barrier), is_retryable=is_retryable
+        )
+    if done.outcome in (WRONG, FAILED):
+        print(f"This read was {done.outcome}: {done.wrong or done.error}")

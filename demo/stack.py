@@ -1,0 +1,202 @@
+"""Everything that the demo runs on, in one home: the landing zone, Spark, Airflow, and where tables and logs are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo import landing
+from demo.airflow_cluster import AirflowCluster
+from demo.processes import ManagedProcess, end_owned_by, owned_by
+from demo.source import Days
+from demo.spark_connect import SparkConnectServer, write_configuration
+from demo.totals import SourceTotals
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PLAN = "plan.json"
+
+
+class StillRunningError(RuntimeError):
+    """An earlier demo's processes run in the same home.
+
+    :param home: the home.
+    :param pids: of the processes.
+    """
+
+    def __init__(self, *, home: Path, pids: list[int]) -> None:
+        self.home = home
+        self.pids = pids
+        super().__init__(f"an earlier demo still runs in {home} (pids {pids}); type `make down` first")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a demo computes and where it listens.
+
+    :param days: number of days that the pipeline with the package computes.
+    :param twin_days: number of days that the naive twin computes.
+    :param port: of Airflow's API server and UI.
+    :param connect_port: of the Spark Connect server.
+    """
+
+    days: int = 7
+    twin_days: int = 3
+    port: int = 8080
+    connect_port: int = 15002
+
+    @property
+    def epochs(self) -> Days:
+        """The days of the pipeline with the package."""
+        return Days.around_blizzard(self.days)
+
+    @property
+    def twin(self) -> Days:
+        """The days of the naive twin."""
+        return Days.around_blizzard(self.twin_days)
+
+    def save(self, home: Path) -> None:
+        """Keep it in a home, so that ``make up`` starts the same again."""
+        given = {name: getattr(self, name) for name in ("days", "twin_days", "port", "connect_port")}
+        (home / PLAN).write_text(json.dumps(given))
+
+    @classmethod
+    def load(cls, home: Path) -> Plan:
+        """Take the plan that a home was made with, or the default one."""
+        path = home / PLAN
+        return cls(**json.loads(path.read_text())) if path.exists() else cls()
+
+
+class DemoStack:
+    """The parts that a demo starts and stops.
+
+    :param home: folder that holds all of it; nothing is written anywhere else.
+    :param plan: days and ports.
+    """
+
+    def __init__(self, *, home: Path, plan: Plan) -> None:
+        self.home = home.resolve()
+        self.plan = plan
+        self.store_file = self.home / "epochs" / "epochs.db"
+        self.warehouse = (self.home / "epochs" / "warehouse").as_uri()
+        self.store_url = f"sqlite:///{self.store_file}"
+        self.reads = self.home / "reads"
+        self.airflow = AirflowCluster(
+            home=self.home,
+            dags=CHECKOUT / "dags",
+            port=plan.port,
+            environment=self._environment(),
+            python_path=[CHECKOUT],
+        )
+        self.spark = SparkConnectServer(
+            home=self.home, port=plan.connect_port, environment=self.airflow.environment
+        )
+
+    def require_nothing_in_the_way(self) -> None:
+        """Refuse to start over a running demo or a taken port, before anything is written or started.
+
+        :raises StillRunningError: when processes of this home run.
+        :raises PortInUseError: naming the port and what holds it.
+        """
+        if running := owned_by(self.home):
+            raise StillRunningError(home=self.home, pids=[process.pid for process in running])
+        self.airflow.require_free_ports()
+        self.spark.require_free_port()
+
+    def clear(self) -> None:
+        """Make the home empty: a demo starts from nothing."""
+        if self.home.exists() and any(self.home.iterdir()) and not (self.home / PLAN).exists():
+            raise FileExistsError(f"{self.home} holds files that no demo wrote; choose another --home")
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.store_file.parent.mkdir(parents=True)
+        self.reads.mkdir()
+        self.plan.save(self.home)
+
+    def land(self) -> int:
+        """Write the files that land, and the totals that readers compare with.
+
+        :returns: the number of files.
+        """
+        for days, name in ((self.plan.epochs, "epochs"), (self.plan.twin, "twin")):
+            SourceTotals.of(days).save(self._totals(name))
+        first = min(self.plan.epochs.first, self.plan.twin.first)
+        count = max(self.plan.days, self.plan.twin_days)
+        return landing.land(self.home / "landing", Days(first=first, count=count))
+
+    def start(self) -> None:
+        """Start Spark and Airflow and wait until both are ready.
+
+        :raises ProcessFailedError: when a part does not get ready.
+        """
+        write_configuration(self.home / "spark")
+        self.spark.start()
+        self.airflow.migrate()
+        self.airflow.start()
+        self.spark.wait_until_ready()
+        self.airflow.wait_until_healthy()
+
+    def stop(self) -> None:
+        """Stop everything, and whatever carries this home's mark."""
+        self.airflow.stop()
+        self.spark.stop()
+        end_owned_by(self.home)
+
+    def check(self) -> None:
+        """Say so when a part has ended.
+
+        :raises ProcessFailedError: naming it.
+        """
+        self.airflow.check()
+        self.spark.process.check()
+
+    def reader(self, family: str, number: int, *, period_s: float) -> ManagedProcess:
+        """Prepare an ad-hoc reader's process.
+
+        :param family: ``epochs`` or ``twin``.
+        :param period_s: seconds from one read's start to the next's.
+        """
+        name = f"adhoc-{number}"
+        arguments = ["-m", "demo.readers", family, "--reader", name, "--period", str(period_s)]
+        return ManagedProcess(
+            name=f"reader-{family}-{number}",
+            command=[sys.executable, *arguments],
+            environment=self.airflow.environment,
+            home=self.home,
+        )
+
+    def _totals(self, family: str) -> Path:
+        return self.home / f"totals-{family}.json"
+
+    def _environment(self) -> Mapping[str, str]:
+        """What DAGs, jobs and readers are told."""
+        twin_warehouse = str(self.home / "twin")
+        return {
+            "SPARK_CONF_DIR": str(self.home / "spark"),
+            "NYC_ORIGIN": self.plan.epochs.start.isoformat(),
+            "NYC_DAYS": str(self.plan.days),
+            "NYC_TWIN_ORIGIN": self.plan.twin.start.isoformat(),
+            "NYC_TWIN_DAYS": str(self.plan.twin_days),
+            "NYC_TOTALS_EPOCHS": str(self._totals("epochs")),
+            "NYC_TOTALS_TWIN": str(self._totals("twin")),
+            "NYC_READS": str(self.reads),
+            "AIRFLOW_VAR_NYC_LANDING": str(self.home / "landing"),
+            "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": twin_warehouse,
+            "NYC_LANDING": str(self.home / "landing"),
+            "NYC_TWIN_WAREHOUSE": twin_warehouse,
+            "NYC_STORE_URL": self.store_url,
+            "NYC_WAREHOUSE": self.warehouse,
+            "AIRFLOW_CONN_EPOCHS_DEFAULT": json.dumps(
+                {
+                    "conn_type": "epochs",
+                    "host": str(self.store_file),
+                    "extra": {"backend": "sqlite", "warehouse": self.warehouse},
+                }
+            ),
+            "AIRFLOW_CONN_SPARK_LOCAL": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "AIRFLOW_CONN_SPARK_CONNECT": json.dumps(
+                {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.plan.connect_port}
+            ),
+        }

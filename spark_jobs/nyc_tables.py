@@ -1,0 +1,50 @@
+"""The New York pipeline with epochs: its tables, its jobs and what they read, declared once.
+
+DAGs and Spark programs import these values. Everything before a barrier, by the hour that a flight was to depart in or
+that weather was measured in, is in.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, state
+
+DOMAIN = "nyc"
+ORIGIN = datetime.fromisoformat(os.environ.get("NYC_ORIGIN", "2013-01-01T00:00:00+00:00"))
+LANDING = os.environ.get("NYC_LANDING", "/srv/nyc/landing")
+
+WEATHER = EpochTable("weather", DOMAIN)
+FLIGHTS = EpochTable("flights", DOMAIN)
+CARRIER_DAILY = EpochTable("carrier_daily", DOMAIN)
+ROUTE_DAILY = EpochTable("route_daily", DOMAIN)
+DELAY_BY_WEATHER = EpochTable("delay_by_weather", DOMAIN, kind=TableKind.FULL)
+DAILY_REPORT = EpochTable("daily_report", DOMAIN, kind=TableKind.FULL)
+TABLES = (WEATHER, FLIGHTS, CARRIER_DAILY, ROUTE_DAILY, DELAY_BY_WEATHER, DAILY_REPORT)
+
+LANDED_WEATHER = Root("landed_weather", LANDING + "/weather/{start:%Y-%m-%dT%H}.csv")
+LANDED_FLIGHTS = Root("landed_flights", LANDING + "/flights/{start:%Y-%m-%d}.csv")
+
+WEATHER_JOB = EpochJob(
+    "weather", inputs=[LANDED_WEATHER], outputs=[WEATHER], cadence="@hourly", origin=ORIGIN
+)
+FLIGHTS_JOB = EpochJob("flights", inputs=[LANDED_FLIGHTS], outputs=[FLIGHTS], cadence="@daily", origin=ORIGIN)
+SCORECARDS_JOB = EpochJob(
+    "scorecards", inputs=[FLIGHTS], outputs=[CARRIER_DAILY, ROUTE_DAILY], cadence="@daily", origin=ORIGIN
+)
+DELAY_BY_WEATHER_JOB = EpochJob(
+    "delay_by_weather",
+    inputs=[state(FLIGHTS), state(WEATHER)],
+    outputs=[DELAY_BY_WEATHER],
+    cadence="@daily",
+    origin=ORIGIN,
+)
+DAILY_REPORT_JOB = EpochJob(
+    "daily_report",
+    inputs=[state(CARRIER_DAILY), state(ROUTE_DAILY), DELAY_BY_WEATHER],
+    outputs=[DAILY_REPORT],
+    cadence="@daily",
+    origin=ORIGIN,
+)
+JOBS = (WEATHER_JOB, FLIGHTS_JOB, SCORECARDS_JOB, DELAY_BY_WEATHER_JOB, DAILY_REPORT_JOB)
