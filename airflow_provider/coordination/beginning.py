@@ -17,6 +17,7 @@ from airflow_provider.domain.beginning import (
     resolve_inputs,
 )
 from airflow_provider.domain.epoch import (
+    Abandoned,
     AlreadyCommitted,
     Attempt,
     AttemptRecord,
@@ -100,7 +101,9 @@ class Begin:
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
             return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
-            return self._attempt(stamped.record.attempt, reading, stamped.version)
+            attempt = self._attempt(stamped.record.attempt, reading, stamped.version)
+            self._undo(stamped.record.attempt, attempt)
+            return attempt
         return self._open(reading, job, stamped)
 
     @property
@@ -167,12 +170,13 @@ class Begin:
             job_revision=job.revision,
             participants=self.participants,
             adopts=adopts,
+            undoes=self._abandoned(epoch.attempt, adopts) if epoch and epoch.attempt else (),
         )
         version = self._store(reading, stamped, record)
         if version is None:
             return None
         attempt = self._attempt(record, reading, version)
-        self._undo(epoch, record, attempt)
+        self._undo(record, attempt)
         return attempt
 
     def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
@@ -341,13 +345,19 @@ class Begin:
             change_set=change_set_id(self.job.name, self.interval, revision),
         )
 
-    def _undo(self, epoch: EpochRecord | None, record: AttemptRecord, attempt: Attempt) -> None:
-        """Delete what the attempt before left, now that it is fenced; it never was visible (R16)."""
-        left = epoch.attempt if epoch else None
-        if left is None or left.output_token == record.output_token:
-            return
-        ended = replace(attempt, revision=left.revision, participants=left.participants)
-        self.coordinator.discard(self.coordinator.places(ended, left.output_token))
+    def _abandoned(self, left: AttemptRecord, adopts: int | None) -> tuple[Abandoned, ...]:
+        """What the attempts before left; what *left* was to undo is undone when it came past its begin."""
+        output = Abandoned(revision=left.revision, token=left.output_token, participants=left.participants)
+        undone = not left.undoes or any(
+            one.record.token == left.token and one.record.state is not EpochState.OPEN for one in self._log()
+        )
+        return (*(() if undone else left.undoes), *(() if adopts == output.token else (output,)))
+
+    def _undo(self, record: AttemptRecord, attempt: Attempt) -> None:
+        """Delete what the attempts before left, now that they are fenced; it never was visible (R16)."""
+        for left in record.undoes:
+            ended = replace(attempt, revision=left.revision, participants=left.participants)
+            self.coordinator.discard(self.coordinator.places(ended, left.token))
 
 
 def _unchanged(reading: Reading, key: Key) -> Exists | Absent:

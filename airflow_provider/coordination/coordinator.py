@@ -169,7 +169,7 @@ class Coordinator:
         if provenance.ref is not None:
             ref = provenance.ref
             keys.append(schema_key(attempt.domain, provenance.table, ref.table_uuid, ref.schema_id))
-        reading = self.store.read(attempt.domain, keys)
+        reading = self._settled(lambda: self.store.read(attempt.domain, keys))
         record = reading.get(record_key)
         if record is None:
             raise UnknownName(

@@ -97,11 +97,21 @@ class RootBounds:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Abandoned:
+    """Output of an attempt that ended without a commit and that nobody will publish."""
+
+    revision: int
+    token: int
+    participants: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptRecord:
     """The newest attempt at an epoch.
 
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own.
     :param aborted: why it ended without a commit; None while it may still publish.
+    :param undoes: what its begin deletes, once it has fenced those who wrote it (R16).
     """
 
     revision: int
@@ -115,6 +125,7 @@ class AttemptRecord:
     participants: int = 1
     adopts: int | None = None
     aborted: str | None = None
+    undoes: tuple[Abandoned, ...] = ()
 
     @property
     def output_token(self) -> int:

@@ -76,14 +76,15 @@ class JobRecord:
 def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
     """The record for *job*: the current one when nothing changed, else its next revision.
 
-    A declaration equal to an earlier revision keeps the current revision's number: it serves the epoch that
-    asks and never moves the topology back (R7).
+    A declaration equal to an earlier revision has that revision's number: it serves the epoch that asks and
+    never moves the topology back (R7).
     """
     fingerprint = _fingerprint(job)
     if current is not None and current.fingerprint == fingerprint:
         return current
     known = () if current is None else (current.fingerprint, *current.earlier)
-    revision = 1 if current is None else current.revision + (0 if fingerprint in known else 1)
+    age = known.index(fingerprint) if fingerprint in known else -1
+    revision = 1 if current is None else current.revision - age
     return JobRecord(
         name=job.name,
         revision=revision,

@@ -51,11 +51,11 @@ class Progress:
     def rewritten_by(self, interval: Interval) -> bool:
         """Whether a commit of *interval* changes what a reader up to the watermark may have read.
 
-        True for a revision of covered time and for time before the watermark; a gap that is filled at or
-        beyond the watermark was visible to nobody.
+        True for a revision of covered time and for time before the watermark, or before the origin while there
+        is none; a gap that is filled at or beyond it was visible to nobody.
         """
-        watermark = self.watermark
-        return self.overlaps(interval) or (watermark is not None and interval.start < watermark)
+        known = self.watermark or self.origin
+        return self.overlaps(interval) or (known is not None and interval.start < known)
 
 
 def _merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:

@@ -188,4 +188,6 @@ def test_revisions_of_a_declaration() -> None:
     old = declared(job("j", [], [A]), second)
     assert serves_once(old)
     assert not serves_once(second)
-    assert old.revision == 2
+    assert old.revision == 1
+    third = declared(job("j", [C], [A]), second)
+    assert [declared(job("j", inputs, [A]), third).revision for inputs in ([], [B], [C])] == [1, 2, 3]

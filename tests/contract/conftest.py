@@ -1,0 +1,55 @@
+"""Worlds for the tests of the coordination: one store of its own for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from airflow_provider.stores.factory import open_store
+from tests.contract.coordination_world import Backend, World
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is made by tempfile
+
+
+@pytest.fixture(scope="session")
+def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite store with its schema and nothing in it."""
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    open_store(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory whose files need not reach a disk, where there is one: thousands of commits are made here."""
+    if not SHARED_MEMORY.is_dir():
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="epochs-tests-", dir=SHARED_MEMORY) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def backend(request: Any, quick_path: Path, empty_sqlite: Path) -> Backend:
+    """Memory tables on the memory store and on SQLite."""
+    return Backend(request.param, quick_path, empty_sqlite)
+
+
+@pytest.fixture
+def world(backend: Backend) -> Iterator[World]:
+    """An empty domain."""
+    world = backend.world()
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "iceberg"])
+def table_world(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[World]:
+    """An empty domain, also with Iceberg tables."""
+    world = Backend(request.param, quick_path, empty_sqlite).world()
+    yield world
+    world.close()

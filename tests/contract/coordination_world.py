@@ -1,0 +1,365 @@
+"""A domain on each store that needs no server, with attempts that run without Spark."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from threading import RLock, Thread
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Attempt, Owner, Published
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Key, Kind, barrier_partition
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.version import Committable
+from airflow_provider.stores.base import CATALOG_NAME, MetadataStore, pages
+from airflow_provider.stores.codec import encode
+from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.memory import MemoryCatalog, MemoryStore, forget, memory_catalog
+from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.factory import TableFormats, open_formats
+from airflow_provider.tables.memory import MemoryFormat
+from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.manual_clock import ManualClock
+
+DOMAIN = DomainName("cascade")
+ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
+PAST_TTL = DEFAULTS.lock_ttl + timedelta(seconds=1)
+
+Rows = dict[str, list[tuple[int, int]]]
+
+
+def barrier(number: float) -> datetime:
+    """The barrier *number* days after the origin: the end of the daily epoch with that number."""
+    return ORIGIN + timedelta(days=number)
+
+
+def day(number: int) -> Interval:
+    """The daily epoch that ends at :func:`barrier` of *number*; the first is 1."""
+    return Interval(barrier(number - 1), barrier(number))
+
+
+def owner(run: str = "scheduled", try_number: int = 1, generation: int = 0) -> Owner:
+    """One try of a run."""
+    return Owner(dag_id="dag", run_id=run, try_number=try_number, generation=generation)
+
+
+class SqlitePointers(MemoryCatalog):
+    """Pointers of memory tables in a SQLite store's catalog, so that its transactions move them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(RLock())
+        self.path = path
+
+    def pointer(self, namespace: str, table: str) -> str | None:
+        found = self.execute(
+            "SELECT metadata_location FROM iceberg_tables "
+            "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+            (CATALOG_NAME, namespace, table),
+        )
+        return found[0][0] if found else None
+
+    def create(self, namespace: str, table: str, pointer: str) -> str:
+        self.execute(
+            "INSERT OR IGNORE INTO iceberg_tables "
+            "(catalog_name, table_namespace, table_name, metadata_location) VALUES (?, ?, ?, ?)",
+            (CATALOG_NAME, namespace, table, pointer),
+        )
+        return self.pointer(namespace, table) or pointer
+
+    def tables(self, namespace: str) -> list[str]:
+        found = self.execute(
+            "SELECT table_name FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?",
+            (CATALOG_NAME, namespace),
+        )
+        return sorted(name for (name,) in found)
+
+    def execute(self, statement: str, parameters: tuple[object, ...]) -> list[Any]:
+        """Run one statement, behind the store's back."""
+        with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+            return connection.execute(statement, parameters).fetchall()
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Where worlds are made: each has a store of its own.
+
+    :param name: "memory", "sqlite" (with memory tables) or "iceberg" (on SQLite).
+    :param directory: for files. :param template: an empty SQLite store, copied for each world.
+    """
+
+    name: str
+    directory: Path
+    template: Path
+
+    def world(self) -> World:
+        """Return an empty world."""
+        return self._memory() if self.name == "memory" else self._sqlite(self.template)
+
+    def copy(self, world: World) -> World:
+        """Return another world that is as *world* is now (memory tables only)."""
+        if self.name == "memory":
+            twin = self._memory()
+            _copy_memory(world.store, twin.store)
+        else:
+            assert isinstance(world.pointers, SqlitePointers)
+            twin = self._sqlite(world.pointers.path)
+            twin.pointers.objects.update(_copied(world.pointers.objects))
+        twin.clock.advance(world.clock.now() - twin.clock.now())
+        return twin
+
+    def _memory(self) -> World:
+        name = f"world-{uuid.uuid4().hex}"
+        clock = ManualClock()
+        store = open_store(f"memory://{name}", now=clock.now)
+        world = World(store, _memory_tables(memory_catalog(name)), memory_catalog(name), clock)
+        world.cleanup = lambda: forget(name)
+        return world
+
+    def _sqlite(self, template: Path) -> World:
+        place = self.directory / uuid.uuid4().hex
+        place.mkdir()
+        path = place / "store.db"
+        with closing(sqlite3.connect(template)) as source, closing(sqlite3.connect(path)) as target:
+            source.backup(target)
+        clock, url, pointers = ManualClock(), f"sqlite:///{path}", SqlitePointers(path)
+        store = open_store(url, now=clock.now)
+        if self.name != "iceberg":
+            return World(store, _memory_tables(pointers), pointers, clock)
+        world = World(store, open_formats(url, f"file://{place}/warehouse"), pointers, clock)
+        world.table_format = "iceberg"
+        return world
+
+
+def _memory_tables(catalog: MemoryCatalog) -> TableFormats:
+    tables = MemoryFormat(catalog)
+    return TableFormats({"memory": lambda: tables})
+
+
+def _copied(objects: Mapping[str, Any]) -> dict[str, Any]:
+    """The contents of a memory warehouse; all but the counter of its names never change."""
+    return {uri: copy(found) for uri, found in objects.items()}
+
+
+def _copy_memory(source: MetadataStore, target: MetadataStore) -> None:
+    assert isinstance(source, MemoryStore)
+    assert isinstance(target, MemoryStore)
+    old, new = source._server, target._server
+    new.incarnation, new.last_version = old.incarnation, old.last_version
+    new.entries.update(old.entries)
+    new.items.update({partition: list(items) for partition, items in old.items.items()})
+    new.heads.update(old.heads)
+    new.catalog._pointers.update(old.catalog._pointers)
+    new.catalog.objects.update(_copied(old.catalog.objects))
+
+
+class World:
+    """One domain: its store, tables, clock, and who works in it.
+
+    :param pointers: what the catalog's pointers and, for memory tables, the warehouse look like.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        formats: TableFormats,
+        pointers: MemoryCatalog,
+        clock: ManualClock,
+    ) -> None:
+        self.store = store
+        self.formats = formats
+        self.pointers = pointers
+        self.clock = clock
+        self.table_format = "memory"
+        self.coordinator = self.worker()
+        self.cuts = Cuts(store, formats)
+        self.cleanup: Callable[[], None] = lambda: None
+
+    def worker(
+        self, store: Any = None, formats: Mapping[str, TableFormat] | None = None, seed: int = 0
+    ) -> Coordinator:
+        """Return a coordinator of another process, on *store* and *formats* if given."""
+        return Coordinator(
+            store or self.store,
+            formats or self.formats,  # type: ignore[arg-type]
+            clock=self.clock,
+            random=Random(seed),
+        )
+
+    def close(self) -> None:
+        self.formats.close()
+        self.store.close()
+        self.cleanup()
+
+    # --- declaring -------------------------------------------------------------------------------------------
+
+    def table(self, name: str, **options: Any) -> EpochTable:
+        return EpochTable(name, domain=DOMAIN, format=self.table_format, **options)
+
+    def job(self, name: str, outputs: Sequence[EpochTable] = (), **options: Any) -> EpochJob:
+        """Declare a daily job from the origin on; it owns a table of its own name unless *outputs* says else."""
+        declared = {"cadence": "@daily", "origin": ORIGIN, **options}
+        return EpochJob(name, outputs=list(outputs) or [self.table(name)], **declared)
+
+    # --- working ---------------------------------------------------------------------------------------------
+
+    def begin(self, job: EpochJob, epoch: Interval, by: Owner | None = None, **options: Any) -> Attempt:
+        """Begin, and expect an attempt."""
+        attempt = self.coordinator.begin(job, epoch, by or owner(), **options)
+        assert isinstance(attempt, Attempt), attempt
+        return attempt
+
+    def write(
+        self, attempt: Attempt, values: Sequence[int] = (1,), *, sinks: Sequence[str] | None = None
+    ) -> dict[str, Committable]:
+        """Write *values* into all sinks, or into those named."""
+        return {
+            sink.name: write_rows(self.coordinator, attempt, sink.name, rows(values, attempt.token))
+            for sink in attempt.sinks
+            if sinks is None or sink.name in sinks
+        }
+
+    def run(
+        self, job: EpochJob, epoch: Interval, values: Sequence[int] = (1,), by: Owner | None = None
+    ) -> Published:
+        """Compute one epoch from its beginning to its end."""
+        attempt = self.begin(job, epoch, by)
+        if not attempt.adopted:
+            self.write(attempt, values)
+            self.coordinator.complete(attempt)
+        return self.coordinator.publish(attempt)
+
+    def plant(self, key: Key, body: bytes) -> None:
+        """Write over the body of the record at *key*, behind the store's back."""
+        if isinstance(self.store, MemoryStore):
+            self.store._server.entries[key].body = body
+            return
+        assert isinstance(self.pointers, SqlitePointers)
+        self.pointers.execute(
+            "UPDATE epochs_record SET body = ? WHERE domain = ? AND kind = ? AND partition = ? AND item = ?",
+            (body.decode(), key.domain, key.kind, key.partition, key.item),
+        )
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def cut(self, *tables: str, at: datetime | None = None, level: Level = Level.READ_COMMITTED) -> Cut:
+        return self.cuts.cut(DOMAIN, tables, at=at, level=level)
+
+    def rows(self, *tables: str, at: datetime | None = None, level: Level = Level.READ_COMMITTED) -> Rows:
+        """Each table's rows in a cut, as (number of the day, value), sorted."""
+        return self.rows_of(self.cut(*tables, at=at, level=level))
+
+    def rows_of(self, cut: Cut) -> Rows:
+        return {name: values_of(self.cuts.read(cut, name)) for name in cut.states}
+
+    def commits(self) -> list[Any]:
+        """The commit sequence, checked for gaps (I2)."""
+        found = list(pages(self.store, DOMAIN, Kind.COMMIT, ""))
+        assert [one.csn for one in found] == list(range(1, len(found) + 1))
+        return found
+
+    def staged(self) -> list[str]:
+        """URIs of memory files that no committed version names."""
+        versions = [one for one in self.pointers.objects.values() if hasattr(one, "slices")]
+        named = {uri for version in versions for _, uri in version.slices}
+        return [
+            uri
+            for uri, found in self.pointers.objects.items()
+            if isinstance(found, pa.Table) and uri not in named
+        ]
+
+    def content(self) -> dict[Any, Any]:
+        """Everything that the store and the catalog hold, but for stamps and ids."""
+        found = {
+            stamped.key: (blurred(encode(stamped.key, stamped.record).decode()), stamped.csn)
+            for stamped in self.records()
+        }
+        names = self.pointers.tables(DOMAIN)
+        moved = {name: blurred(str(self.pointers.pointer(DOMAIN, name))) for name in names}
+        return {**found, "pointers": moved, "head": self.store.read(DOMAIN, []).head.csn}
+
+    def exactly(self) -> dict[Any, Any]:
+        """Everything that the store and the catalog hold, with stamps and ids."""
+        names = self.pointers.tables(DOMAIN)
+        moved = {name: self.pointers.pointer(DOMAIN, name) for name in names}
+        return {**{one.key: one for one in self.records()}, "pointers": moved}
+
+    def records(self) -> Iterator[Any]:
+        """Every record of the domain."""
+        jobs = [one.record for one in self.store.scan(DOMAIN, Kind.JOB, "")]
+        tables = [table.name for job in jobs for table in job.outputs]
+        for kind in (Kind.TOPOLOGY, Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.COMMIT):
+            yield from self.store.scan(DOMAIN, kind, "")
+        for table in tables:
+            for kind in (Kind.SCHEMA, Kind.SLICE):
+                yield from self.store.scan(DOMAIN, kind, table)
+        for job in jobs:
+            yield from self.store.scan(DOMAIN, Kind.LOCK, job.name)
+            for root in job.roots:
+                yield from self.store.scan(DOMAIN, Kind.ROOT, root.name)
+            for epoch in self.store.scan(DOMAIN, Kind.EPOCH, job.name):
+                yield epoch
+                partition = barrier_partition(job.name, epoch.record.interval.start)
+                yield from self.store.scan(DOMAIN, Kind.BARRIER, partition)
+
+
+def rows(values: Sequence[int], token: int = 0) -> pa.Table:
+    """Rows that say which attempt wrote them."""
+    return pa.table(
+        {"value": pa.array(values, pa.int64()), "by": pa.array([token] * len(values), pa.int64())}
+    )
+
+
+def values_of(found: pa.Table) -> list[tuple[int, int]]:
+    """Rows as (number of the day, value), sorted."""
+    return sorted(((row["_epoch"] - ORIGIN).days, row["value"]) for row in found.to_pylist())
+
+
+_IDS = [
+    (re.compile(r"""(request_id["']?[:=]["'])[0-9a-f]*"""), r"\1"),
+    (re.compile(r"""((?:table_uuid)["']?[:=]["'])[^"']*"""), r"\1"),
+    (re.compile(r"""((?:version|fence)["']?[:=])\d+"""), r"\1"),
+    (re.compile(r"(metadata/|p\d/)\d{10}"), r"\1"),
+    (re.compile(r"\bat=datetime\.datetime\([^)]*\)"), "at"),
+]
+
+
+def blurred(text: object) -> str:
+    """*text* without ids and times that another run would give otherwise."""
+    found = str(text)
+    for pattern, replacement in _IDS:
+        found = pattern.sub(replacement, found)
+    return found
+
+
+def side_by_side(*works: Callable[[], object]) -> list[object]:
+    """Run *works* in threads; return what each returned or raised, in their order."""
+    found: list[object] = [None] * len(works)
+
+    def work(number: int) -> None:
+        try:
+            found[number] = works[number]()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            found[number] = error
+
+    threads = [Thread(target=work, args=(number,)) for number in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found

@@ -1,0 +1,202 @@
+"""The crash matrix: an attempt dies or stands still at each of its calls, and others go on.
+
+Exhaustive, not random: every store and table call of one attempt, as a first try, as a retry that adopts or does
+not, and as another run's takeover; then a retry or another run comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import AlreadyCommitted, Owner, Published
+from airflow_provider.domain.errors import Fenced
+from airflow_provider.domain.topology import EpochJob, previous, state
+from airflow_provider.testing.arrow_attempts import read_rows, write_rows
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
+from tests.contract.interruptions import Died, Interruption, worker
+
+LAST = 2
+
+
+def cascade(world: World) -> tuple[EpochJob, EpochJob]:
+    """A base with two epochs, a pair of tables that has read the first, and who reads the pair."""
+    base, left, right, total = (world.table(name) for name in ("base", "left", "right", "total"))
+    source = world.job("source", [base])
+    pair = world.job("pair", [left, right], inputs=[base])
+    for number in range(1, LAST + 1):
+        world.run(source, day(number), [10 + number])
+    compute(world.coordinator, pair, 1, owner())
+    return pair, world.job("total", [total], inputs=[state(left), state(right), previous(total)])
+
+
+def compute(own: Coordinator, job: EpochJob, number: int, by: Owner) -> Published | AlreadyCommitted:
+    """One attempt from its beginning to its end: the sum of its inputs goes into each sink."""
+    attempt = own.begin(job, day(number), by)
+    if isinstance(attempt, AlreadyCommitted):
+        return attempt
+    if not attempt.adopted:
+        read = [read_rows(own, attempt, one.table) for one in attempt.inputs if one.table != "total"]
+        value = sum(sum(found["value"].to_pylist()) for found in read if found is not None)
+        for sink in attempt.sinks:
+            write_rows(own, attempt, sink.name, rows([value], attempt.token))
+        own.heartbeat(attempt)
+        own.complete(attempt)
+    return own.publish(attempt)
+
+
+def nobody_before(_world: World, _pair: EpochJob) -> Owner:
+    return owner()
+
+
+def a_dead_try_before(world: World, pair: EpochJob) -> Owner:
+    dead = world.begin(pair, day(LAST), owner())
+    world.write(dead, [7], sinks=["left"])
+    return owner(try_number=2)
+
+
+def a_complete_try_before(world: World, pair: EpochJob) -> Owner:
+    dead = world.begin(pair, day(LAST), owner())
+    world.write(dead, [10 + LAST])
+    world.coordinator.complete(dead)
+    return owner(try_number=2)
+
+
+def another_run_before(world: World, pair: EpochJob) -> Owner:
+    a_dead_try_before(world, pair)
+    world.clock.advance(PAST_TTL)
+    return owner("manual")
+
+
+BEFORE = [nobody_before, a_dead_try_before, a_complete_try_before, another_run_before]
+Successor = Callable[[Owner], Owner]
+READS = frozenset({"store.read", "store.scan", "store.changes", "table.describe", "table.read"})
+
+
+def next_try(by: Owner) -> Owner:
+    return replace(by, try_number=by.try_number + 1)
+
+
+def another_run(_by: Owner) -> Owner:
+    return owner("later")
+
+
+def check(world: World, total: EpochJob, where: str) -> None:
+    """Each revision was committed once, nothing is open, and every cut is closed (I1, I2, I7)."""
+    members = [(one.job, one.interval, one.revision) for c in world.commits() for one in c.record.members]
+    assert len(set(members)) == len(members), where
+    epoch = world.coordinator.epoch(DOMAIN, "pair", day(LAST))
+    assert epoch is not None, where
+    assert epoch.record.attempt is None, where
+    assert epoch.record.committed is not None, where
+    for number in range(1, LAST + 1):
+        compute(world.coordinator, total, number, owner())
+    values = [10 + number for number in range(1, LAST + 1)]
+    expected = list(enumerate(values, 1))
+    sums = [(number, 2 * sum(values[:number])) for number in range(1, LAST + 1)]
+    found = world.rows("base", "left", "right", "total")
+    assert found == {"base": expected, "left": expected, "right": expected, "total": sums}, where
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What was there before the attempt that something happens to, and who comes after it."""
+
+    backend: Backend
+    world: World
+    pair: EpochJob
+    total: EpochJob
+    by: Owner
+    successor: Successor
+
+    def succeed(self, world: World) -> None:
+        """Let the successor compute the epoch."""
+        compute(world.coordinator, self.pair, LAST, self.successor(self.by))
+
+    def calls(self) -> list[str]:
+        """The calls of the attempt when nothing happens to it."""
+        world = self.backend.copy(self.world)
+        whole = Interruption(-1, lambda: None)
+        compute(worker(world, whole), self.pair, LAST, self.by)
+        world.close()
+        return whole.calls
+
+
+MATRIX = [
+    *(("memory", prepare, successor) for prepare in BEFORE for successor in (next_try, another_run)),
+    ("sqlite", nobody_before, next_try),
+    ("sqlite", a_complete_try_before, another_run),
+]
+
+
+@pytest.fixture(params=MATRIX, ids=lambda one: f"{one[0]}-{one[1].__name__}-{one[2].__name__}")
+def case(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[Case]:
+    """One cell of the matrix."""
+    name, prepare, successor = request.param
+    backend = Backend(name, quick_path, empty_sqlite)
+    world = backend.world()
+    pair, total = cascade(world)
+    yield Case(backend, world, pair, total, prepare(world, pair), successor)
+    world.close()
+
+
+def test_crash_at_every_call(case: Case) -> None:
+    """R2, R15, R16: who comes after a dead attempt commits once, and nothing that it left stays.
+
+    To die after a call is to die before the next; to die after one that only reads is to die before it.
+    """
+
+    def die() -> None:
+        raise Died
+
+    calls = case.calls()
+    for number in [0, *(number + 1 for number, name in enumerate(calls) if name not in READS)]:
+        world = case.backend.copy(case.world)
+        with suppress(Died):
+            compute(worker(world, Interruption(number, die)), case.pair, LAST, case.by)
+        if case.successor is another_run:
+            world.clock.advance(PAST_TTL)
+        case.succeed(world)
+        assert world.staged() == [], place(calls, number)
+        check(world, case.total, place(calls, number))
+        world.close()
+
+
+def test_zombie_at_every_call(case: Case) -> None:
+    """R10, I5: an attempt stands still before a call until another has committed; then it changes nothing."""
+    calls = case.calls()
+    begins = calls.index("store.transact")
+    for number in range(len(calls)):
+        world = case.backend.copy(case.world)
+        after: dict[Any, Any] = {}
+
+        def stand_still(world: World = world, after: dict[Any, Any] = after) -> None:
+            world.clock.advance(PAST_TTL)
+            case.succeed(world)
+            after.update(world.exactly())
+
+        answer: Any = None
+        with suppress(Fenced):
+            answer = compute(worker(world, Interruption(number, stand_still)), case.pair, LAST, case.by)
+        if number > begins:
+            assert world.exactly() == after, place(calls, number)
+        if isinstance(answer, Published):
+            assert number <= begins or number > last_change(calls), place(calls, number)
+        check(world, case.total, place(calls, number))
+        world.close()
+
+
+def last_change(calls: list[str]) -> int:
+    """The call that publishes."""
+    return max(number for number, name in enumerate(calls) if name == "store.transact")
+
+
+def place(calls: list[str], number: int) -> str:
+    """What a failure is told by."""
+    return f"before call {number} of {len(calls)}: {[*calls, 'the end'][number]}"
