@@ -1,0 +1,239 @@
+"""Sensor and trigger over SQLite: the same answers in every mode, and no wait that an outage ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import PokeReturnValue
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.triggers.base import TriggerEvent
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import StoreUnavailable
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.sensors.epochs import EpochSensor
+from airflow_provider.stores.base import MetadataStore
+from airflow_provider.stores.factory import open_store
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
+from airflow_provider.triggers import shared_reader
+from airflow_provider.triggers.epochs import EpochTrigger
+from airflow_provider.triggers.shared_reader import SharedReader
+from tests.airflow_runs import DAY_END, epochs_connection, task_context
+
+A, B = EpochTable("a"), EpochTable("b")
+JOBS = {
+    "a": EpochJob("make_a", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
+    "b": EpochJob("make_b", outputs=[B], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
+}
+SCHEMA = pa.schema([("x", pa.int64())])
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
+
+
+@pytest.fixture
+def service() -> Iterator[EpochService]:
+    with EpochsHook().get_conn() as opened:
+        yield opened
+
+
+def publish(service: EpochService, table: str, *days: int) -> None:
+    """Commit the epochs of February 2013 that begin on *days*."""
+    for day in days:
+        start = datetime(2013, 2, day, tzinfo=UTC)
+        owner = Owner(dag_id="producer", run_id=str(day))
+        attempt = service.coordinator.begin(JOBS[table], Interval(start, start + DAY), owner)
+        assert isinstance(attempt, Attempt)
+        data = service.formats["iceberg"]
+        place, info = service.coordinator.place(attempt, table), data.create(attempt.sink(table), SCHEMA)
+        files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [day]})]))
+        service.coordinator.processed(attempt, table)
+        service.coordinator.written(attempt, table, data.describe_output(place, info, files))
+        service.coordinator.publish(attempt)
+
+
+def sensor(**options: Any) -> EpochSensor:
+    return EpochSensor(**{"task_id": "wait", "tables": [A, B], **options})
+
+
+def first_event(trigger: EpochTrigger, within_s: float | None = None) -> TriggerEvent | None:
+    """The trigger's event, None when there is none yet."""
+
+    async def wait() -> TriggerEvent | None:
+        try:
+            async with asyncio.timeout(within_s):
+                return await anext(trigger.run())
+        except TimeoutError:
+            return None
+
+    return asyncio.run(wait())
+
+
+def trigger(**options: Any) -> EpochTrigger:
+    given = {"domain": "default", "tables": ["a", "b"], "barrier": DAY_END.isoformat(), "poll_interval": 0.2}
+    return EpochTrigger(**{**given, **options})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "ready"),
+    [
+        ((), (), False),
+        ((6, 7), (), False),
+        ((6, 7), (6,), False),
+        ((6, 7), (7,), False),
+        ((6, 7), (6, 7), True),
+        ((6, 7, 8), (6, 7), True),
+    ],
+    ids=["no owner yet", "one table", "a day behind", "a gap", "ready", "ahead"],
+)
+def test_every_mode_gives_the_same_answer(
+    service: EpochService, a: tuple[int, ...], b: tuple[int, ...], ready: bool
+) -> None:
+    publish(service, "a", *a)
+    publish(service, "b", *b)
+    expected = {"domain": "default", "barrier": DAY_END.isoformat(), "csn": len(a) + len(b)}
+
+    poked = sensor(deferrable=False).poke(task_context())
+    assert isinstance(poked, PokeReturnValue)
+    assert (bool(poked), poked.xcom_value) == (ready, expected if ready else None)
+
+    event = first_event(trigger(), within_s=1.0)
+    assert (event is not None) == ready
+
+    for answer in (sensor().execute, lambda context: sensor().resumed(context, {"status": "ready"})):
+        if ready:
+            assert answer(task_context()) == expected
+        else:
+            with pytest.raises(TaskDeferred) as deferred:
+                answer(task_context())
+            assert isinstance(deferred.value.trigger, EpochTrigger)
+            _, kwargs = deferred.value.trigger.serialize()
+            assert kwargs == {**trigger().serialize()[1], "poll_interval": 5.0}
+            assert deferred.value.method_name == "resumed"
+
+
+def test_poke_mode_waits_until_the_tables_are_ready(service: EpochService) -> None:
+    publish(service, "a", 6, 7)
+    later = threading.Timer(0.5, publish, (service, "b", 6, 7))
+    later.start()
+    found = sensor(deferrable=False, poke_interval=0.1, timeout=60).execute(task_context())
+    later.join()
+    assert found["csn"] == 4
+
+
+def test_poke_mode_times_out() -> None:
+    with pytest.raises(AirflowSensorTimeout):
+        sensor(deferrable=False, poke_interval=0.05, timeout=0.1).execute(task_context())
+
+
+def test_the_trigger_is_woken_by_the_commit(service: EpochService) -> None:
+    """Its own poll is far too slow to be what finds it."""
+    publish(service, "a", 6, 7)
+    later = threading.Timer(0.5, publish, (service, "b", 6, 7))
+    later.start()
+    started = time.monotonic()
+    event = first_event(trigger(poll_interval=3600))
+    later.join()
+    assert event is not None
+    assert event.payload == {"status": "ready", "barrier": DAY_END.isoformat(), "csn": 4}
+    assert time.monotonic() - started < 60
+
+
+def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochService) -> None:
+    publish(service, "a", 6, 7)
+
+    async def wait() -> int:
+        waiting = [asyncio.create_task(anext(trigger(poll_interval=3600).run())) for _ in range(50)]
+        await asyncio.sleep(0.5)
+        (readers,) = SharedReader.open_ones.values()
+        shared = len(readers)
+        await asyncio.to_thread(publish, service, "b", 6, 7)
+        assert {event.payload["status"] for event in await asyncio.gather(*waiting)} == {"ready"}
+        assert not readers
+        return shared
+
+    assert asyncio.run(wait()) == 1
+
+
+def test_the_trigger_outlives_an_outage_of_the_store(
+    service: EpochService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening fails, then reading, then the watch; each is tried again."""
+    publish(service, "a", 6, 7)
+    opened: list[FaultyStore] = []
+    lost = {"open": 2, "read": 2, "watch": 1}
+
+    def fails(what: str) -> bool:
+        lost[what] = lost.get(what, 0) - 1
+        return lost[what] >= 0
+
+    def lose(call: Call) -> Fault | None:
+        return Fault.REQUEST_LOST if fails(call.method) else None
+
+    def open_during_outage(url: str) -> MetadataStore:
+        if fails("open"):
+            raise StoreUnavailable("the store does not answer.", next_step="try again.")
+        opened.append(FaultyStore(open_store(url), lose))
+        return opened[-1]
+
+    monkeypatch.setattr(shared_reader, "open_store", open_during_outage)
+    later = threading.Timer(1.0, publish, (service, "b", 6, 7))
+    later.start()
+    event = first_event(trigger())
+    later.join()
+    assert event is not None
+    assert event.payload["status"] == "ready"
+    assert len(opened) == 3
+    assert all(left < 0 for left in lost.values())
+
+
+def test_what_can_never_end_well_wakes_the_task_which_says_so(
+    service: EpochService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    service.close()
+    with sqlite3.connect(tmp_path / "store.db") as database:
+        database.execute("UPDATE epochs_alembic_version SET version_num = '9999'")
+    event = first_event(trigger())
+    assert event is not None
+    assert event.payload["status"] == "error"
+    assert "9999" in event.payload["message"]
+    with pytest.raises(AirflowFailException, match="9999"):
+        sensor().resumed(task_context(), event.payload)
+
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", '{"conn_type": "epochs", "host": "relative.db"}')
+    event = first_event(trigger())
+    assert event is not None
+    assert "field host" in event.payload["message"]
+    with pytest.raises(AirflowFailException, match="field host"):
+        sensor().execute(task_context())
+
+
+def test_the_run_decides_what_is_waited_for(service: EpochService) -> None:
+    publish(service, "a", 6, 7)
+    one = {"tables": A, "deferrable": False}
+    assert sensor(**one).poke(task_context(run_date=datetime(2013, 2, 7, tzinfo=UTC)))
+    assert not sensor(**one).poke(task_context(run_date=datetime(2013, 2, 9, tzinfo=UTC)))
+    assert sensor(**one).poke(task_context(partition_key="2013-02-07"))
+    assert not sensor(**one).poke(task_context(partition_key="2013-02-08"))
+    assert sensor(**one, at="2013-02-08").poke(task_context(run_date=datetime(2013, 2, 20, tzinfo=UTC)))
+    at_one = task_context(run_date=datetime(2013, 2, 8, 13, 5, tzinfo=UTC))
+    assert not sensor(**one).poke(at_one), "13:05 is no barrier of a daily table"
+    assert sensor(**one, cadence="@daily").poke(at_one)
+    reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
+    assert EpochSensor(task_id="wait", job=reader, deferrable=False).poke(at_one)
