@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import FinalError
+from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
@@ -139,8 +139,16 @@ class TableRecreated(FinalError):
     """The table was dropped and made again: it is no longer the one that the store recorded."""
 
 
+class WarehouseUnavailable(RetryableError):
+    """Files of the warehouse cannot be read or written now (disk full, no permission, no network)."""
+
+
 class TableFormat(ABC):
-    """One table format in one warehouse."""
+    """One table format in one warehouse.
+
+    All methods may raise :class:`WarehouseUnavailable` and
+    :class:`~airflow_provider.domain.errors.StoreUnavailable`; nothing is published then.
+    """
 
     name: str
     capabilities: frozenset[TableCapability]

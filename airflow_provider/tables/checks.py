@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from airflow_provider.tables.base import (
     TableInfo,
     TableRecreated,
     TablesAhead,
+    WarehouseUnavailable,
     WrittenFile,
 )
 
@@ -154,6 +156,34 @@ def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
         if column not in schema.names:
             raise InvalidInput(field="columns", value=column, expected=f"one of {schema.names}")
     return list(columns)
+
+
+@contextmanager
+def translated(warehouse: str) -> Iterator[None]:
+    """Let no error of a file system out.
+
+    :raises Unavailable: a file that should be there is not.
+    :raises WarehouseUnavailable: anything else.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise missing_file(str(error.filename or error)) from error
+    except OSError as error:
+        raise WarehouseUnavailable(
+            f"the warehouse {warehouse} cannot be read or written: {error}",
+            next_step="look at its disk, permissions and network, then try again; nothing was published.",
+            warehouse=warehouse,
+        ) from error
+
+
+def damaged_file(uri: str, error: Exception) -> Unavailable:
+    """The error for a file that is there and cannot be read."""
+    return Unavailable(
+        f"{uri} is damaged ({error}): the state that contains it cannot be read whole.",
+        next_step="restore the file or compute its epoch again.",
+        uri=uri,
+    )
 
 
 def missing_file(uri: str) -> Unavailable:

@@ -28,9 +28,10 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
     Unavailable,
 )
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
+from airflow_provider.tables.base import EPOCH_COLUMN, WarehouseUnavailable, WrittenFile
 from airflow_provider.tables.factory import open_formats
 from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES
 from airflow_provider.tables.iceberg.format import IcebergFormat
@@ -64,7 +65,7 @@ def outside(folder: Path, table: EpochTable) -> Table:
 
 def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publisher) -> None:
     """One query for all pointers, then the tables through pyiceberg: every table is at the same commit."""
-    tables = [publisher.table(name) for name in ("one", "two", "three")]
+    tables = [publisher.table(name) for name in ("one", "two")]
     for table in tables:
         publisher.create(table)
     done = threading.Event()
@@ -213,8 +214,25 @@ def test_a_lost_metadata_file_is_named(publisher: Publisher) -> None:
     table = publisher.table()
     info = publisher.create(table)
     Path(info.pointer.removeprefix("file://")).unlink()
-    with pytest.raises(Unavailable, match="metadata of table 'flights'"):
+    with pytest.raises(Unavailable, match="pointer of table 'flights'"):
         publisher.format.describe(table)
+
+
+def test_a_damaged_file_is_named(publisher: Publisher) -> None:
+    table = publisher.table()
+    publisher.publish(table, day(0), [1])
+    (uri,) = publisher.format.files(publisher.state(table, 0))
+    Path(uri.removeprefix("file://")).write_bytes(b"PAR1 no more PAR1")
+    with pytest.raises(Unavailable) as refused:
+        publisher.rows(table, 0)
+    assert refused.value.uri == uri
+
+
+def test_a_warehouse_that_cannot_be_written_is_named(folder: Path, backend: IcebergBackend) -> None:
+    (folder / "ware house").touch()
+    with pytest.raises(WarehouseUnavailable) as refused:
+        new_publisher(backend).create(EpochTable(TableName("t")))
+    assert refused.value.warehouse == f"file://{folder}/ware house"
 
 
 def test_links_lead_no_deletion_out_of_the_warehouse(publisher: Publisher, tmp_path: Path) -> None:
@@ -240,7 +258,7 @@ def test_links_lead_no_deletion_out_of_the_warehouse(publisher: Publisher, tmp_p
 def test_a_database_without_the_catalog_is_a_typed_error(folder: Path) -> None:
     formats = open_formats(f"sqlite:///{folder}/absent/store.db", str(folder / "warehouse"))
     with formats, pytest.raises(StoreUnavailable, match="db check"):
-        formats["iceberg"].describe(EpochTable("t"))  # type: ignore[arg-type]
+        formats["iceberg"].describe(EpochTable(TableName("t")))
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from airflow_provider.domain.errors import StoreUnavailable
+from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
 from airflow_provider.stores.sql.forks import close_before_forks, operation
-from airflow_provider.tables.checks import missing_file
+from airflow_provider.tables import checks
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
 
@@ -54,13 +54,18 @@ class IcebergCatalog:
         :raises Unavailable: the metadata file that the pointer names is missing.
         :raises StoreUnavailable: the database does not answer.
         """
-        try:
-            with _translated():
-                return self._catalog().load_table((table.domain, table.name))
-        except NoSuchTableError:
-            return None
-        except FileNotFoundError as error:
-            raise missing_file(f"the metadata of table {table.name!r} ({error})") from error
+        with checks.translated(self.warehouse):
+            try:
+                with _translated():
+                    return self._catalog().load_table((table.domain, table.name))
+            except NoSuchTableError:
+                return None
+            except FileNotFoundError as error:
+                raise Unavailable(
+                    f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
+                    next_step="restore the file; if the store was restored from a backup, restore the warehouse too.",
+                    table=table.name,
+                ) from error
 
     def create(self, table: EpochTable, schema: Schema) -> Table | None:
         """Make the table; None when somebody else was faster."""
@@ -70,7 +75,7 @@ class IcebergCatalog:
             "epochs.kind": table.kind.value,
         }
         try:
-            with _translated():
+            with checks.translated(self.warehouse), _translated():
                 catalog = self._catalog()
                 self._create_namespace(catalog, table.domain)
                 return catalog.create_table(
@@ -122,7 +127,7 @@ def _translated() -> Iterator[None]:
     try:
         with operation():
             yield
-    except sa.exc.OperationalError as error:
+    except sa.exc.DBAPIError as error:
         raise StoreUnavailable(
             f"the database of the table catalog does not answer: {error.orig or error}",
             next_step="`airflow epochs db check`; then try again.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,11 +73,12 @@ class IcebergFormat(TableFormat):
 
     def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
         wanted = table_schema(table, schema)
-        loaded = self._catalog.load(table) or self._catalog.create(table, schemas.to_iceberg(wanted))
-        info = checks.existing(self.describe(table) if loaded is None else _info(table, loaded), table)
+        loaded = self._catalog.load(table)
+        if loaded is None:
+            loaded = self._catalog.create(table, schemas.to_iceberg(wanted)) or self._existing(table)
+        info = _info(table, loaded)
         refuse_difference(table, self.arrow_schema(info.schema), wanted)
-        if loaded is not None:
-            schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
+        schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
         return info
 
     def place(
@@ -123,12 +125,15 @@ class IcebergFormat(TableFormat):
             schema = schemas.from_json(info.schema)
             spec = schemas.own_spec(place.table, metadata.specs(), schema)
             uri = f"{place.uri}manifest-{uuid.uuid4().hex}.avro"
-            parts = (manifests.write_staged(self._io, spec, schema, uri, files),)
+            with checks.translated(self._warehouse):
+                parts = (manifests.write_staged(self._io, spec, schema, uri, files),)
         version = publishing.new_snapshot_id()
         return checks.committable(self.name, place, info, files, parts, version=version)
 
     def prepare(self, publication: Publication) -> Prepared:
-        return publishing.prepare(publication, self._existing(publication.table), self.name)
+        table = self._existing(publication.table)
+        with checks.translated(self._warehouse):
+            return publishing.prepare(publication, table, self.name)
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
         for uri in prepared.obsolete:
@@ -152,19 +157,19 @@ class IcebergFormat(TableFormat):
         filesystem, path = storage.filesystem(place.uri.rstrip("/"))
         if isinstance(filesystem, pafs.LocalFileSystem):
             _refuse_outside(path, storage.filesystem(self._warehouse)[1])
-        try:
+        with checks.translated(self._warehouse), suppress(FileNotFoundError):
             filesystem.delete_dir(path)
-        except FileNotFoundError:
-            return
 
     def files(self, state: State) -> list[str]:
-        return self._reader.files(state)
+        with checks.translated(self._warehouse):
+            return self._reader.files(state)
 
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
         target = self.arrow_schema(schema)
         if columns is not None:
             target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
-        return self._reader.read(state, target)
+        with checks.translated(self._warehouse):
+            return self._reader.read(state, target)
 
     def arrow_schema(self, schema: str) -> pa.Schema:
         return schemas.to_arrow(schemas.from_json(schema))

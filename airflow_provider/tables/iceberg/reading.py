@@ -85,6 +85,8 @@ def _read_file(uri: str, target: pa.Schema) -> pa.Table:
             rows = file.read(columns=wanted, use_threads=False)
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
     return _projected(rows, target)
 
 

@@ -57,7 +57,7 @@ class ModelCases(TableCases):
     """The format against the reference model."""
 
     def test_rows_read_are_the_models_state(self, backend: TableBackend) -> None:
-        @settings(max_examples=100)
+        @settings(max_examples=60)
         @given(kind=st.sampled_from(TableKind), history=HISTORIES, low=st.none() | st.integers(0, DAYS - 1))
         def rows_read_are_the_models_state(
             kind: TableKind, history: list[tuple[Slice, ...]], low: int | None

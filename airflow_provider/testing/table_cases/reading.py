@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 from airflow_provider.testing.table_cases.backend import (
@@ -54,6 +58,16 @@ class ReadingCases(TableCases):
         found = publisher.format.read(publisher.state(table, 5), info.schema)
         assert (found.num_rows, found.schema.names) == (0, ["id", "label", EPOCH_COLUMN])
         assert publisher.format.files(publisher.state(table, 5)) == []
+
+    def test_epochs_at_both_ends_of_time(self, publisher: Publisher, table: EpochTable) -> None:
+        first = Interval(datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 1, 1, tzinfo=UTC))
+        last = Interval(datetime(9999, 12, 31, tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+        publisher.publish(table, last, [2])
+        publisher.publish(table, first, [1])
+        everything = replace(publisher.state(table, 0), barrier=last.end)
+        for state, ids in ((everything, [1, 2]), (replace(everything, low=first.end), [2])):
+            found = publisher.format.read(state, publisher.schemas[table])
+            assert sorted(found.column("id").to_pylist()) == ids
 
     def test_staged_output_replaces_and_follows(self, publisher: Publisher, table: EpochTable) -> None:
         for number in range(2):
