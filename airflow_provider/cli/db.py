@@ -10,7 +10,7 @@ from airflow_provider.cli.command import answer_facts, answer_json, command, hoo
 from airflow_provider.stores.factory import check_schema, upgrade_schema
 
 if TYPE_CHECKING:
-    from airflow_provider.stores.sql.migrate import SchemaStatus
+    from airflow_provider.stores.schema_status import SchemaStatus
 
 
 @command

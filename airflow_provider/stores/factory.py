@@ -11,7 +11,7 @@ from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 
 if TYPE_CHECKING:
-    from airflow_provider.stores.sql.migrate import SchemaStatus
+    from airflow_provider.stores.schema_status import SchemaStatus
     from airflow_provider.stores.sql.store import SqlStore
 
 Now = Callable[[], datetime]
