@@ -29,6 +29,7 @@ from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import SchemaRecord
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, MetadataStore, Put, Transaction
 from airflow_provider.stores.factory import catalog_properties, check_schema, open_store, upgrade_schema
+from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.sql import migrate, statements
 from airflow_provider.stores.sql.schema import REVISIONS, VERSION_TABLE, metadata
 from airflow_provider.stores.sql.sqlite import SqliteDialect
@@ -69,7 +70,7 @@ def tables(path: Path) -> set[str]:
 
 def test_the_migrations_make_the_schema_that_the_code_uses(url: str, path: Path) -> None:
     open_store(url).close()
-    assert check_schema(url).fit is migrate.Fit.CURRENT
+    assert check_schema(url).fit is Fit.CURRENT
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -104,7 +105,7 @@ def test_an_older_schema_is_not_upgraded_by_opening_it(
 ) -> None:
     monkeypatch.setattr(migrate, "REVISIONS", (*REVISIONS, "9998"))
     status = check_schema(url)
-    assert (status.fit, status.found) == (migrate.Fit.OLDER, REVISIONS[-1])
+    assert (status.fit, status.found) == (Fit.OLDER, REVISIONS[-1])
     with pytest.raises(StoreIncompatible, match="airflow epochs db upgrade") as refused:
         open_store(url)
     assert refused.value.found == REVISIONS[-1]
@@ -114,7 +115,7 @@ def test_an_older_schema_is_not_upgraded_by_opening_it(
 @pytest.mark.usefixtures("store")
 def test_a_newer_schema_is_left_alone(url: str, path: Path) -> None:
     execute(path, "UPDATE epochs_alembic_version SET version_num = '9999'")
-    assert check_schema(url).fit is migrate.Fit.NEWER
+    assert check_schema(url).fit is Fit.NEWER
     for use in (open_store, upgrade_schema):
         with pytest.raises(StoreIncompatible, match="upgrade the package") as refused:
             use(url)
@@ -125,7 +126,7 @@ def test_a_database_of_somebody_else_is_not_touched_by_opening_it(url: str, path
     execute(path, "CREATE TABLE theirs (x)")
     with pytest.raises(StoreIncompatible, match="none of the store's"):
         open_store(url)
-    assert check_schema(url).fit is migrate.Fit.ABSENT
+    assert check_schema(url).fit is Fit.ABSENT
     assert tables(path) == {"theirs"}
 
 
@@ -133,8 +134,8 @@ def test_an_upgrade_keeps_a_catalog_that_is_there_already(url: str, path: Path, 
     theirs = SqlCatalog(CATALOG_NAME, uri=url, warehouse=tmp_path.as_uri())
     theirs.create_namespace("n")
     theirs.engine.dispose()
-    assert upgrade_schema(url).fit is migrate.Fit.CURRENT
-    assert upgrade_schema(url).fit is migrate.Fit.CURRENT
+    assert upgrade_schema(url).fit is Fit.CURRENT
+    assert upgrade_schema(url).fit is Fit.CURRENT
     assert execute(path, "SELECT namespace FROM iceberg_namespace_properties") == [("n",)]
     with open_store(url) as store:
         assert publish(store, DOMAIN).csn == 1

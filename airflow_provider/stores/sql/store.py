@@ -26,6 +26,7 @@ from airflow_provider.stores.base import (
     Transaction,
 )
 from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_limit, check_text, checked
+from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
 from airflow_provider.stores.sql.dialect import SqlDialect
 
@@ -55,7 +56,7 @@ class SqlStore(MetadataStore):
         """
         self.prepare()
         found = self.schema_status()
-        if found.fit is migrate.Fit.EMPTY and self._dialect.embedded:
+        if found.fit is Fit.EMPTY and self._dialect.embedded:
             found = self.upgrade_schema()
         found.require_current()
         return self
@@ -67,11 +68,11 @@ class SqlStore(MetadataStore):
         """
         self._dialect.prepare(create=self._dialect.embedded)
 
-    def schema_status(self) -> migrate.SchemaStatus:
+    def schema_status(self) -> SchemaStatus:
         """Look at the schema; changes nothing."""
         return self._run(lambda connection: migrate.status(connection, self._dialect.location), write=False)
 
-    def upgrade_schema(self) -> migrate.SchemaStatus:
+    def upgrade_schema(self) -> SchemaStatus:
         """Bring the schema up to date, wholly or not at all."""
         return self._run(lambda connection: migrate.upgrade(connection, self._dialect.location), write=True)
 
