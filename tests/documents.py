@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+HOW_TO = ROOT / "docs" / "how-to"
 WALK = ROOT / "docs" / "explanation" / "walk.md"
 
 _FENCE = re.compile(

@@ -35,7 +35,7 @@ class Defaults:
     listed_readers: int = 20
     """How many dependent readers or missing inputs an error lists."""
     rewrites_remembered: int = 32
-    """How many rewrites a table's fence remembers before a publish has to read the slices."""
+    """How many rewrites a table's fence tells apart; older ones count as one over all that they touched."""
     states_remembered: int = 8
     """How many earlier states a table's record answers from without another read."""
 

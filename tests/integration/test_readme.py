@@ -23,7 +23,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.spark.epoch_run import epoch_run
 from demo.spark_connect import SparkConnectServer
 from tests.airflow_runs import task_context
-from tests.documents import README, TUTORIAL, WALK, Block, blocks
+from tests.documents import HOW_TO, README, TUTORIAL, WALK, Block, blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,3 +174,9 @@ def _rows(query: str) -> list[str]:
 
 def _console(page: Path) -> list[str]:
     return [line for block in blocks(page, "console") for line in block.text.splitlines()]
+
+
+@pytest.mark.parametrize("page", sorted(HOW_TO.glob("*.md")), ids=lambda page: page.stem)
+def test_the_python_of_the_how_tos_runs(page: Path) -> None:
+    for block in blocks(page, "python"):
+        exec(block.text, {"__name__": page.stem})  # noqa: S102

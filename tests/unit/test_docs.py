@@ -1,0 +1,141 @@
+"""The documents against the code: links, rules, anomalies, defaults, commands."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.domain import defaults
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from tests.documents import ROOT, blocks, links, pages
+
+PROTOCOL = ROOT / "docs" / "protocol.md"
+ANOMALIES = ROOT / "docs" / "anomalies.md"
+DEFAULTS_PAGE = ROOT / "docs" / "reference" / "defaults.md"
+RULES = {f"R{number}" for number in range(1, 36)}
+FAMILIES = {"ISO": 10, "DER": 15, "ATT": 17, "UND": 8, "LEA": 10, "RES": 9, "MIC": 3}
+UNITS = (
+    ("hour", timedelta(hours=1)),
+    ("minute", timedelta(minutes=1)),
+    ("second", timedelta(seconds=1)),
+    ("millisecond", timedelta(milliseconds=1)),
+)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    inside = [
+        target.split("#")[0] for target in links(page) if "://" not in target and not target.startswith("#")
+    ]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    found, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in found and page.suffix == ".md" and page.is_file():
+            found.add(page)
+            waiting += [
+                (page.parent / target.split("#")[0]).resolve()
+                for target in links(page)
+                if "://" not in target
+            ]
+    assert sorted(str(page.relative_to(ROOT)) for page in pages() if page not in found) == []
+
+
+def test_the_protocol_says_of_each_rule_how_it_stands() -> None:
+    told = re.findall(
+        r"^\*\*((?:R\d+(?:, )?)+) · (built|in part|not yet)", PROTOCOL.read_text(), re.MULTILINE
+    )
+    rules = [rule for names, _ in told for rule in names.split(", ")]
+    assert sorted(rules) == sorted(RULES)
+
+
+def _told_anomalies() -> dict[str, str]:
+    """How each anomaly stands, by its id."""
+    rows = [line.split(" | ") for line in ANOMALIES.read_text().splitlines() if line.startswith("| ")]
+    return {row[0][2:].split()[0]: row[2] for row in rows if re.match(r"\| [A-Z]{3}\d", " | ".join(row))}
+
+
+def test_each_anomaly_is_told_with_how_it_stands() -> None:
+    told = _told_anomalies()
+    assert set(told) == {
+        f"{family}{number}" for family, many in FAMILIES.items() for number in range(1, many + 1)
+    }
+    assert {re.sub(r" from RC$", "", how) for how in told.values()} == {"prevented", "in part", "not yet"}
+
+
+def test_what_is_not_built_has_no_test_and_what_is_tested_is_not_called_missing() -> None:
+    names = [
+        name.lower()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", path.read_text())
+    ]
+    tested = {
+        one for one in _told_anomalies() if any(re.search(rf"_{one.lower()}(_|$)", name) for name in names)
+    }
+    assert tested, "no test is named after an anomaly"
+    assert {one for one in tested if _told_anomalies()[one] == "not yet"} == set()
+
+
+def test_the_table_of_defaults_is_that_of_the_code() -> None:
+    rows = [f"| `{name}` | {value} | {meaning} |" for name, value, meaning in _defaults()]
+    found = [line for line in DEFAULTS_PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert found == rows, "\n".join(["docs/reference/defaults.md should say:", *rows])
+
+
+def _defaults() -> list[tuple[str, str, str]]:
+    body = ast.parse(inspect.getsource(defaults)).body
+    (written,) = [node for node in body if isinstance(node, ast.ClassDef) and node.name == Defaults.__name__]
+    meanings = [
+        after.value.value
+        for before, after in zip(written.body, written.body[1:], strict=False)
+        if isinstance(before, ast.AnnAssign)
+        and isinstance(after, ast.Expr)
+        and isinstance(after.value, ast.Constant)
+    ]
+    names = [field.name for field in dataclasses.fields(Defaults)]
+    assert len(names) == len(meanings)
+    return [
+        (name, _words(getattr(DEFAULTS, name)), _plain(str(meaning)))
+        for name, meaning in zip(names, meanings, strict=True)
+    ]
+
+
+def _words(value: timedelta | int) -> str:
+    if isinstance(value, int):
+        return str(value)
+    for unit, length in UNITS:
+        if value % length == timedelta(0):
+            number = value // length
+            return f"{number} {unit}" + ("" if number == 1 else "s")
+    raise AssertionError(f"no unit for {value}")
+
+
+def _plain(docstring: str) -> str:
+    return " ".join(re.sub(r":class:`(\w+)`", r"`\1`", docstring).replace("``", "`").split())
+
+
+def test_every_make_task_that_is_named_exists() -> None:
+    tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in pages():
+        commands = "\n".join(block.text for block in blocks(page, "console"))
+        inline = re.findall(r"`make ([a-z-]+)", page.read_text())
+        assert {*re.findall(r"^make ([a-z-]+)", commands, re.MULTILINE), *inline} <= tasks, page
+
+
+def test_every_command_of_the_package_that_is_named_exists() -> None:
+    from airflow_provider.cli.definition import get_cli_commands
+
+    (group,) = get_cli_commands()
+    known = {one.name for one in group.subcommands}
+    for page in pages():
+        named = set(re.findall(r"airflow epochs ([a-z]+)", page.read_text()))
+        assert named <= known, page
