@@ -1,0 +1,203 @@
+"""What is handed over to a Spark program: as it was given, once, and seen by nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt, BoundFile, Owner, RootBounds
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous, state, window
+from airflow_provider.spark import handover
+from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
+from demo.spark_connect import spark_home, write_configuration
+
+MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
+HOUR = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
+OUT = EpochTable("ünïcode out", partition_by=("origin",), sort_by=("at",))
+JOB = EpochJob(
+    "job",
+    inputs=[
+        Root("landing", location="/landing/{start:%Y}/*.csv"),
+        state(EpochTable("airports"), as_of=timedelta(hours=2)),
+        window(EpochTable("weather"), timedelta(hours=6)),
+        previous(OUT),
+    ],
+    outputs=[OUT],
+    cadence=Cadence("0 * * * *", "America/New_York"),
+    origin=MIDNIGHT,
+)
+OWNER = Owner(dag_id="dag", run_id="scheduled__2013-02-08T00:00:00+00:00", generation=2, try_number=3)
+SETTINGS = Settings(store_url="sqlite:////tmp/of/nobody.db", warehouse="file:///data/warehouse")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    handover.received.cache_clear()
+    yield
+    handover.received.cache_clear()
+
+
+def attempt_at(service: EpochService) -> Attempt:
+    job = EpochJob("simple", inputs=[Root("landing", "/landing")], outputs=[OUT], cadence="@hourly")
+    bounds = RootBounds(root="landing", files=(BoundFile(uri="file:///a", size_bytes=3, modified=4),))
+    attempt = service.coordinator.begin(job, HOUR, OWNER, roots={"landing": bounds})
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+def test_it_arrives_as_it_was_given_and_once(
+    service: EpochService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for given in (
+        HandOver(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)),
+        HandOver(settings=SETTINGS, job=JOB, attempt=attempt_at(service), publishes=False),
+    ):
+        handover.received.cache_clear()
+        path = given.write(tmp_path)
+        assert path.stat().st_mode & 0o777 == 0o600
+        monkeypatch.setenv(VARIABLE, str(path))
+        received = handover.received()
+        assert received is not None
+        assert handover.same_declaration(received.job, given.job)
+        assert replace(received, job=given.job) == given
+        assert not path.exists()
+        assert VARIABLE not in os.environ
+        assert handover.received() is received
+        assert "nobody.db" not in repr(received)
+
+
+def test_without_the_variable_nothing_was_handed_over() -> None:
+    assert handover.received() is None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "words"),
+    [
+        (lambda path: path.unlink(), InvalidInput, "No such file"),
+        (lambda path: path.chmod(0o640), InvalidInput, "0640"),
+        (lambda path: path.write_text("{"), InvalidInput, "hand-over of this package"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), InvalidInput, "hand-over of this package"),
+        (lambda path: path.write_text('{"format": 1}'), InvalidInput, "missing required field"),
+        (lambda path: path.write_text('{"format": 2}'), StoreIncompatible, "same version of the package"),
+    ],
+)
+def test_what_is_no_hand_over_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: object, error: type[Exception], words: str
+) -> None:
+    path = HandOver(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
+    assert callable(spoil)
+    spoil(path)
+    monkeypatch.setenv(VARIABLE, str(path))
+    with pytest.raises(error, match=words) as refused:
+        handover.received()
+    assert "nobody.db" not in str(refused.value)
+
+
+PASSWORD = "s3cr3t-p4ssw0rd"  # noqa: S105  (what the test looks for)
+
+PROGRAM = f"""
+import json, sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider.stores.factory import redacted
+
+spark = SparkSession.builder.getOrCreate()
+try:
+    with epoch_run(spark=spark) as epoch:
+        epoch.write("t", spark.range(10).repartition(2))
+except Exception as error:
+    print("ended:", error)
+from airflow_provider.spark import handover
+assert {PASSWORD[::-1]!r}[::-1] in handover.received().settings.store_url
+seen = dict(spark.sparkContext.getConf().getAll())
+seen |= {{row.key: row.value for row in spark.sql("set -v").collect()}}
+Path(sys.argv[1]).write_text(json.dumps(seen, default=str))
+spark.range(4).mapInArrow(lambda batches: batches, "id bigint").count()
+print("looking", flush=True)
+while not Path(sys.argv[1] + ".enough").exists():
+    time.sleep(0.1)
+"""
+
+
+def test_a_password_is_in_no_argument_setting_environment_or_log(tmp_path: Path) -> None:
+    """The store is one that cannot be opened, so that its URL has every reason to be in an error."""
+    settings = Settings(
+        store_url=f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/epochs",
+        warehouse=f"{tmp_path}/warehouse",
+    )
+    job = EpochJob("job", outputs=[EpochTable("t")], cadence="@hourly")
+    path = HandOver(settings=settings, job=job, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    write_configuration(tmp_path / "conf")
+    logs, seen = tmp_path / "logs", tmp_path / "seen.json"
+    environment = {
+        **os.environ,
+        VARIABLE: str(path),
+        "SPARK_CONF_DIR": str(tmp_path / "conf"),
+        "SPARK_HOME": str(spark_home()),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    submit = [
+        str(spark_home() / "bin/spark-submit"),
+        "--master",
+        "local[2]",
+        "--conf",
+        "spark.ui.enabled=true",
+    ]
+    with (
+        logs.open("w") as log,
+        subprocess.Popen(
+            [*submit, "--conf", "spark.ui.port=0", str(tmp_path / "program.py"), str(seen)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            while "looking" not in logs.read_text():
+                assert process.poll() is None, logs.read_text()
+                time.sleep(0.2)
+            arguments, variables = processes_of(process.pid)
+        finally:
+            Path(f"{seen}.enough").touch()
+            process.wait()
+    assert process.returncode == 0, logs.read_text()
+    assert len(arguments) >= 2, "the JVM and the Python driver"
+    assert "ended:" in logs.read_text()
+    for name, shown in {
+        "arguments": json.dumps(arguments),
+        "environment": json.dumps(variables),
+        "settings": seen.read_text(),
+        "log": logs.read_text(),
+    }.items():
+        assert PASSWORD not in shown, name
+    assert not path.exists()
+
+
+def processes_of(session: int) -> tuple[list[str], list[str]]:
+    """Arguments and environments of all processes of a session."""
+    arguments, variables = [], []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(folder.name)) == session:
+                arguments.append((folder / "cmdline").read_bytes().decode(errors="replace"))
+                variables.append((folder / "environ").read_bytes().decode(errors="replace"))
+        except (OSError, ProcessLookupError):
+            continue
+    return arguments, variables
