@@ -1,0 +1,296 @@
+"""Revisions, gaps and origins: what a commit over or before committed time does, and who may do it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.explain import watermarks
+from airflow_provider.domain.cut import Level
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import AlreadyCommitted
+from airflow_provider.domain.errors import Conflict, DependentReaders, FinalError, NotReady
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.topology import Edge, increment, previous, state, window
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
+
+
+def test_origin_moves_back_when_epochs_come_out_of_order(world: World) -> None:
+    """I3: without a declared origin the chain begins where the first commit was, and grows to both sides."""
+    job = world.job("d", origin=None)
+    for number, mark in ((5, 5), (7, 5), (4, 5), (2, 5), (3, 5), (6, 7)):
+        world.run(job, day(number), [number])
+        assert watermarks(world.store, DOMAIN)["d"] == barrier(mark), number
+    assert world.rows("d") == {"d": [(n, n) for n in range(2, 8)]}
+
+
+def test_time_before_the_chain_is_a_rewrite_to_who_read_all_of_it(world: World) -> None:
+    """R13: an epoch before an undeclared origin changes what a state reader had read: it is told, and refused."""
+    job = world.job("d", origin=None)
+    reader = world.job("r", inputs=[state(world.table("d"))], origin=None)
+    world.run(job, day(5), [5])
+    attempt = world.begin(reader, day(5))
+    world.write(attempt)
+    world.run(job, day(4), [4])
+    with pytest.raises(Conflict, match="computed again"):
+        world.coordinator.publish(attempt)
+    retry = world.begin(reader, day(5), owner(try_number=2))
+    assert not retry.adopted
+    assert retry.inputs[0].csn > attempt.inputs[0].csn
+    world.write(retry)
+    world.coordinator.publish(retry)
+    before = world.begin(job, day(3))
+    world.write(before)
+    with pytest.raises(DependentReaders):
+        world.coordinator.publish(before)
+
+
+def test_time_before_a_declared_origin_is_a_rewrite_to_who_read_nothing_there(world: World) -> None:
+    """R13: a job's origin moves back while its chain is empty; who had read "nothing before" keeps being right."""
+    d = world.table("d")
+    late = world.job("d", origin=barrier(5))
+    world.coordinator.register(late)
+    reader = world.job("r", inputs=[previous(d)], origin=barrier(5))
+    world.run(reader, day(6), [1])
+    early = world.job("d", origin=barrier(0))
+    world.coordinator.register(early)
+    attempt = world.begin(early, day(5))
+    world.write(attempt, [5])
+    with pytest.raises(DependentReaders) as refused:
+        world.coordinator.publish(attempt)
+    assert [str(one.job) for one in refused.value.details["readers"]] == ["r"]
+
+
+@pytest.mark.parametrize(
+    "edge_of",
+    [increment, state, lambda table: window(table, timedelta(days=1))],
+    ids=["increment", "state", "window"],
+)
+def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) -> None:
+    """R18: begin and publish of a revision are refused while committed epochs have read it."""
+    job = world.job("d")
+    edge: Edge = edge_of(world.table("d"))  # type: ignore[operator]
+    reader = world.job("r", inputs=[edge])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+        world.run(reader, day(number), [number])
+    before = world.exactly()
+    for number in (1, 2):
+        with pytest.raises(DependentReaders) as refused:
+            world.begin(job, day(number), owner("manual"))
+        readers = {(str(one.job), one.interval, str(one.table)) for one in refused.value.details["readers"]}
+        named = {("r", day(number), "d")}
+        later = {("r", day(2), "d")} if number == 1 and edge.kind.value != "increment" else set()
+        assert readers == named | later
+        assert "r [2024" in str(refused.value)
+    assert world.exactly() == before
+    world.run(job, day(3))
+    assert world.begin(job, day(3), owner("manual")).revision == 2
+
+
+def test_a_reader_that_commits_while_a_revision_is_staged_stops_it(world: World) -> None:
+    """R13, R18: a reader's first commit slips in between begin and publish of a revision."""
+    job, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
+    world.run(job, day(1), [1])
+    revision = world.begin(job, day(1), owner("manual"))
+    world.write(revision, [2])
+    world.run(reader, day(1), [1])
+    with pytest.raises(DependentReaders, match=r"r \[2024"):
+        world.coordinator.publish(revision)
+    world.coordinator.abort(revision, "readers")
+    assert world.rows("d", "r") == {"d": [(1, 1)], "r": [(1, 1)]}
+
+
+@pytest.mark.parametrize("when", ["after the readers were looked at", "registered meanwhile"])
+def test_a_reader_that_commits_while_a_revision_is_decided_stops_it(world: World, when: str) -> None:
+    """R13: between its look at the readers and its transaction, one more epoch read what the revision replaces."""
+    job, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
+    world.run(job, day(1), [1])
+    if when != "registered meanwhile":
+        world.coordinator.register(reader)
+    revision = world.begin(job, day(1), owner("manual"))
+    world.write(revision, [2])
+    slow = world.worker()
+    tables = world.formats[world.table_format]
+    prepare = tables.prepare
+
+    def late(publication: object) -> object:
+        tables.prepare = prepare  # type: ignore[method-assign]
+        world.run(reader, day(1), [1])
+        return prepare(publication)  # type: ignore[arg-type]
+
+    tables.prepare = late  # type: ignore[method-assign, assignment]
+    with pytest.raises(DependentReaders):
+        slow.publish(revision)
+    assert world.rows("d", "r") == {"d": [(1, 1)], "r": [(1, 1)]}
+
+
+def test_readers_that_ignore_revisions_are_not_asked(world: World) -> None:
+    """Section 4: an edge with on_upstream_revision="ignore" neither stops a revision nor is stopped by one."""
+    job = world.job("d")
+    reader = world.job("r", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    world.run(reader, day(1), [1])
+    attempt = world.begin(reader, day(2))
+    world.write(attempt, [2])
+    for number in (1, 2):
+        world.run(job, day(number), [10 * number], owner("manual"))
+    world.coordinator.publish(attempt)
+    assert world.rows("d", "r") == {"d": [(1, 10), (2, 20)], "r": [(1, 1), (2, 2)]}
+
+
+def test_rerun_without_readers_replaces_the_rows(table_world: World) -> None:
+    """I1: revision 2 replaces the slice; a cut that was taken before reads what it read (R19)."""
+    world = table_world
+    job = world.job("d")
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number])
+    before = world.cut("d")
+    published = world.run(job, day(2), [20, 21], owner("manual"))
+    assert (published.revision, published.csn) == (2, 4)
+    assert world.rows("d") == {"d": [(1, 1), (2, 20), (2, 21), (3, 3)]}
+    assert world.rows_of(before) == {"d": [(1, 1), (2, 2), (3, 3)]}
+
+
+def test_an_empty_revision_removes_the_rows(table_world: World) -> None:
+    """R5: revision 2 is empty: the rows of revision 1 are gone, the watermark stays."""
+    world = table_world
+    job = world.job("d")
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number])
+    world.run(job, day(2), [], owner("manual"))
+    assert world.rows("d") == {"d": [(1, 1), (3, 3)]}
+    assert world.cut("d").barrier == barrier(3)
+    world.run(job, day(2), [22], owner("manual", generation=1))
+    assert world.rows("d") == {"d": [(1, 1), (2, 22), (3, 3)]}
+
+
+def test_an_uncommitted_revision_replaces_rows_for_uncommitted_reads_only(world: World) -> None:
+    """R4: what a staged revision replaces is shown once, in either level."""
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    world.write(world.begin(job, day(1), owner("manual")), [2])
+    assert world.rows("d") == {"d": [(1, 1)]}
+    assert world.rows("d", level=Level.READ_UNCOMMITTED) == {"d": [(1, 2)]}
+
+
+def test_the_own_earlier_commit_under_a_later_revision_is_already_committed(world: World) -> None:
+    """R15: a run's commit was replaced by another run's; its retry hears of its own commit, and does nothing."""
+    job = world.job("d")
+    first = world.run(job, day(1), [1])
+    world.run(job, day(1), [2], owner("manual"))
+    open_attempt = world.begin(job, day(1), owner("third"))
+    before = world.exactly()
+    again = world.coordinator.begin(job, day(1), owner(try_number=5))
+    assert isinstance(again, AlreadyCommitted)
+    assert (again.revision, again.csn, again.change_set) == (1, first.csn, first.change_set)
+    assert world.exactly() == before
+    world.coordinator.heartbeat(open_attempt)
+
+
+@pytest.mark.parametrize("policy", ["keep", "fail"])
+def test_rerun_policies(world: World, policy: str) -> None:
+    """Section 5: a job may keep what is committed, or refuse to be asked again; a retry is neither."""
+    job = world.job("d", on_rerun=policy)
+    world.run(job, day(1), [1])
+    for by in (owner("manual"), owner(generation=1)):
+        if policy == "keep":
+            again = world.coordinator.begin(job, day(1), by)
+            assert isinstance(again, AlreadyCommitted)
+            assert again.csn == 1
+        else:
+            with pytest.raises(FinalError, match="on_rerun"):
+                world.coordinator.begin(job, day(1), by)
+    assert isinstance(world.coordinator.begin(job, day(1), owner(try_number=2)), AlreadyCommitted)
+
+
+def test_an_aborted_revision_leaves_the_committed_one(world: World) -> None:
+    """R4: revision 2 ends without a commit; revision 1 stays, with its number, and the next try is revision 2."""
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(1), owner("manual"))
+    world.write(attempt, [2])
+    world.coordinator.abort(attempt, "no")
+    again = world.coordinator.begin(job, day(1), owner(try_number=2))
+    assert isinstance(again, AlreadyCommitted)
+    assert again.csn == 1
+    assert world.begin(job, day(1), owner("manual", 2)).revision == 2
+    assert world.rows("d") == {"d": [(1, 1)]}
+
+
+def test_gap_fill(table_world: World) -> None:
+    """R12: epochs beyond a gap wait for it, unseen; filling it is no rewrite to those who read before it."""
+    world = table_world
+    job, reader = world.job("d"), world.job("r", inputs=[state(world.table("d"))])
+    world.run(job, day(1), [1])
+    attempt = world.begin(reader, day(1))
+    world.write(attempt, [1])
+    for number in (3, 4):
+        world.run(job, day(number), [number])
+    assert world.rows("d") == {"d": [(1, 1)]}
+    with pytest.raises(NotReady, match="watermark"):
+        world.begin(reader, day(3))
+    world.run(job, day(2), [2])
+    assert world.rows("d") == {"d": [(n, n) for n in (1, 2, 3, 4)]}
+    world.coordinator.publish(attempt)
+    fences = {one.key.item: one.record for one in world.store.scan(DOMAIN, Kind.FENCE, "")}
+    assert fences["d"].latest is None
+
+
+def test_forty_rewrites_are_all_remembered(world: World) -> None:
+    """R13: more rewrites than the fence lists; each attempt that read before one of them is told."""
+    job = world.job("d")
+    count = DEFAULTS.rewrites_remembered + 8
+    readers = [world.job(f"r{number}", inputs=[world.table("d")]) for number in (1, 2, 3)]
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number])
+    attempts = [world.begin(readers[number - 1], day(number)) for number in (1, 2)]
+    for attempt in attempts:
+        world.write(attempt)
+    world.run(job, day(1), [0], owner("run0"))
+    for number in range(1, count):
+        world.run(job, day(3), [number], owner(f"run{number}"))
+    late = world.begin(readers[2], day(3))
+    world.write(late)
+    with pytest.raises(Conflict):
+        world.coordinator.publish(attempts[0])
+    world.coordinator.publish(late)
+    assert world.rows("d")["d"] == [(1, 0), (2, 2), (3, count - 1)]
+    assert [one.record.revision for one in world.store.scan(DOMAIN, Kind.SLICE, "d")][-1] == count
+    assert len(world.commits()) == 3 + count + 1
+
+
+def test_a_cut_of_an_older_head_survives_many_commits(table_world: World) -> None:
+    """R19: a cut reads the same rows after forty commits over the same table."""
+    world = table_world
+    hourly = world.job("d", cadence="@hourly")
+    hours = Cadence("@hourly").split(Interval(barrier(0), barrier(1)))
+    world.run(hourly, hours[0], [0])
+    cut = world.cut("d")
+    for number, hour in enumerate(hours[:12]):
+        world.run(hourly, hour, [number], owner("manual"))
+    assert world.rows_of(cut) == {"d": [(0, 0)]}
+    assert len(world.rows("d")["d"]) == 12
+
+
+def test_inputs_are_kept_by_the_retry_until_they_are_computed_again(world: World) -> None:
+    """Section 5: a retry reads what the first try read, though more is committed; a rewrite makes it read anew."""
+    job, reader = world.job("d"), world.job("r", inputs=[state(world.table("d"))])
+    world.run(job, day(1), [1])
+    first = world.begin(reader, day(1))
+    world.run(job, day(2), [2])
+    second = world.begin(reader, day(1), owner(try_number=2))
+    assert second.inputs == first.inputs
+    world.clock.advance(PAST_TTL)
+    other = world.begin(reader, day(1), owner("manual"))
+    assert other.inputs == first.inputs
+    world.run(job, day(1), [10], owner("manual"))
+    third = world.begin(reader, day(1), owner("manual", 2))
+    assert third.inputs[0].csn == 3
+    epoch = world.coordinator.epoch(DOMAIN, reader.name, day(1))
+    assert epoch is not None
+    assert epoch.record.attempt is not None
+    assert epoch.record.attempt.input_generation == 2
