@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -43,14 +44,32 @@ def _parser() -> argparse.ArgumentParser:
     for name, default, meaning in (
         ("days", defaults.days, "days with the package"),
         ("twin-days", defaults.twin_days, "days of the naive twin"),
-        ("port", defaults.port, "Airflow's port"),
-        ("connect-port", defaults.connect_port, "Spark Connect's port"),
+        ("port", _from_environment("DEMO_PORT", defaults.port), "Airflow's port"),
+        (
+            "connect-port",
+            _from_environment("DEMO_CONNECT_PORT", defaults.connect_port),
+            "Spark Connect's port",
+        ),
     ):
-        run_command.add_argument(f"--{name}", type=int, default=default, help=f"{meaning} (default {default})")
+        run_command.add_argument(
+            f"--{name}", type=_positive, default=default, help=f"{meaning} (default {default})"
+        )
     commands.add_parser("up", help="start what the last run left, and keep it running")
     commands.add_parser("down", help="stop it")
     commands.add_parser("serve", help="what `up` starts: hold the processes until SIGTERM")
     return parser
+
+
+def _from_environment(name: str, default: int) -> str:
+    """Give an environment variable's text, which the argument's own parser then judges."""
+    return os.environ.get(name) or str(default)
+
+
+def _positive(text: str) -> int:
+    """Parse a number of days or a port."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from demo.airflow_rest import AirflowRest
 from demo.processes import ManagedProcess, ProcessFailedError, ask_to_end, end, require_free_port
 
 READY_TIMEOUT_S = 120.0
-SECRET = ".secret"
+KEY_FILE = ".key"
 COMPONENTS: dict[str, list[str]] = {
     "api-server": ["--host", "127.0.0.1"],
     "scheduler": ["--skip-serve-logs"],
@@ -60,9 +60,7 @@ class AirflowCluster:
             **self._settings(dags=dags, parallelism=parallelism),
             **(environment or {}),
         }
-        self.components = {
-            name: self._process(name, arguments) for name, arguments in COMPONENTS.items()
-        }
+        self.components = {name: self._process(name, arguments) for name, arguments in COMPONENTS.items()}
 
     def require_free_ports(self) -> None:
         """Refuse, before anything starts, a port that is taken.
@@ -154,11 +152,11 @@ class AirflowCluster:
 
     def _kept_secret(self) -> str:
         """Give the secret that all components share: the home's, or a new one that :meth:`migrate` keeps there."""
-        path = self.airflow_home / SECRET
+        path = self.airflow_home / KEY_FILE
         return path.read_text() if path.exists() else secrets.token_urlsafe(32)
 
     def _keep_secret(self) -> None:
-        path = self.airflow_home / SECRET
+        path = self.airflow_home / KEY_FILE
         path.touch(mode=0o600)
         path.write_text(self._secret)
 

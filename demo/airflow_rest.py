@@ -81,7 +81,9 @@ class AirflowRest:
         while missing := dag_ids - self.dag_ids():
             errors = self.import_errors()
             if errors or time.monotonic() > deadline:
-                raise RuntimeError(f"Airflow has no DAG {sorted(missing)}: " + "\n".join(errors or ["no error"]))
+                raise RuntimeError(
+                    f"Airflow has no DAG {sorted(missing)}: " + "\n".join(errors or ["no error"])
+                )
             time.sleep(0.5)
 
     def unpause(self, dag_id: str) -> None:
@@ -172,4 +174,3 @@ class AirflowRest:
         if response.status_code >= httpx.codes.BAD_REQUEST:
             raise AirflowRestError(response)
         return response.json() if response.content else None
-

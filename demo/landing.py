@@ -40,5 +40,3 @@ def _write(folder: Path, files: dict[str, list[Row]]) -> None:
             writer = csv.DictWriter(lines, header)
             writer.writeheader()
             writer.writerows(rows)
-
-

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from demo.figures import FAILED, WRONG, ReadCounts, count_reads
+from demo.figures import ReadCounts, count_reads
 from demo.processes import ManagedProcess, ask_to_end, end
 from demo.progress import Moment, Progress, RunStates
-from demo.readers.reading import RETRY_FOR_S
+from demo.readers.reading import FAILED, RETRY_FOR_S, WRONG
 from demo.source import Days
 from demo.stack import DemoStack
 
@@ -96,7 +96,9 @@ class Phase:
         self._start_dags()
         expected = len(self._pipeline.dags) * self._pipeline.days.count
         runs: RunStates = {}
-        while sum(state in FINISHED for state in runs.values()) < expected and FAILED_RUN not in runs.values():
+        while (
+            sum(state in FINISHED for state in runs.values()) < expected and FAILED_RUN not in runs.values()
+        ):
             runs = self._watch()
             time.sleep(POLL_S)
         self._read_on(runs)
@@ -142,9 +144,7 @@ class Phase:
     def _show(self, runs: RunStates) -> None:
         counts = count_reads(self._stack.reads, self._pipeline.family)
         reads = f"{counts.reads} reads: {counts.outcomes[WRONG]} wrong, {counts.outcomes[FAILED]} failed"
-        self._progress.show(
-            Moment(title=self._pipeline.title, runs=runs, notes=(reads, *self._notes()))
-        )
+        self._progress.show(Moment(title=self._pipeline.title, runs=runs, notes=(reads, *self._notes())))
 
     def _read_on(self, runs: RunStates) -> None:
         """Let the readers reach their number of reads; they see the last state then."""

@@ -166,9 +166,9 @@ def owned_by(home: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == str(home):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            marked = process.pid != os.getpid() and process.environ().get(MARK) == str(home)
+            if marked and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
         except psutil.Error:
             continue
     return found

@@ -1,4 +1,4 @@
-"""Live progress: a grid of DAGs and days, and the readers' counts. Without a terminal, a line when something changed."""
+"""Live progress: a grid of DAGs and days, and the readers' counts; without a terminal, lines."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class Progress:
 
     def _line(self, moment: Moment) -> None:
         done = sum(state == "success" for state in moment.runs.values())
-        running = sorted(f"{dag} {day:%d %b}" for (dag, day), state in moment.runs.items() if state == "running")
+        running = sorted(
+            f"{dag} {day:%d %b}" for (dag, day), state in moment.runs.items() if state == "running"
+        )
         facts = [f"{done}/{len(self._dags) * len(self._days)} runs done", *moment.notes]
         if running:
             facts.append("running " + ", ".join(running[:4]))

@@ -34,7 +34,7 @@ def published(settings: Settings, domain: str) -> Published:
         while page := store.changes(DomainName(domain), after, limit=PAGE):
             for stamped in page:
                 commits += 1
-                after = stamped.csn
+                after = stamped.csn or after
                 first_at = first_at or stamped.at
                 epochs.update((member.job, member.interval.end) for member in stamped.record.members)
     return Published(epochs=len(epochs), commits=commits, first_at=first_at)

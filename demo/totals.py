@@ -107,7 +107,7 @@ def _of_flight(flight: Row, visibility: dict[tuple[str, str], float | None]) -> 
 
 def _base(measure: str) -> str:
     """Give the source's measure that a report's column repeats: ``flights_by_route`` is ``flights``."""
-    return measure.split("_by_")[0]
+    return measure.partition("_by_")[0]
 
 
 def _is_low(visibility: float | None) -> bool:

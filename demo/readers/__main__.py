@@ -11,7 +11,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="demo.readers")
     parser.add_argument("family", choices=["epochs", "twin"])
     parser.add_argument("--reader", required=True, help="its name in the log")
-    parser.add_argument("--period", type=float, required=True, help="seconds from one read's start to the next's")
+    parser.add_argument(
+        "--period", type=float, required=True, help="seconds from one read's start to the next's"
+    )
     given = parser.parse_args()
     family = importlib.import_module(f"demo.readers.{given.family}")
     family.read_all_the_time(reader=given.reader, period_s=given.period)

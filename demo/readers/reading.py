@@ -130,17 +130,17 @@ class ReadLog:
         :param is_retryable: whether an error may be gone when the read is tried again.
         """
         started, at, tries = time.monotonic(), time.time(), 0
-        while True:
+        seen: Seen | None = None
+        while seen is None:
             tries += 1
             try:
                 seen = read()
-                break
             except Exception as error:  # noqa: BLE001 - whatever a read raises is its outcome
                 elapsed = time.monotonic() - started
                 if not is_retryable(error) or elapsed + RETRY_EVERY_S > retry_for_s:
                     text = f"{type(error).__name__}: {error}"
                     return self._write(at=at, seconds=elapsed, tries=tries, outcome=FAILED, error=text)
-            time.sleep(RETRY_EVERY_S)
+                time.sleep(RETRY_EVERY_S)
         return self._write(
             at=at,
             seconds=time.monotonic() - started,

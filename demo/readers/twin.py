@@ -1,9 +1,9 @@
 """The naive twin's reader: pyarrow over the Parquet folders.
 
 It has no barrier to ask for, so it is judged in its favour. The dated tables (weather, flights, carrier_daily,
-route_daily) are cut at a day, as a careful analyst would; delay_by_weather and daily_report are to date and are taken as
-they are. A read is right when *any* day of the demo makes all six agree with the source, however old that day is. An
-error (a folder emptied, a file gone) is retried.
+route_daily) are cut at a day, as a careful analyst would; delay_by_weather and daily_report are to date and are taken
+as they are. A read is right when *any* day of the demo makes all six agree with the source, however old that day is.
+An error (a folder emptied, a file gone) is retried.
 """
 
 from __future__ import annotations

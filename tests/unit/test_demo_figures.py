@@ -1,0 +1,183 @@
+"""How reads are judged and counted, on small tables whose totals are plain to see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from demo import figures
+from demo.measures import measure
+from demo.readers import twin
+from demo.readers.reading import FAILED, RIGHT, WRONG, ReaderSettings, ReadLog, Seen, compare
+from demo.source import Days, Row
+from demo.totals import TABLES, SourceTotals
+
+FIRST, SECOND = date(2013, 2, 8), date(2013, 2, 9)
+DAYS = Days(first=FIRST, count=2)
+NOON = {day: datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in DAYS}
+FLIGHTS = {FIRST: 3, SECOND: 5}
+
+
+def totals() -> SourceTotals:
+    """Every flight is cancelled, 10 miles long and has clear weather; one weather report a day."""
+    return SourceTotals(
+        {
+            NOON[day]: {"reports": 1, "flights": count, "cancelled": count, "distance": 10 * count}
+            for day, count in FLIGHTS.items()
+        }
+    )
+
+
+def tables(*, delay_to: date, report_to: date) -> dict[str, pa.Table]:
+    """All dated tables have both days; the two tables to date stand where they are told to."""
+    days = [day.isoformat() for day in DAYS]
+    counts = list(FLIGHTS.values())
+    scorecard = pa.table(
+        {"day": days, "flights": counts, "cancelled": counts, "distance": [10 * one for one in counts]}
+    )
+    single = [day.isoformat() for day, count in FLIGHTS.items() for _ in range(count)]
+    to_date = {FIRST: 3, SECOND: 8}
+    report = {f"{name}_by_{way}": [to_date[report_to]] for name in ("flights", "cancelled") for way in WAYS}
+    return {
+        "weather": pa.table({"day": days, "visibility_mi": [10.0, None]}),
+        "flights": pa.table(
+            {"day": single, "cancelled": [True] * len(single), "distance_mi": [10] * len(single)}
+        ),
+        "carrier_daily": scorecard,
+        "route_daily": scorecard,
+        "delay_by_weather": pa.table(
+            {
+                "visibility": ["clear"],
+                "flights": [to_date[delay_to]],
+                "cancelled": [to_date[delay_to]],
+                "distance": [10 * to_date[delay_to]],
+            }
+        ),
+        "daily_report": pa.table(report),
+    }
+
+
+WAYS = ("carrier", "route", "weather")
+
+
+@pytest.mark.parametrize("day", [FIRST, SECOND])
+def test_twin_is_right_at_any_day_that_fits(day: date) -> None:
+    seen = twin.judge(tables(delay_to=day, report_to=day), totals(), DAYS)
+    assert seen.wrong == {}
+    assert (seen.barrier - NOON[day]).total_seconds() == 12 * 3600
+
+
+def test_twin_is_wrong_when_no_day_fits() -> None:
+    seen = twin.judge(tables(delay_to=SECOND, report_to=FIRST), totals(), DAYS)
+    assert set(seen.wrong) == {"daily_report"}
+    assert seen.wrong["daily_report"]["flights_by_carrier"] == (3, 8)
+
+
+def test_measures_cover_what_is_promised_of_each_table() -> None:
+    rows = tables(delay_to=FIRST, report_to=FIRST)
+    assert {table: tuple(measure(table, rows[table])) for table in TABLES} == TABLES
+
+
+def test_a_difference_of_one_row_is_seen() -> None:
+    expected = totals().up_to(NOON[SECOND])
+    assert expected["flights"] == {"flights": 3, "cancelled": 3, "distance": 30}
+    seen = {"flights": {**expected["flights"], "flights": 4}}
+    assert compare(seen, totals(), NOON[SECOND]) == {"flights": {"flights": (4, 3)}}
+
+
+def test_totals_survive_their_file(tmp_path: Path) -> None:
+    totals().save(tmp_path / "totals.json")
+    assert SourceTotals.load(tmp_path / "totals.json").up_to(NOON[SECOND]) == totals().up_to(NOON[SECOND])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ReadLog:
+    settings = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path / "reads", warehouse=tmp_path)
+    return ReadLog(settings, family="twin", reader="adhoc-1")
+
+
+def failing(times: int, error: Exception) -> Callable[[], Seen]:
+    left = [error] * times
+
+    def read() -> Seen:
+        if left:
+            raise left.pop()
+        return Seen(barrier=NOON[FIRST], csn=7)
+
+    return read
+
+
+def test_a_read_that_works_when_tried_again_is_right(log: ReadLog) -> None:
+    done = log.perform(failing(1, FileNotFoundError("gone")), is_retryable=twin.is_retryable)
+    assert (done.outcome, done.tries) == (RIGHT, 2)
+
+
+def test_an_error_that_stays_is_a_failed_read(log: ReadLog) -> None:
+    error = FileNotFoundError("gone")
+    done = log.perform(failing(9, error), is_retryable=twin.is_retryable, retry_for_s=0.6)
+    assert (done.outcome, done.tries, done.error) == (FAILED, 2, "FileNotFoundError: gone")
+
+
+def test_an_error_that_allows_no_retry_is_a_failed_read(log: ReadLog) -> None:
+    done = log.perform(failing(1, ZeroDivisionError()), is_retryable=twin.is_retryable)
+    assert (done.outcome, done.tries) == (FAILED, 1)
+
+
+def test_reads_are_counted_by_outcome_reader_and_cut(log: ReadLog, tmp_path: Path) -> None:
+    for _ in range(2):
+        log.perform(failing(0, OSError()), is_retryable=twin.is_retryable)
+    log.perform(lambda: Seen(barrier=NOON[FIRST], wrong={"flights": {"flights": (4, 3)}}), is_retryable=bool)
+    counts = figures.count_reads(tmp_path / "reads", "twin")
+    assert (counts.reads, counts.bad, counts.cuts) == (3, 1, 1)
+    assert counts.outcomes == {RIGHT: 2, WRONG: 1}
+    assert counts.by_reader == {"adhoc-1": (3, 1)}
+    assert figures.describe_example(counts) == ["flights.flights: read 4, the source says 3"]
+
+
+KEPT = {
+    "demo.epochs.reads": 500,
+    "demo.epochs.inconsistent": 0,
+    "demo.epochs.failed": 0,
+    "demo.epochs.cuts": 60,
+    "demo.waits.deferred": 7,
+    "demo.twin.reads": 500,
+    "demo.twin.inconsistent": 1,
+}
+
+
+def test_kept_promises_break_nothing() -> None:
+    assert figures.broken_promises(KEPT, days=7, twin_days=3) == []
+
+
+@pytest.mark.parametrize("name", sorted(KEPT))
+def test_each_promise_can_break(name: str) -> None:
+    worse = {**KEPT, name: 1 if KEPT[name] == 0 else KEPT[name] - 1}
+    broken = figures.broken_promises(worse, days=7, twin_days=3)
+    assert [one.split()[0] for one in broken] == [name]
+
+
+def test_what_a_row_without_departure_means() -> None:
+    from demo import source
+
+    flown: Row = {"dep_time": "517"}
+    assert [source.cancelled({"dep_time": text}) for text in ("NA", "", flown["dep_time"])] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_demo_without_days_is_refused() -> None:
+    with pytest.raises(ValueError, match="count is 0, expected at least 1"):
+        Days(first=FIRST, count=0)
+
+
+def test_a_read_is_one_line_of_json(log: ReadLog, tmp_path: Path) -> None:
+    log.perform(failing(0, OSError()), is_retryable=bool)
+    (line,) = (tmp_path / "reads" / "twin-adhoc-1.jsonl").read_text().splitlines()
+    assert json.loads(line)["csn"] == 7
