@@ -21,6 +21,7 @@ from airflow_provider.domain.epoch import (
     epoch_state,
     expired,
 )
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition, lock_key, table_key
@@ -114,7 +115,7 @@ def grid(
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
     records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
     last = _latest(reader, name, jobs, records.values(), reading.now) if end is None else end
-    shown = Interval(last - span if start is None else start, last)
+    shown = Interval(_before(last, span) if start is None else start, last)
     view = _View(
         reader=reader, domain=name, shown=shown, now=reading.now, head=reading.head.csn, max_cells=max_cells
     )
@@ -127,6 +128,17 @@ def grid(
         rows += [row for row in found if not tables or row.table.name in tables]
         left_out += dropped
     return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
+
+
+def _before(end: datetime, span: timedelta) -> datetime:
+    try:
+        return end - span
+    except OverflowError as error:
+        raise InvalidInput(
+            field="end",
+            value=end.isoformat(),
+            expected=f"a time {span} after the first one that UTC can express",
+        ) from error
 
 
 def _latest(

@@ -1,0 +1,186 @@
+"""``airflow epochs …`` as processes: what is typed, what is printed, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from airflow.cli import cli_parser
+
+from airflow_provider.cli.definition import get_cli_commands
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from tests.airflow_runs import epochs_connection
+
+ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
+JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
+READER = EpochJob(
+    "report", inputs=[EpochTable("flights")], outputs=[EpochTable("totals")], cadence="@daily", origin=ORIGIN
+)
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one committed and one aborted epoch, and a job that nobody ran."""
+    folder = tmp_path_factory.mktemp("commands")
+    settings = Settings(store_url=f"sqlite:///{folder}/store.db", warehouse=f"file://{folder}/warehouse")
+    with EpochService.open(settings) as service:
+        for day in range(2):
+            start = ORIGIN + timedelta(days=day)
+            owner = Owner(dag_id="flights", run_id=f"run {day}")
+            attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
+            assert isinstance(attempt, Attempt)
+            if day:
+                service.coordinator.abort(attempt, "SparkException: it failed")
+                continue
+            data, place = service.formats["iceberg"], service.coordinator.place(attempt, "flights")
+            info = data.create(JOB.outputs[0], pa.schema([("x", pa.int64())]))
+            files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [1, 2]})]))
+            service.coordinator.processed(attempt, "flights")
+            service.coordinator.written(attempt, "flights", data.describe_output(place, info, files))
+            service.coordinator.publish(attempt)
+        service.coordinator.register(READER)
+    return folder
+
+
+@pytest.fixture
+def epochs(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command as Airflow's own entry point does."""
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+
+    def run(*arguments: str, connection: str | None = None) -> Done:
+        monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", connection or epochs_connection(home))
+        given = cli_parser.get_parser().parse_args(["epochs", *arguments])
+        code: Any = 0
+        try:
+            given.func(given)
+        except SystemExit as end:
+            code = end.code
+        printed = capsys.readouterr()
+        return Done(code, printed.out, printed.err)
+
+    return run
+
+
+def test_status(epochs: Run) -> None:
+    done = epochs("status", "--output", "json")
+    assert done.returncode == 0, done.stderr
+    flights, totals = json.loads(done.stdout)["tables"]
+    assert (flights["table"], flights["complete_to"], flights["committed"], flights["aborted"]) == (
+        "flights",
+        "2013-02-07T00:00:00+00:00",
+        1,
+        1,
+    )
+    assert (totals["job"], totals["complete_to"], totals["nothing"]) == ("report", None, 2)
+    table = epochs("status")
+    assert table.returncode == 0
+    assert "flights" in table.stdout
+
+
+def test_explain(epochs: Run) -> None:
+    aborted = epochs("explain", "clean")
+    assert aborted.returncode == 0, aborted.stderr
+    assert "SparkException: it failed" in aborted.stdout
+    assert "next step" in aborted.stdout
+    waiting = json.loads(epochs("explain", "report", "2013-02-07", "-o", "json").stdout)
+    assert waiting["state"] == ""
+    assert "flights" in waiting["waiting_for"][0]
+
+
+def test_cut(epochs: Run) -> None:
+    found = json.loads(epochs("cut", "flights", "--files", "-o", "json").stdout)
+    assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)
+    (table,) = found["tables"]
+    assert [Path(uri.removeprefix("file://")).exists() for uri in table["files"]] == [True]
+
+
+def test_db(epochs: Run) -> None:
+    assert epochs("db", "check").returncode == 0
+    assert json.loads(epochs("db", "upgrade", "-o", "json").stdout)["schema"] == "current"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("status", "--domain", "other"), ["other", "default"]),
+        (("status", "--hours", "0"), ["--hours"]),
+        (("status", "--conn-id", "absent"), ["absent", "airflow connections add"]),
+        (("explain", "nobody"), ["UnknownName", "nobody"]),
+        (("explain", "clean", "2013-02-07T05:00"), ["interval", "such as 2013-02-07T00:00:00+00:00"]),
+        (("explain", "clean", "yesterday"), ["yesterday", "2013-02-07"]),
+        (("explain", "clean", "2013-02-06/2013-02-08"), ["one epoch"]),
+        (("cut", "flights", "totals"), ["NotReady", "totals"]),
+        (("cut", "flights", "--at", "noon"), ["noon"]),
+        (("cut", "nothing"), ["UnknownName", "nothing"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_message_and_exit_code_1(
+    epochs: Run, arguments: tuple[str, ...], words: list[str]
+) -> None:
+    done = epochs(*arguments)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_a_wrong_connection_is_told_by_its_field(epochs: Run) -> None:
+    wrong = json.dumps({"conn_type": "epochs", "host": "relative.db", "password": "planted-secret"})
+    done = epochs("db", "check", connection=wrong)
+    assert done.returncode == 1
+    assert "field host" in done.stderr
+    assert "planted-secret" not in done.stderr + done.stdout
+
+
+def test_a_connection_in_airflows_database_is_found_by_the_process(home: Path) -> None:
+    from airflow.models import Connection
+    from airflow.utils import db
+    from airflow.utils.session import create_session
+
+    db.initdb()
+    fields = json.loads(epochs_connection(home))
+    with create_session() as session:
+        session.add(
+            Connection(
+                conn_id="epochs_kept",
+                conn_type="epochs",
+                host=fields["host"],
+                extra=json.dumps(fields["extra"]),
+            )
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow", "epochs", "db", "check", "--conn-id", "epochs_kept"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "current" in done.stdout
+
+
+def test_airflows_parser_knows_the_commands() -> None:
+    (group,) = get_cli_commands()
+    parser = cli_parser.get_parser()
+    assert group.name == "epochs"
+    assert parser.parse_args(["epochs", "explain", "job"]).interval is None

@@ -1,0 +1,242 @@
+"""The page's routes in Airflow's own API server: who gets in, who sees what, what a wrong question is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from secrets import token_hex
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.plugins_manager import AirflowPlugin
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.plugins.epochs_plugin import EpochsPlugin
+from airflow_provider.plugins.grid.answers import epoch_answer, grid_answer
+from airflow_provider.plugins.grid.app import create_app as create_page
+from airflow_provider.plugins.grid.app import router
+from tests.airflow_runs import epochs_connection
+
+DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
+ORIGIN = DAY.start
+MINE = EpochJob("mine", outputs=[EpochTable("my_table")], cadence="@daily", origin=ORIGIN)
+THEIRS = EpochJob("theirs", outputs=[EpochTable("their_table")], cadence="@daily", origin=ORIGIN)
+IDLE = EpochJob("idle", outputs=[EpochTable("idle_table")], cadence="@daily", origin=ORIGIN)
+EPOCH = {"job": "mine", "start": DAY.start.isoformat(), "end": DAY.end.isoformat()}
+ROUTES = {
+    "/static/epochs.js": {},
+    "/api/connections": {},
+    "/api/domains": {},
+    "/api/grid": {},
+    "/api/epoch": EPOCH,
+}
+"""Every route, with the query of a question that has an answer."""
+
+
+@pytest.fixture(scope="module")
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store in which two DAGs worked on a job each, and nobody on a third."""
+    home = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(home))
+        patch.setenv("AIRFLOW_CONN_EPOCHS_SECRET", epochs_connection(home))
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", token_hex(64))
+        with EpochsHook().get_conn() as service:
+            for job in (MINE, THEIRS):
+                attempt = service.coordinator.begin(job, DAY, Owner(dag_id=f"dag_{job.name}", run_id="run"))
+                assert isinstance(attempt, Attempt)
+                service.coordinator.abort(attempt, "SparkException: it failed")
+            service.coordinator.register(IDLE)
+        yield home
+
+
+@pytest.fixture
+def service(_home: Path) -> Iterator[EpochService]:
+    with EpochsHook().get_conn() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(_home: Path) -> Iterator[TestClient]:
+    from airflow.utils import db
+
+    db.initdb()
+    purge_cached_app()
+    with TestClient(create_app(apps="core"), base_url="http://testserver") as opened:
+        yield opened
+    purge_cached_app()
+
+
+def token(role: str) -> dict[str, str]:
+    jwt = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=role, role=role))
+    return {"Authorization": f"Bearer {jwt}"}
+
+
+# --- who gets in ---------------------------------------------------------------------------------------------
+
+
+def test_the_matrix_has_every_route() -> None:
+    routes = {route.path for route in router.routes if isinstance(route, APIRoute)}
+    assert routes == set(ROUTES)
+    assert {route.path for route in create_page().routes} == set(ROUTES)
+    assert all(route.methods == {"GET"} for route in router.routes if isinstance(route, APIRoute))
+
+
+@pytest.mark.parametrize("path", sorted(ROUTES))
+@pytest.mark.parametrize(
+    ("role", "status"),
+    [(None, 401), ("forged", 403), ("viewer", 200), ("user", 200), ("op", 200), ("admin", 200)],
+)
+def test_every_route_needs_somebody_signed_in(
+    client: TestClient, path: str, role: str | None, status: int
+) -> None:
+    headers = {None: {}, "forged": {"Authorization": "Bearer e30.e30.e30"}}.get(role)
+    answer = client.get(
+        f"/epochs{path}", params=ROUTES[path], headers=token(str(role)) if headers is None else headers
+    )
+    assert answer.status_code == status
+    if status != 200:
+        assert "table" not in answer.text
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+@pytest.mark.parametrize("path", sorted(ROUTES))
+def test_nothing_can_be_changed(client: TestClient, path: str, method: str) -> None:
+    assert getattr(client, method)(f"/epochs{path}", headers=token("admin")).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/redoc", "/openapi.json", "/static/", "/static/../app.py", "/static/%2e%2e/app.py"]
+)
+def test_there_is_nothing_else(client: TestClient, path: str) -> None:
+    assert client.get(f"/epochs{path}", headers=token("admin")).status_code in (404, 405)
+
+
+# --- who sees what -------------------------------------------------------------------------------------------
+
+
+def access(*dags: str | None) -> Any:
+    """Somebody who may read *dags*; None among them stands for all."""
+    return SimpleNamespace(may_read=lambda dag_id: dag_id in dags or None in dags)
+
+
+def shown(service: EpochService, *dags: str | None) -> dict[str, set[str]]:
+    answer = grid_answer(grid(service.store, "default", end=DAY.end), access(*dags))
+    return {row["table"]: {cell["state"] for cell in row["cells"]} for row in answer["rows"]}
+
+
+def test_a_table_is_shown_to_those_who_may_read_the_dag_that_computes_it(service: EpochService) -> None:
+    assert shown(service, None) == {"my_table": {"ABORTED"}, "their_table": {"ABORTED"}, "idle_table": {""}}
+    assert shown(service, "dag_mine") == {"my_table": {"ABORTED"}}
+    assert shown(service) == {}
+
+
+def test_an_epoch_is_unknown_to_those_who_may_not_read_its_dag(service: EpochService) -> None:
+    found = explain(service.store, "default", "mine", DAY)
+    answer = epoch_answer(found, access("dag_mine"))
+    assert answer["summary"] == "aborted: SparkException: it failed"
+    assert [entry["state"] for entry in answer["log"]] == ["OPEN", "ABORTED"]
+    with pytest.raises(UnknownName) as caught:
+        epoch_answer(found, access("dag_theirs"))
+    assert "dag_mine" not in str(caught.value)
+
+
+def test_what_another_dag_did_to_an_epoch_is_left_out(service: EpochService) -> None:
+    day = Interval(DAY.end, DAY.end + timedelta(days=1))
+    for dag in ("dag_mine", "dag_secret"):
+        attempt = service.coordinator.begin(MINE, day, Owner(dag_id=dag, run_id="run"))
+        assert isinstance(attempt, Attempt)
+        service.coordinator.abort(attempt, f"{dag} failed")
+    answer = epoch_answer(explain(service.store, "default", "mine", day), access("dag_mine"))
+    assert "secret" not in json.dumps(answer)
+    table = grid_answer(grid(service.store, "default", end=day.end), access("dag_mine"))
+    assert "secret" not in json.dumps(table)
+
+
+# --- questions and answers -----------------------------------------------------------------------------------
+
+
+def get(client: TestClient, path: str, **query: str) -> Any:
+    return client.get(f"/epochs/api/{path}", params=query, headers=token("viewer"))
+
+
+def test_the_grid_and_an_epoch(client: TestClient) -> None:
+    answer = get(client, "grid", end="2013-02-08", hours="24").json()
+    assert {row["table"]: [cell["state"] for cell in row["cells"]] for row in answer["rows"]} == {
+        "my_table": ["ABORTED"],
+        "their_table": ["ABORTED"],
+        "idle_table": [""],
+    }
+    epoch = get(client, "epoch", **EPOCH).json()
+    assert (epoch["state"], epoch["log"][0]["owner"]["dag_id"]) == ("ABORTED", "dag_mine")
+    assert get(client, "domains").json() == {"domains": ["default"]}
+    assert get(client, "connections").json() == {"connections": ["epochs_default"]}
+    script = client.get("/epochs/static/epochs.js", headers=token("viewer"))
+    assert script.headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "word"),
+    [
+        ("grid", {"conn_id": "epochs_secret"}, 404, "epochs_secret"),
+        ("grid", {"conn_id": "sqlite:////etc/passwd"}, 404, "not shown"),
+        ("grid", {"end": "soon"}, 400, "end"),
+        ("grid", {"end": "0001-01-01"}, 400, "UTC"),
+        ("grid", {"hours": "0"}, 422, "hours"),
+        ("grid", {"hours": "1e9"}, 422, "hours"),
+        ("grid", {"domain": "../x"}, 400, "domain"),
+        ("grid", {"domain": "a\x00b"}, 400, "domain"),
+        ("grid", {"domain": "x" * 300}, 422, "255"),
+        ("epoch", {**EPOCH, "job": "nobody"}, 404, "nobody"),
+        ("epoch", {**EPOCH, "start": EPOCH["end"]}, 400, "interval"),
+        ("epoch", {**EPOCH, "start": "x"}, 400, "at"),
+        ("epoch", {"job": "mine"}, 422, "start"),
+    ],
+)
+def test_a_wrong_question_is_told_what_is_wrong(
+    client: TestClient, path: str, query: dict[str, str], status: int, word: str
+) -> None:
+    answer = get(client, path, **query)
+    assert answer.status_code == status
+    assert word in answer.text
+
+
+def test_an_unknown_domain_is_empty(client: TestClient) -> None:
+    assert get(client, "grid", domain="elsewhere").json()["rows"] == []
+
+
+def test_a_store_that_does_not_answer_is_said_to(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "store.db").write_bytes(b"this is no database, and not by accident" * 100)
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
+    answer = get(client, "grid")
+    assert answer.status_code in (500, 503)
+    assert answer.json()["error"] in ("StoreUnavailable", "StoreIncompatible")
+
+
+# --- the plugin ----------------------------------------------------------------------------------------------
+
+
+def test_airflows_ui_is_told_of_the_page(client: TestClient) -> None:
+    answer = client.get("/api/v2/plugins", headers=token("viewer")).json()
+    (plugin,) = [one for one in answer["plugins"] if one["name"] == EpochsPlugin.name]
+    (page,) = plugin["react_apps"]
+    assert (page["destination"], page["url_route"]) == ("nav", "epochs")
+    script = (Path(__file__).parents[2] / "airflow_provider/plugins/grid/static/epochs.js").read_text()
+    assert f"globalThis.{page['name']} =" in script
+    assert issubclass(EpochsPlugin, AirflowPlugin)
