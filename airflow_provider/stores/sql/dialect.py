@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table
+from sqlalchemy import Connection, Engine
 
 from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key
-from airflow_provider.stores.base import StoreCapability
+from airflow_provider.stores.base import Head, StoreCapability
+from airflow_provider.stores.requests import CheckedTransaction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """What one look at a domain finds.
+
+    :param rows: of the records; see :mod:`stores.sql.rows`.
+    """
+
+    head: Head
+    now_us: int
+    rows: Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """What a transaction decides on: it stays as it is until the transaction ends.
+
+    :param csn: the number that the transaction takes; None when it takes none.
+    :param versions: of those required records that exist.
+    :param pointers: of the catalog tables to be moved, by namespace and table; those that exist.
+    :param version: for all that is written; no transaction was ever given it before.
+    :param at_us: the database's time, microseconds since 1970, read after everything else.
+    """
+
+    csn: int | None
+    versions: Mapping[Key, int]
+    incarnation: str
+    version: int
+    at_us: int
+    pointers: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
 
 
 class SqlDialect(ABC):
@@ -25,6 +59,8 @@ class SqlDialect(ABC):
     embedded: bool
     """Whether an empty database gets its schema when it is opened."""
     location: str
+    longest_pause_s: float
+    """The longest pause before a transaction is sent again."""
 
     @abstractmethod
     def engine(self) -> Engine:
@@ -44,48 +80,49 @@ class SqlDialect(ABC):
         """The context in which a connection is used."""
 
     @abstractmethod
-    def begin(self, connection: Connection, *, write: bool) -> None:
-        """Begin a transaction: reads see one moment, writes do not overtake each other."""
+    def transaction(self, connection: Connection, *, write: bool) -> AbstractContextManager[None]:
+        """The context of one transaction on *connection*; what is not committed in it is rolled back.
 
-    @staticmethod
-    @abstractmethod
-    def upsert(table: Table) -> Any:
-        """Return the database's own ``INSERT`` that knows ``on_conflict_do_update``."""
-
-    @staticmethod
-    @abstractmethod
-    def wanted() -> Select[Any]:
-        """Select kind, partition and item of each address in the parameter ``keys``."""
+        Only SQLAlchemy's errors leave it.
+        """
 
     @abstractmethod
-    def addresses(self, keys: Iterable[Key]) -> Any:
-        """Return *keys* as a value of that parameter."""
+    def lock_schema(self, connection: Connection) -> None:
+        """Let one transaction at a time change the schema."""
 
     @abstractmethod
-    def holding(self, select: Select[Any]) -> Select[Any]:
-        """Return *select* such that what it found stays so until the transaction ends."""
+    def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
+        """Read the head, the time and those of *keys* that exist, all of one moment."""
 
     @abstractmethod
-    def now_us(self, connection: Connection) -> int:
-        """Return the database's time, microseconds since 1970."""
+    def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
+        """Take the number, if one is taken; then read what *request* requires, such that it stays so.
+
+        The number comes first: its row is the queue of those who publish. Nothing is kept if nothing is written.
+        """
 
     @abstractmethod
-    def next_version(self, connection: Connection) -> int:
-        """Return a number that was never returned before, also if an earlier transaction was rolled back."""
+    def write(
+        self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Write the rows *written*, do the deletes and the swaps of *request*, and commit."""
 
     @abstractmethod
-    def wait(self, head: Callable[[], int], after: int, timeout: timedelta) -> int:
-        """Wait until *head* returns more than *after* or *timeout* has passed; return what it said last."""
+    def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:
+        """Wait until *head* of *domain* returns more than *after* or *timeout* has passed; return its last."""
 
     @abstractmethod
-    def is_transient(self, error: BaseException) -> bool:
-        """Whether the transaction was rolled back and sending it again soon is likely to succeed."""
+    def is_transient(self, error: BaseException, *, committing: bool) -> bool:
+        """Whether nothing was changed and sending the transaction again soon is likely to succeed.
+
+        :param committing: as in :meth:`translated`.
+        """
 
     @abstractmethod
     def translated(self, error: Exception, *, committing: bool) -> EpochError:
         """Return what *error* of the driver means to a caller.
 
-        :param committing: it came from the commit itself, so that the outcome may be unknown.
+        :param committing: it came from :meth:`write` or a commit, so that the outcome may be unknown.
         """
 
     @abstractmethod

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     Select,
-    Table,
     bindparam,
     create_engine,
     event,
@@ -38,11 +37,13 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
     StoreUnavailable,
 )
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import micros
 from airflow_provider.domain.records import Key
-from airflow_provider.stores.base import StoreCapability
-from airflow_provider.stores.sql import forks
-from airflow_provider.stores.sql.dialect import SqlDialect
+from airflow_provider.stores.base import Head, StoreCapability
+from airflow_provider.stores.requests import CheckedTransaction
+from airflow_provider.stores.sql import forks, rows, statements
+from airflow_provider.stores.sql.dialect import Held, Look, SqlDialect
 from airflow_provider.stores.sql.schema import store_table
 
 BUSY_TIMEOUT_MS = 20
@@ -55,7 +56,7 @@ OLDEST_SQLITE = (3, 35, 0)
 _NEXT_VERSION = (
     update(store_table)
     .values(last_version=store_table.c.last_version + 1)
-    .returning(store_table.c.last_version)
+    .returning(store_table.c.last_version, store_table.c.incarnation)
 )
 _TRANSIENT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _ROLLED_BACK = _TRANSIENT | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY}
@@ -86,6 +87,7 @@ class SqliteDialect(SqlDialect):
     )
 
     embedded = True
+    longest_pause_s = 0.02
 
     def __init__(
         self,
@@ -145,31 +147,58 @@ class SqliteDialect(SqlDialect):
     def operation(self) -> AbstractContextManager[None]:
         return forks.operation()
 
-    def begin(self, connection: Connection, *, write: bool) -> None:
-        connection.execution_options(epochs_begin="BEGIN IMMEDIATE" if write else "BEGIN").begin()
+    @contextmanager
+    def transaction(self, connection: Connection, *, write: bool) -> Iterator[None]:
+        """Reads see one moment; a transaction that writes waits for the one before it."""
+        with connection.execution_options(epochs_begin="BEGIN IMMEDIATE" if write else "BEGIN").begin():
+            yield
 
-    @staticmethod
-    def upsert(table: Table) -> Any:
-        return insert(table)
+    def lock_schema(self, connection: Connection) -> None:
+        """BEGIN IMMEDIATE is the lock."""
 
-    @staticmethod
-    def wanted() -> Select[Any]:
-        listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
-        return select(*(func.json_extract(listed.c.value, f"$[{part}]") for part in range(3)))
+    def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
+        head = connection.execute(statements.HEAD, {"domain": domain}).one()
+        parameters = {"domain": domain, "keys": _addresses(keys)}
+        return Look(
+            head=Head(head.csn or 0, head.incarnation),
+            now_us=micros(self._now()),
+            rows=connection.execute(statements.records(wanted), parameters).all(),
+        )
 
-    def addresses(self, keys: Iterable[Key]) -> str:
-        return json.dumps([(key.kind.value, key.partition, key.item) for key in keys])
+    def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
+        csn = None
+        if request.commit is not None:
+            taken = connection.scalars(statements.take_number(insert), {"domain": request.domain})
+            csn = int(taken.one())
+        required = {"domain": request.domain, "keys": _addresses(one.key for one in request.requires)}
+        found = connection.execute(statements.versions(wanted), required) if request.requires else ()
+        pointers = {
+            (swap.namespace, swap.table): connection.scalar(statements.pointer(swap))
+            for swap in request.swaps
+        }
+        stamp = connection.execute(_NEXT_VERSION).one()
+        return Held(
+            csn=csn,
+            versions={rows.key(request.domain, row): row.version for row in found},
+            pointers=pointers,
+            incarnation=stamp.incarnation,
+            version=stamp.last_version,
+            at_us=micros(self._now()),
+        )
 
-    def holding(self, select: Select[Any]) -> Select[Any]:
-        return select
+    def write(
+        self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
+    ) -> None:
+        for swap in request.swaps:
+            connection.execute(statements.swap_pointer(swap))
+        if written:
+            connection.execute(statements.put(insert), written)
+        if request.deletes:
+            deleted = {"domain": request.domain, "keys": _addresses(request.deletes)}
+            connection.execute(statements.removal(wanted), deleted)
+        connection.commit()
 
-    def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - SQLite asks the host
-        return micros(self._now())
-
-    def next_version(self, connection: Connection) -> int:
-        return int(connection.scalars(_NEXT_VERSION).one())
-
-    def wait(self, head: Callable[[], int], after: int, timeout: timedelta) -> int:
+    def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:  # noqa: ARG002
         deadline = time.monotonic() + timeout.total_seconds()
         pause_s = DEFAULTS.store_poll_shortest.total_seconds()
         while (csn := head()) <= after:
@@ -180,7 +209,7 @@ class SqliteDialect(SqlDialect):
             pause_s = min(pause_s * 1.2, DEFAULTS.store_poll_longest.total_seconds())
         return csn
 
-    def is_transient(self, error: BaseException) -> bool:
+    def is_transient(self, error: BaseException, *, committing: bool) -> bool:  # noqa: ARG002 - rolled back
         return _code(error) in _TRANSIENT
 
     def translated(self, error: Exception, *, committing: bool) -> EpochError:
@@ -258,6 +287,17 @@ class SqliteDialect(SqlDialect):
 
 def _emit_begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("epochs_begin", "BEGIN"))
+
+
+def wanted() -> Select[Any]:
+    """Select kind, partition and item of each address in the parameter ``keys``."""
+    listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
+    return select(*(func.json_extract(listed.c.value, f"$[{part}]") for part in range(3)))
+
+
+def _addresses(keys: Iterable[Key]) -> str:
+    """Return *keys* as a value of that parameter."""
+    return json.dumps([(key.kind.value, key.partition, key.item) for key in keys])
 
 
 def _code(error: BaseException) -> int:

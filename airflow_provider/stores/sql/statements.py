@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Delete,
     Select,
     Table,
+    Update,
     bindparam,
     delete,
     func,
@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Kind
-from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, RequirementFailed
+from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap
 from airflow_provider.stores.sql.schema import head_table, iceberg_tables, record_table, store_table
 
 _record = record_table.c
@@ -46,7 +46,7 @@ INCARNATION = select(store_table.c.incarnation)
 """The store's incarnation."""
 
 Wanted = Callable[[], Select[Any]]
-"""Makes the select of the addresses in the parameter ``keys`` (see :meth:`SqlDialect.wanted`)."""
+"""Makes the select of the addresses in the parameter ``keys`` ."""
 
 
 @lru_cache
@@ -129,22 +129,23 @@ def take_number(insert: Callable[[Table], Any]) -> Any:
     ).returning(head_table.c.csn)
 
 
-def swap_pointer(connection: Connection, swap: CatalogSwap) -> None:
-    """Move the pointer of an Iceberg table, as its SQL catalog would.
+def pointer(swap: CatalogSwap) -> Select[Any]:
+    """Select where an Iceberg table's pointer is."""
+    return select(iceberg_tables.c.metadata_location).where(_catalog_table(swap))
 
-    :raises RequirementFailed: it is not where *swap* expects it.
-    """
-    table = (
+
+def swap_pointer(swap: CatalogSwap) -> Update:
+    """Move the pointer of an Iceberg table, as its SQL catalog would."""
+    return (
+        update(iceberg_tables)
+        .where(_catalog_table(swap))
+        .values(metadata_location=swap.new, previous_metadata_location=swap.expected)
+    )
+
+
+def _catalog_table(swap: CatalogSwap) -> ColumnElement[bool]:
+    return (
         (iceberg_tables.c.catalog_name == CATALOG_NAME)
         & (iceberg_tables.c.table_namespace == swap.namespace)
         & (iceberg_tables.c.table_name == swap.table)
     )
-    moved = connection.execute(
-        update(iceberg_tables)
-        .where(table, iceberg_tables.c.metadata_location == swap.expected)
-        .values(metadata_location=swap.new, previous_metadata_location=swap.expected)
-    )
-    if moved.rowcount != 1:
-        raise RequirementFailed.of(
-            swap, connection.scalar(select(iceberg_tables.c.metadata_location).where(table))
-        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
@@ -17,7 +17,6 @@ from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (
     Exists,
-    Head,
     MetadataStore,
     Number,
     Reading,
@@ -28,7 +27,7 @@ from airflow_provider.stores.base import (
 from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_limit, check_text, checked
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
-from airflow_provider.stores.sql.dialect import SqlDialect
+from airflow_provider.stores.sql.dialect import Held, SqlDialect
 
 _Answer = TypeVar("_Answer")
 
@@ -70,27 +69,25 @@ class SqlStore(MetadataStore):
 
     def schema_status(self) -> SchemaStatus:
         """Look at the schema; changes nothing."""
-        return self._run(lambda connection: migrate.status(connection, self._dialect.location), write=False)
+        return self._run(lambda connection: migrate.status(connection, self._dialect.location))
 
     def upgrade_schema(self) -> SchemaStatus:
         """Bring the schema up to date, wholly or not at all."""
-        return self._run(lambda connection: migrate.upgrade(connection, self._dialect.location), write=True)
+
+        def work(connection: Connection) -> SchemaStatus:
+            self._dialect.lock_schema(connection)
+            return migrate.upgrade(connection, self._dialect.location)
+
+        return self._run(work, finish=lambda connection, _: connection.commit())
 
     # --- reading ---------------------------------------------------------------------------------------------
 
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
         check_keys(domain, keys)
-
-        def work(connection: Connection) -> tuple[Head, int, Sequence[Row[Any]]]:
-            head = connection.execute(statements.HEAD, {"domain": domain}).one()
-            statement = statements.records(self._dialect.wanted)
-            parameters = {"domain": domain, "keys": self._dialect.addresses(dict.fromkeys(keys))}
-            found = connection.execute(statement, parameters).all()
-            return Head(head.csn or 0, head.incarnation), self._dialect.now_us(connection), found
-
-        head, now_us, found = self._run(work, write=False)
-        records = [rows.stamped(domain, row) for row in found]
-        return Reading(head, from_micros(now_us), {stamped.key: stamped for stamped in records})
+        wanted = list(dict.fromkeys(keys))
+        found = self._run(lambda connection: self._dialect.look(connection, domain, wanted))
+        records = [rows.stamped(domain, row) for row in found.rows]
+        return Reading(found.head, from_micros(found.now_us), {stamped.key: stamped for stamped in records})
 
     def scan(
         self,
@@ -111,80 +108,41 @@ class SqlStore(MetadataStore):
         statement = statements.scan(
             domain, kind, partition, start=start, end=end, limit=limit, reverse=reverse
         )
-        found = self._run(lambda connection: connection.execute(statement).all(), write=False)
+        found = self._run(lambda connection: connection.execute(statement).all())
         return [rows.stamped(domain, row) for row in found]
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         return self.scan(domain, Kind.COMMIT, "", start=commit_item(after + 1), limit=limit)
 
     def domains(self) -> list[DomainName]:
-        found = self._run(lambda connection: connection.execute(statements.DOMAINS).all(), write=False)
+        found = self._run(lambda connection: connection.execute(statements.DOMAINS).all())
         return sorted(DomainName(row.domain) for row in found)
 
     def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
         check_text("domain", domain, empty=False)
-        return self._dialect.wait(lambda: self._head(domain), after, timeout)
+        return self._dialect.wait(domain, lambda: self._head(domain), after, timeout)
 
     def _head(self, domain: DomainName) -> int:
-        found = self._run(
-            lambda connection: connection.execute(statements.HEAD, {"domain": domain}).one(), write=False
-        )
+        found = self._run(lambda connection: connection.execute(statements.HEAD, {"domain": domain}).one())
         return found.csn or 0
 
     # --- changing --------------------------------------------------------------------------------------------
 
     def transact(self, transaction: Transaction) -> Receipt:
         request = checked(transaction, self.capabilities)
-        return self._run(
-            lambda connection: self._transact(connection, request, transaction.number), write=True
-        )
 
-    def _transact(
-        self, connection: Connection, request: CheckedTransaction, number: Number | None
-    ) -> Receipt:
-        """Take the number first: its row is the queue of those who publish; nothing is kept if a check fails."""
-        csn = None if number is None else self._take_number(connection, request.domain)
-        self._require(connection, request)
-        for swap in request.swaps:
-            statements.swap_pointer(connection, swap)
-        if number is not None:
-            self._require_number(connection, number, csn)
-        at_us = self._dialect.now_us(connection)
-        version = self._dialect.next_version(connection)
-        written = rows.written(request, version=version, csn=csn, at_us=at_us)
-        if written:
-            connection.execute(statements.put(self._dialect.upsert), written)
-        if request.deletes:
-            parameters = {"domain": request.domain, "keys": self._dialect.addresses(request.deletes)}
-            connection.execute(statements.removal(self._dialect.wanted), parameters)
-        return Receipt(csn=csn, at=from_micros(at_us), versions={put.key: version for put, _ in request.puts})
+        def decide(connection: Connection) -> Held:
+            held = self._dialect.hold(connection, request)
+            _require(request, transaction.number, held)
+            return held
 
-    def _require_number(self, connection: Connection, number: Number, csn: int | None) -> None:
-        """:raises RequirementFailed: another CSN, or another incarnation of the store."""
-        if number.expected not in (None, csn):
-            raise RequirementFailed.of(number, csn)
-        if number.incarnation is not None:
-            incarnation = connection.scalars(statements.INCARNATION).one()
-            if incarnation != number.incarnation:
-                raise RequirementFailed.of(number, incarnation)
+        def write(connection: Connection, held: Held) -> None:
+            written = rows.written(request, version=held.version, csn=held.csn, at_us=held.at_us)
+            self._dialect.write(connection, request, written)
 
-    def _take_number(self, connection: Connection, domain: DomainName) -> int:
-        return int(connection.scalars(statements.take_number(self._dialect.upsert), {"domain": domain}).one())
-
-    def _require(self, connection: Connection, request: CheckedTransaction) -> None:
-        """:raises RequirementFailed: for the first requirement that does not hold."""
-        if not request.requires:
-            return
-        found = self._versions(connection, request.domain, [one.key for one in request.requires])
-        for requirement in request.requires:
-            version = found.get(requirement.key)
-            if version != (requirement.version if isinstance(requirement, Exists) else None):
-                raise RequirementFailed.of(requirement, version)
-
-    def _versions(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Mapping[Key, int]:
-        statement = self._dialect.holding(statements.versions(self._dialect.wanted))
-        parameters = {"domain": domain, "keys": self._dialect.addresses(dict.fromkeys(keys))}
-        return {rows.key(domain, row): row.version for row in connection.execute(statement, parameters)}
+        held = self._run(decide, finish=write)
+        versions = {put.key: held.version for put, _ in request.puts}
+        return Receipt(csn=held.csn, at=from_micros(held.at_us), versions=versions)
 
     def close(self) -> None:
         self._closed = True
@@ -192,35 +150,74 @@ class SqlStore(MetadataStore):
 
     # --- transactions ----------------------------------------------------------------------------------------
 
-    def _run(self, work: Callable[[Connection], _Answer], *, write: bool) -> _Answer:
-        """Do *work* in one transaction; send it again while others are in the way and patience lasts."""
+    def _run(
+        self,
+        work: Callable[[Connection], _Answer],
+        *,
+        finish: Callable[[Connection, _Answer], None] | None = None,
+    ) -> _Answer:
+        """Do *work* in one transaction; send it again while others are in the way and patience lasts.
+
+        :param finish: what commits; nothing when the transaction only reads.
+        """
         if self._closed:
             raise InvalidInput(
                 field="store", value=self, expected="an open store", next_step="open it again."
             )
         sending = Retrying(
-            retry=retry_if_exception(self._dialect.is_transient),
-            wait=wait_random_exponential(multiplier=0.0005, max=0.02),
+            retry=retry_if_exception_type(_TransientError),
+            wait=wait_random_exponential(multiplier=0.0005, max=self._dialect.longest_pause_s),
             stop=stop_after_delay(self._dialect.patience().total_seconds()),
             reraise=True,
         )
         try:
-            answer: _Answer = sending(self._try, work, write=write)
-        except SQLAlchemyError as error:
-            raise self._dialect.translated(error, committing=False) from error
+            answer: _Answer = sending(self._try, work, finish)
+        except _TransientError as transient:
+            raise self._dialect.translated(transient.error, committing=False) from transient.error
         return answer
 
-    def _try(self, work: Callable[[Connection], _Answer], *, write: bool) -> _Answer:
-        """One try: errors of the driver that are not transient leave it translated."""
+    def _try(
+        self, work: Callable[[Connection], _Answer], finish: Callable[[Connection, _Answer], None] | None
+    ) -> _Answer:
+        """One try: errors of the driver leave it translated, or as transient."""
         committing = False
+        dialect = self._dialect
         try:
-            with self._dialect.operation(), self._dialect.engine().connect() as connection:
-                self._dialect.begin(connection, write=write)
+            with (
+                dialect.operation(),
+                dialect.engine().connect() as connection,
+                dialect.transaction(connection, write=finish is not None),
+            ):
                 answer = work(connection)
-                committing = write
-                connection.commit()
+                if finish is not None:
+                    committing = True
+                    finish(connection, answer)
                 return answer
         except SQLAlchemyError as error:
-            if self._dialect.is_transient(error):
-                raise
-            raise self._dialect.translated(error, committing=committing) from error
+            if dialect.is_transient(error, committing=committing):
+                raise _TransientError(error) from error
+            raise dialect.translated(error, committing=committing) from error
+
+
+class _TransientError(Exception):
+    """Nothing was changed, and trying again is likely to help."""
+
+    def __init__(self, error: SQLAlchemyError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _require(request: CheckedTransaction, number: Number | None, held: Held) -> None:
+    """:raises RequirementFailed: for the first requirement, swap or number that does not hold."""
+    for requirement in request.requires:
+        found = held.versions.get(requirement.key)
+        if found != (requirement.version if isinstance(requirement, Exists) else None):
+            raise RequirementFailed.of(requirement, found)
+    for swap in request.swaps:
+        pointer = held.pointers.get((swap.namespace, swap.table))
+        if pointer != swap.expected:
+            raise RequirementFailed.of(swap, pointer)
+    if number is not None and number.expected not in (None, held.csn):
+        raise RequirementFailed.of(number, held.csn)
+    if number is not None and number.incarnation not in (None, held.incarnation):
+        raise RequirementFailed.of(number, held.incarnation)
