@@ -123,6 +123,18 @@ def _plain(docstring: str) -> str:
     return " ".join(re.sub(r":class:`(\w+)`", r"`\1`", docstring).replace("``", "`").split())
 
 
+def test_files_and_functions_that_the_explanations_name_exist() -> None:
+    named = re.compile(r"`((?:\w+/)+\w+\.py)`(?:\s+\(`([\w.]+)`(?:,\s+`([\w.]+)`)?\))?")
+    for page in sorted((ROOT / "docs" / "explanation").glob("*.md")):
+        for file, *names in named.findall(page.read_text()):
+            path = next(one for one in (ROOT / "airflow_provider" / file, ROOT / file) if one.exists())
+            text = path.read_text()
+            for name in filter(None, names):
+                assert re.search(rf"(def|class) {name.split('.')[-1]}\b", text), (
+                    f"{page.name}: {file} has no {name}"
+                )
+
+
 def test_every_make_task_that_is_named_exists() -> None:
     tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in pages():
