@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider.domain.epoch import Owner
-from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
 from airflow_provider.domain.topology import EpochJob
@@ -80,9 +80,14 @@ def task_barrier(
 
 @contextmanager
 def final_errors_end_retries() -> Iterator[None]:
-    """Turn an error that no retry can cure into the one at which Airflow stops retrying."""
+    """Turn an error that no retry can cure into the one at which Airflow stops retrying.
+
+    A claim that ended is none of them: the next try begins with a claim of its own.
+    """
     try:
         yield
+    except LeaseExpired:
+        raise
     except FinalError as error:
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error
 

@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset, task
+from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochBusy,
+    Fenced,
+    InvalidInput,
+    LeaseExpired,
+    NotReady,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous
-from airflow_provider.hooks.task_run import task_barrier, task_interval, task_owner
+from airflow_provider.hooks.task_run import final_errors_end_retries, task_barrier, task_interval, task_owner
 from airflow_provider.links.epochs import EpochGridLink, grid_link
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import epoch_task
@@ -166,6 +176,24 @@ def test_retries_are_one_wish_and_a_clearing_is_another() -> None:
 
 def test_another_run_is_another_owner() -> None:
     assert not task_owner(task_context()).same_run(task_owner(task_context(run_id="manual")))
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (Fenced("x"), AirflowFailException),
+        (DependentReaders("x"), AirflowFailException),
+        (LeaseExpired("x"), LeaseExpired),
+        (NotReady("x"), NotReady),
+        (EpochBusy("x"), EpochBusy),
+        (StoreUnavailable("x"), StoreUnavailable),
+        (OutcomeUnknown("x"), OutcomeUnknown),
+        (RuntimeError("x"), RuntimeError),
+    ],
+)
+def test_only_what_no_retry_cures_ends_the_retries(error: Exception, raised: type[Exception]) -> None:
+    with pytest.raises(raised), final_errors_end_retries():
+        raise error
 
 
 # --- links ---------------------------------------------------------------------------------------------------
