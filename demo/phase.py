@@ -29,6 +29,7 @@ class Pipeline:
     :param days: that the pipeline computes.
     :param run_date_lag: from a day to the logical date of the run that computes it.
     :param max_active_runs: of each DAG.
+    :param stops_at_failure: whether a failed run ends the half; else what can go on goes on.
     """
 
     family: str
@@ -37,6 +38,7 @@ class Pipeline:
     days: Days
     run_date_lag: timedelta
     max_active_runs: int
+    stops_at_failure: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +89,7 @@ class Phase:
         self._waits: set[tuple[str, str, str]] = set()
 
     def run(self) -> Outcome:
-        """Start the readers and the DAGs; end when all runs and enough reads are done, or a run failed.
+        """Start the readers and the DAGs; end when all runs and enough reads are done.
 
         :raises ProcessFailedError: when Airflow, Spark or a reader ends.
         """
@@ -96,10 +98,10 @@ class Phase:
         self._start_dags()
         expected = len(self._pipeline.dags) * self._pipeline.days.count
         runs: RunStates = {}
-        while (
-            sum(state in FINISHED for state in runs.values()) < expected and FAILED_RUN not in runs.values()
-        ):
+        while sum(state in FINISHED for state in runs.values()) < expected:
             runs = self._watch()
+            if self._pipeline.stops_at_failure and FAILED_RUN in runs.values():
+                break
             time.sleep(POLL_S)
         self._read_on(runs)
         _stop(self._readers)

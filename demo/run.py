@@ -23,7 +23,7 @@ from demo.stack import DemoStack, Plan
 
 DOMAIN = "nyc"
 READERS = 2
-READ_PERIOD_S = 0.5
+READ_PERIOD_S = 0.4
 
 EPOCHS_DAGS = (
     "nyc_weather",
@@ -120,7 +120,8 @@ def _with_epochs(plan: Plan) -> Pipeline:
         dags=EPOCHS_DAGS,
         days=plan.epochs,
         run_date_lag=timedelta(days=1),
-        max_active_runs=2,
+        max_active_runs=1,
+        stops_at_failure=True,
     )
 
 
@@ -132,6 +133,7 @@ def _twin(plan: Plan) -> Pipeline:
         days=plan.twin,
         run_date_lag=timedelta(0),
         max_active_runs=1,
+        stops_at_failure=False,
     )
 
 

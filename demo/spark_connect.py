@@ -19,6 +19,8 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # A day is a thousand rows: compiling a plan costs more than running it.
+    "spark.sql.codegen.wholeStage": "false",
     "spark.driver.defaultJavaOptions": QUICK_JVM,
 }
 """spark-defaults.conf of the demo; every job, with the package or without, gets the same."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import cycle
+from random import Random
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import RetryableError, UnknownName
 from demo.measures import COLUMNS, measure
 from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
+from demo.source import midnight
 from demo.totals import TABLES, SourceTotals
 
 DOMAIN = "nyc"
@@ -40,13 +43,20 @@ def is_early(error: Exception) -> bool:
 
 
 def read_all_the_time(*, reader: str, period_s: float) -> None:
-    """Read until SIGTERM; the ad-hoc reader."""
+    """Read until SIGTERM; the ad-hoc reader, which asks for the newest barrier and for earlier ones by turns."""
     settings = ReaderSettings.from_environment("epochs")
     totals = SourceTotals.load(settings.totals)
+    random = Random(reader)  # noqa: S311 - chooses what to read
+    ends = [midnight(day + timedelta(days=1)) for day in settings.days]
+    wants_newest = cycle((True, False))
+
+    def read() -> Seen:
+        return read_cut(service, totals, at=None if next(wants_newest) else random.choice(ends))
+
     with EpochService.open(service_settings()) as service:
         read_until_told(
             ReadLog(settings, family="epochs", reader=reader),
-            lambda: read_cut(service, totals),
+            read,
             is_early=is_early,
             is_retryable=is_retryable,
             period_s=period_s,
