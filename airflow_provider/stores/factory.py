@@ -12,15 +12,18 @@ from airflow_provider.stores.base import MetadataStore, StoreCapability
 
 if TYPE_CHECKING:
     from airflow_provider.stores.schema_status import SchemaStatus
+    from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
     from airflow_provider.stores.sql.store import SqlStore
 
 Now = Callable[[], datetime]
 
 MEMORY = "memory"
 SQLITE = "sqlite"
+POSTGRESQL = "postgresql+psycopg"
 SCHEMES = {
     MEMORY: "memory://NAME",
     SQLITE: "sqlite:////absolute/path/of/the/file.db",
+    POSTGRESQL: "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE",
 }
 """What a store's URL looks like, by scheme."""
 
@@ -72,7 +75,7 @@ def catalog_properties(url: str) -> dict[str, str]:
             expected="a store with an Iceberg catalog in its database, such as sqlite:////absolute/path.db",
             next_step="declare the tables with format='memory', or use another store.",
         )
-    _sqlite_path(url)
+    _sql_store(url, None)
     return {"type": "sql", "uri": url, "init_catalog_tables": "false"}
 
 
@@ -99,7 +102,7 @@ def redacted(url: object) -> str:
     scheme, separator, rest = url.partition("://")
     if not separator:
         return "(no URL)"
-    if scheme not in SCHEMES:  # those that are in it have neither user nor password
+    if scheme not in (MEMORY, SQLITE):  # these have neither user nor password
         rest = rest.rpartition("@")[2]
     return f"{scheme}://{rest.partition('?')[0]}"
 
@@ -133,7 +136,24 @@ def _sql_store(url: str, now: Now | None) -> SqlStore:
     from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time
     from airflow_provider.stores.sql.store import SqlStore
 
+    if scheme_of(url) == POSTGRESQL:
+        return SqlStore(_postgresql_dialect(url))
     return SqlStore(SqliteDialect(_sqlite_path(url), now=now or system_time))
+
+
+def _postgresql_dialect(url: str) -> PostgresqlDialect:
+    """:raises InvalidInput: no address of a database, or the driver is not installed."""
+    try:
+        from airflow_provider.stores.sql.postgresql.address import parsed
+        from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
+    except ImportError as error:
+        raise InvalidInput(
+            field="store url",
+            value=redacted(url),
+            expected=f"an installed driver ({error})",
+            next_step="pip install 'airflow-provider-epochs[postgres]' on every host that uses the store.",
+        ) from error
+    return PostgresqlDialect(parsed(url))
 
 
 def _memory_name(url: str) -> str:

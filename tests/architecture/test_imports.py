@@ -22,7 +22,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "py4j": ("spark",),
     "sqlalchemy": ("stores.sql", "tables.iceberg"),
     "alembic": ("stores.sql",),
-    "psycopg": ("stores.sql",),
+    "psycopg": ("stores.sql.postgresql",),
     "kazoo": ("stores.zookeeper",),
     "pyiceberg": ("tables.iceberg",),
 }
@@ -176,6 +176,10 @@ LIVES_WITHOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sql": (
         ("sqlalchemy", "alembic", "psycopg"),
         ("domain", "coordination", "testing", "spark", *PURE_STORES, *PURE_TABLES),
+    ),
+    "postgresql": (
+        ("psycopg",),
+        ("domain", "coordination", "testing", "spark", "tables", *PURE_STORES, "stores.sql.sqlite", "hooks"),
     ),
     "zookeeper": (("kazoo",), _rooms_without("stores", *AIRFLOW_ROOMS) + PURE_STORES + ("stores.sql",)),
     "iceberg": (("pyiceberg",), ("domain", "coordination", "testing", "spark", "stores", *PURE_TABLES)),

@@ -11,6 +11,9 @@ import pytest
 
 from airflow_provider.stores.factory import open_store
 from tests.contract.coordination_world import Backend, World
+from tests.services.postgresql import postgresql
+
+__all__ = ["postgresql"]  # a fixture of this folder
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is made by tempfile
 

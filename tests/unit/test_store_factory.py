@@ -12,6 +12,9 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import catalog_properties, check_schema, open_store, redacted
 from airflow_provider.stores.memory import MemoryStore, forget
+from airflow_provider.stores.sql.dialect import SqlDialect
+from airflow_provider.stores.sql.postgresql.address import parsed
+from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
 from airflow_provider.stores.sql.sqlite import SqliteDialect
 
 ODD = "s3cr@t:/%"
@@ -24,7 +27,7 @@ ODD = "s3cr@t:/%"
         "",
         "sqlite",
         "nosuch://host/db",
-        f"postgresql+psycopg://user:{ODD}@db.example/epochs",
+        f"postgresql://user:{ODD}@db.example/epochs",
         f"zookeeper://user:{ODD}@zk.example:2181/epochs",
         "sqlite:relative.db",
         "SQLITE:////a.db",
@@ -61,6 +64,43 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
 def test_an_address_that_cannot_be_shared_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="store url"):
         open_store(url)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        "/epochs",
+        "user:secret@/epochs",
+        "user:secret@db.example",
+        "user:secret@db.example/",
+        ":secret@db.example/epochs",
+        "user:secret@db.example:port/epochs",
+        f"user:{ODD}@db.example/epochs",
+        "user:secret@one.example,two.example/epochs",
+        "user:secret@db.example/epochs?host=elsewhere",
+        "user:secret@db.example/epochs?passfile=/etc/passwd",
+        "user:secret@db.example/epochs?sslmode=maybe",
+        "user:secret@db.example/epochs?sslmode=require&sslmode=disable",
+    ],
+)
+def test_an_address_that_is_no_database_is_refused_without_its_password(rest: str) -> None:
+    with pytest.raises(InvalidInput, match="postgresql\\+psycopg://USER:PASSWORD@HOST") as refused:
+        open_store(f"postgresql+psycopg://{rest}")
+    for shown in (str(refused.value), repr(refused.value.details)):
+        assert "secret" not in shown
+        assert "s3cr" not in shown
+
+
+def test_an_address_of_a_database_is_read_whole() -> None:
+    address = parsed(
+        "postgresql+psycopg://me%40x:p%2Fw%25@[::1]:6432/e%20p?sslmode=verify-full&sslrootcert=/ca"
+    )
+    assert (address.user, address.password, address.host, address.port) == ("me@x", "p/w%", "::1", 6432)
+    assert (address.database, address.tls) == ("e p", {"sslmode": "verify-full", "sslrootcert": "/ca"})
+    assert address.location == "postgresql://[::1]:6432/e p"
+    assert "p/w" not in repr(address)
+    assert parsed("postgresql+psycopg://db.example/epochs").port == 5432
 
 
 def test_a_missing_capability_is_named() -> None:
@@ -106,9 +146,10 @@ def test_a_memory_store_has_no_schema_and_no_iceberg_catalog() -> None:
 
 
 def test_the_docs_table_of_stores_is_the_codes() -> None:
-    stores: dict[str, type[MetadataStore] | type[SqliteDialect]] = {
+    stores: dict[str, type[MetadataStore | SqlDialect]] = {
         "memory": MemoryStore,
         "sqlite": SqliteDialect,
+        "postgresql": PostgresqlDialect,
     }
     lines = (Path(__file__).parents[2] / "docs" / "reference" / "store.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]

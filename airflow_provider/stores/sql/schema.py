@@ -52,7 +52,7 @@ store_table = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("last_version", BigInteger, nullable=False),
 )
-"""One row: the store's identity, and the counter from which record versions come."""
+"""One row: the store's identity, and the counter of record versions (of databases without sequences)."""
 
 iceberg_tables = Table(
     "iceberg_tables",

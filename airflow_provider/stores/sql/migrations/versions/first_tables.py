@@ -58,6 +58,8 @@ def _create_records() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("last_version", sa.BigInteger, nullable=False),
     )
+    if op.get_bind().dialect.supports_sequences:
+        op.execute(sa.schema.CreateSequence(sa.Sequence("epochs_version")))
 
 
 def _create_iceberg_catalog() -> None:

@@ -1,0 +1,1 @@
+"""PostgreSQL as a metadata store: for several hosts."""

@@ -1,0 +1,94 @@
+"""What PostgreSQL's errors mean: whether something was changed, whether trying again helps, what to do."""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from airflow_provider.domain.errors import EpochError, OutcomeUnknown, StoreIncompatible, StoreUnavailable
+from airflow_provider.stores.sql.postgresql.connections import ConnectFailed, NoAnswer
+
+_TRANSIENT = frozenset(
+    {
+        "40001",  # serialization failure
+        "40P01",  # deadlock: another of those involved goes on
+        "23505",  # somebody made the record that must be absent: the next look finds it
+        "25P03",  # we were stopped for so long that the server rolled back
+    }
+)
+_SHUTTING_DOWN = "57P"
+_CONNECTION = "08"
+_NOT_A_STORE = ("42", "3F", "XX")
+"""Classes: a table or column is missing, no such schema, damaged data."""
+_NOT_ALLOWED = "42501"
+
+_NEXT_STEPS = {
+    "55P03": "look for who holds the lock (SELECT * FROM pg_stat_activity WHERE state <> 'idle'); try again.",
+    "57014": "look at what keeps the server busy; try again.",
+    "53100": "make room on the server's disk; then try again.",
+    "53300": "raise the server's max_connections, or let fewer processes use the store; then try again.",
+    "25006": "name the primary server in the Airflow connection, not a standby.",
+}
+_CHECK_CONNECTION = (
+    "check that the server runs, and host, port, schema (the database), login and password of the "
+    "Airflow connection."
+)
+
+
+def sqlstate(error: BaseException) -> str:
+    """The code that the server gave, or empty for an error that it did not send."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return str(getattr(original, "sqlstate", None) or "")
+
+
+def is_transient(error: BaseException, *, committing: bool, answered: bool) -> bool:
+    """Whether nothing was changed and trying again soon is likely to help.
+
+    :param answered: the server has answered before, so that one that cannot be reached is being restarted.
+    """
+    original = error.orig if isinstance(error, DBAPIError) else None
+    if isinstance(original, ConnectFailed):
+        return answered
+    if isinstance(original, NoAnswer):
+        return False
+    if sqlstate(error) in _TRANSIENT:
+        return True
+    lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    return lost and not committing
+
+
+def translated(error: Exception, location: str, *, committing: bool) -> EpochError:
+    """Return what *error* means to a caller."""
+    code = sqlstate(error)
+    original = error.orig if isinstance(error, DBAPIError) else error
+    reason = " ".join(str(original).split()) or type(original).__name__
+    if committing and not _is_refusal(code):
+        return OutcomeUnknown(
+            f"{location}: the commit was not confirmed: {reason}.",
+            next_step="read what the transaction would have changed.",
+            store=location,
+        )
+    if code == _NOT_ALLOWED:
+        return StoreIncompatible(
+            f"{location}: this user may not do so: {reason}.",
+            next_step="grant what docs/how-to/postgresql.md lists.",
+            store=location,
+            found=reason,
+        )
+    if code.startswith(_NOT_A_STORE):
+        return StoreIncompatible(
+            f"{location} cannot be used as a metadata store: {reason}.",
+            next_step="run `airflow epochs db check`.",
+            store=location,
+            found=reason,
+        )
+    if isinstance(error, PoolTimeout):
+        next_step = "let fewer threads use one store; then try again."
+    else:
+        next_step = _NEXT_STEPS.get(code, _CHECK_CONNECTION)
+    return StoreUnavailable(f"{location}: {reason}.", next_step=next_step, store=location)
+
+
+def _is_refusal(code: str) -> bool:
+    """Whether the server said that it did not do it; an end of the session says nothing about a commit."""
+    return bool(code) and not code.startswith((_CONNECTION, _SHUTTING_DOWN))
