@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 from airflow.sdk import BaseHook
 from airflow.sdk.log import amask_secret, mask_secret
@@ -107,5 +108,6 @@ def _settings_of(connection: Any) -> Settings:
 
 
 def _secrets_of(connection: Any, settings: Settings) -> tuple[str, ...]:
-    """What must not be shown: the password as it is and as the URL writes it."""
-    return (connection.password, settings.store_url) if connection.password else ()
+    """What must not be shown: the password as it is, as a URL writes it, and the URL with it."""
+    password = connection.password
+    return (password, quote(password, safe=""), settings.store_url) if password else ()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
+from airflow.sdk._shared.secrets_masker import redact
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.hooks.connection import ConnectionFields, parsed_extra, place_of
+from airflow_provider.hooks.epochs import EpochsHook
 
 WAREHOUSE = "file:///srv/epochs/warehouse"
 PLAIN, ODD = "secret", "p@ss:w/rd"
@@ -136,6 +139,31 @@ def test_an_extra_that_is_no_json_object_is_refused(text: str) -> None:
         parsed_extra("epochs_default", text)
     assert caught.value.details["field"] == "extra"
     assert "secret" not in str(caught.value)
+
+
+def test_the_hook_masks_the_password_as_it_is_and_as_the_url_writes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = {"conn_type": "epochs", "host": "db.example", "schema": "epochs", "login": "me", "password": ODD}
+    extra = {"backend": "postgresql", "warehouse": WAREHOUSE}
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps({**fields, "extra": extra}))
+    settings = EpochsHook().get_settings()
+    assert quote(ODD, safe="") in settings.store_url
+    assert "p%40ss" not in repr(settings)
+    said = redact(f"{ODD} and {settings.store_url}")
+    assert ODD not in said
+    assert "p%40ss" not in said
+
+
+def test_the_forms_test_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", '{"conn_type": "epochs", "host": "relative.db"}')
+    works, message = EpochsHook().test_connection()
+    assert not works
+    assert "field host" in message
+
+
+def test_a_hook_looks_nothing_up_until_it_is_asked() -> None:
+    assert EpochsHook("no_such_connection").epochs_conn_id == "no_such_connection"
 
 
 def test_empty_extras_count_as_absent() -> None:
