@@ -1,0 +1,151 @@
+"""The Spark program that ``test_kill_spark`` kills: it stops where it is told to, once, and waits for its end.
+
+Only this program has places to stop at; the package knows nothing of them. A store around the store stops in the
+transactions of begin, of the barriers and of publish; a function in front of the sink stops inside a Spark task.
+
+:Environment: ``KILL_FOLDER`` holds ``plan.json`` (a list of stops, one for each epoch) and the files by which this
+    program and the test tell each other how far they are; ``KILL_TRY`` is this process's number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider.coordination import service
+from airflow_provider.domain.epoch import BarrierRecord, EpochState
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, Stamped
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.spark.attempt_run import EpochRun
+from airflow_provider.spark.epoch_run import epoch_runs
+from airflow_provider.stores.base import MetadataStore, Put, Reading, Receipt, Transaction
+
+FOLDER = Path(os.environ["KILL_FOLDER"])
+TRY = os.environ["KILL_TRY"]
+
+
+def stop_at(epoch: int, place: str) -> None:
+    """Say that *place* is reached and wait for leave to go on, if the plan has it for *epoch* and this is its turn."""
+    if json.loads((FOLDER / "plan.json").read_text())[epoch] == place:
+        wait_for_leave(str(FOLDER), epoch, TRY)
+
+
+def wait_for_leave(folder: str, epoch: int, number: str) -> None:
+    """Runs in the driver and in Spark's workers; stops once for each epoch, in the newest process only."""
+    if Path(folder, "current").read_text() != number:
+        return
+    try:
+        Path(folder, f"reached-{epoch}").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    while not Path(folder, f"go-{epoch}").exists():
+        time.sleep(0.02)
+
+
+class StoppingStore(MetadataStore):
+    """Passes everything on to *inner* and stops before or after the transactions of the plan."""
+
+    def __init__(self, inner: MetadataStore) -> None:
+        self._inner = inner
+        self.capabilities = inner.capabilities
+
+    def transact(self, transaction: Transaction) -> Receipt:
+        step = _step(transaction)
+        if step is None:
+            return self._inner.transact(transaction)
+        name, epoch = step
+        stop_at(epoch, f"before {name}")
+        receipt = self._inner.transact(transaction)
+        stop_at(epoch, f"after {name}")
+        return receipt
+
+    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+        return self._inner.read(domain, keys)
+
+    def scan(self, domain: DomainName, kind: Kind, partition: str, **options: Any) -> list[Stamped[Any]]:
+        return self._inner.scan(domain, kind, partition, **options)
+
+    def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
+        return self._inner.changes(domain, after, limit=limit)
+
+    def domains(self) -> list[DomainName]:
+        return self._inner.domains()
+
+    def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
+        return self._inner.watch(domain, after, timeout)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _step(transaction: Transaction) -> tuple[str, int] | None:
+    """Which step of which epoch (its hour) a transaction is."""
+    if transaction.number is not None:
+        return "publish", hour_of(transaction.number.commit.members[0].interval.start)
+    for update in transaction.updates:
+        if isinstance(update, Put) and isinstance(update.record, BarrierRecord):
+            state, sink = update.record.state, update.record.sink
+            name = "begin" if state is EpochState.OPEN else f"{state} {sink}".strip()
+            return name, _hour_in(update.key.partition)
+    return None
+
+
+def hour_of(moment: Any) -> int:
+    """Number of an epoch: hours since the first one."""
+    return (moment.day - 1) * 24 + int(moment.hour)
+
+
+def _hour_in(partition: str) -> int:
+    stamp = partition.rpartition("/")[2]
+    return (int(stamp[6:8]) - 1) * 24 + int(stamp[9:11])
+
+
+def compute(epoch: EpochRun) -> None:
+    """Write two tables that must agree: rows, and their count."""
+    hour = hour_of(epoch.interval.start)
+    rows = epoch.spark.range(0, 10 + hour, 1, 2).selectExpr("id", f"{hour} as hour")
+    epoch.write("hourly", rows.mapInArrow(stopping("hourly", hour), "id bigint, hour int"))
+    totals = rows.selectExpr("count(*) as rows", f"{hour} as hour")
+    epoch.write("totals", totals.mapInArrow(stopping("totals", hour), "rows bigint, hour int"))
+
+
+def stopping(table: str, epoch: int) -> Any:
+    """Pass batches on; in the plan's epoch, stop in the middle of the task."""
+    planned = json.loads((FOLDER / "plan.json").read_text())[epoch] == f"in a task of {table}"
+    folder, number = str(FOLDER), TRY
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pathlib import Path
+        from time import sleep
+
+        for batch in batches:
+            yield batch
+            current, reached = Path(folder, "current"), Path(folder, f"reached-{epoch}")
+            if planned and current.read_text() == number and not reached.exists():
+                reached.touch()
+                while not Path(folder, f"go-{epoch}").exists():
+                    sleep(0.02)
+
+    return run
+
+
+def main() -> None:
+    """Compute what was handed over."""
+    (FOLDER / f"driver-{TRY}").write_text(str(os.getpid()))
+    opened = service.open_store
+    service.open_store = lambda *args, **options: StoppingStore(opened(*args, **options))
+    for epoch in epoch_runs():
+        with epoch:
+            compute(epoch)
+
+
+if __name__ == "__main__":
+    main()
