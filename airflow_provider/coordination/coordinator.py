@@ -285,8 +285,13 @@ class Coordinator:
     def _abort(self, attempt: Attempt, reason: str) -> bool:
         """End the attempt; return whether its staged output may be deleted."""
         key, lock = fence_of(attempt), lock_key(attempt.domain, attempt.job, attempt.interval.start)
-        epoch = self.store.read(attempt.domain, [key]).get(key)
-        if epoch is None or epoch.record.token != attempt.token:
+        reading = self.store.read(attempt.domain, [key])
+        epoch = reading.get(key)
+        if (
+            epoch is None
+            or epoch.record.token != attempt.token
+            or reading.head.incarnation != attempt.incarnation
+        ):
             raise self.fenced(attempt)
         newest = epoch.record.attempt
         if newest is None or newest.aborted is not None:

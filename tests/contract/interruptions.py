@@ -22,17 +22,19 @@ class Died(BaseException):
 class Interruption:
     """Counts calls and does *act* before the one with *number* (from 0).
 
-    :ivar calls: the names of all calls so far.
+    :ivar name: when given, only calls of that name are counted. :ivar calls: the names of all calls so far.
     """
 
     number: int
-    act: Callable[[], None]
+    act: Callable[[], object]
+    name: str = ""
     calls: list[str] = field(default_factory=list)
 
     def around(self, name: str, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Make one call."""
         self.calls.append(name)
-        if len(self.calls) == self.number + 1:
+        counted = self.calls if not self.name else [one for one in self.calls if one == self.name]
+        if self.name in ("", name) and len(counted) == self.number + 1:
             self.act()
         return call(*given, **named)
 
@@ -61,3 +63,10 @@ def worker(world: World, interruption: Interruption) -> Any:
     name = world.table_format
     tables: Any = {name: Interrupted(world.formats[name], "table", TABLE_CALLS, interruption)}
     return world.worker(store, tables)
+
+
+def interrupted(
+    world: World, act: Callable[[], object], call: str = "store.transact", number: int = 0
+) -> Any:
+    """Return a coordinator before whose *call* something happens: what it had decided on is no longer so."""
+    return worker(world, Interruption(number, act, call))

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.domain.epoch import AlreadyCommitted, Owner, Published
-from airflow_provider.domain.errors import Fenced
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.errors import EpochBusy, Fenced
 from airflow_provider.domain.topology import EpochJob, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
@@ -39,8 +39,11 @@ def cascade(world: World) -> tuple[EpochJob, EpochJob]:
 def compute(own: Coordinator, job: EpochJob, number: int, by: Owner) -> Published | AlreadyCommitted:
     """One attempt from its beginning to its end: the sum of its inputs goes into each sink."""
     attempt = own.begin(job, day(number), by)
-    if isinstance(attempt, AlreadyCommitted):
-        return attempt
+    return attempt if isinstance(attempt, AlreadyCommitted) else finish(own, attempt)
+
+
+def finish(own: Coordinator, attempt: Attempt) -> Published:
+    """What an attempt does after its begin."""
     if not attempt.adopted:
         read = [read_rows(own, attempt, one.table) for one in attempt.inputs if one.table != "total"]
         value = sum(sum(found["value"].to_pylist()) for found in read if found is not None)
@@ -188,6 +191,30 @@ def test_zombie_at_every_call(case: Case) -> None:
             assert world.exactly() == after, place(calls, number)
         if isinstance(answer, Published):
             assert number <= begins or number > last_change(calls), place(calls, number)
+        check(world, case.total, place(calls, number))
+        world.close()
+
+
+def test_zombie_that_was_overtaken_at_every_call(case: Case) -> None:
+    """R10: another has only begun when the zombie goes on: it is refused all the same, and the other one commits."""
+    calls = case.calls()
+    for number in range(len(calls)):
+        world = case.backend.copy(case.world)
+        taken: list[Any] = []
+
+        def stand_still(world: World = world, taken: list[Any] = taken) -> None:
+            world.clock.advance(PAST_TTL)
+            taken.append(world.coordinator.begin(case.pair, day(LAST), case.successor(case.by)))
+            taken.append(world.exactly())
+
+        answer: Any = None
+        with suppress(Fenced, EpochBusy):
+            answer = compute(worker(world, Interruption(number, stand_still)), case.pair, LAST, case.by)
+        assert world.exactly() == taken[1], place(calls, number)
+        if isinstance(answer, Published):
+            assert number > last_change(calls), place(calls, number)
+        if isinstance(taken[0], Attempt):
+            finish(world.coordinator, taken[0])
         check(world, case.total, place(calls, number))
         world.close()
 

@@ -1,8 +1,9 @@
 """A small cascade over the memory store, and what is true of it whatever happens.
 
 ``base`` writes one row an epoch; ``pair`` reads its increment and writes ``left`` and ``right``; ``total``
-reads the state of ``left`` and ``right`` and its own past. Every row says which attempt wrote it and carries a
-number from which the reader can tell what its writer had read.
+reads the state of ``left`` and ``right`` and its own past. ``side`` declares no origin, so that its past may grow,
+and ``tail`` reads its state. Every row says which attempt wrote it and carries a number from which the reader can
+tell what its writer had read.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.stores.base import pages
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.arrow_attempts import read_rows, stage_rows
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from airflow_provider.testing.manual_clock import ManualClock
 
 DOMAIN = "sim"
@@ -36,6 +40,7 @@ def _table(name: str) -> EpochTable:
 
 
 BASE, LEFT, RIGHT, TOTAL = (_table(name) for name in ("base", "left", "right", "total"))
+SIDE, TAIL = _table("side"), _table("tail")
 JOBS = {
     "base": EpochJob("base", outputs=[BASE], cadence="@daily", origin=ORIGIN),
     "pair": EpochJob("pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence="@daily", origin=ORIGIN),
@@ -46,6 +51,8 @@ JOBS = {
         cadence="@daily",
         origin=ORIGIN,
     ),
+    "side": EpochJob("side", outputs=[SIDE], cadence="@daily"),
+    "tail": EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence="@daily"),
 }
 TABLES = [BASE, LEFT, RIGHT, TOTAL]
 
@@ -58,8 +65,21 @@ class Cascade:
         self.clock = ManualClock()
         self.store = MemoryStore(name, now=self.clock.now)
         self.formats = open_formats(f"memory://{name}", "memory:///warehouse")
-        self.coordinator = Coordinator(self.store, self.formats, clock=self.clock, random=Random(seed))
+        self.wire = FaultyStore(self.store, self._fault)
+        self.faults: dict[int, Fault] = {}
+        self.coordinator = Coordinator(self.wire, self.formats, clock=self.clock, random=Random(seed))
         self.cuts = Cuts(self.store, self.formats)
+
+    def lose(self, after: int, fault: Fault) -> None:
+        """Lose one message of the coordinator: that of its call after *after* others."""
+        self.faults[len(self.wire.calls) + after] = fault
+
+    def _fault(self, call: Call) -> Fault | None:
+        return self.faults.pop(call.number, None)
+
+    def version(self) -> int:
+        """Grows with every change of the store."""
+        return self.store._server.last_version
 
     def stage(self, attempt: Attempt, seed: int) -> dict[str, object]:
         """Compute the attempt's output from its inputs and stage it; nothing is reported."""
@@ -72,8 +92,10 @@ class Cascade:
         }
 
     def _compute(self, attempt: Attempt, seed: int) -> dict[str, int]:
-        if attempt.job == "base":
-            return {"base": seed}
+        if attempt.job in {"base", "side"}:
+            return {attempt.job: seed}
+        if attempt.job == "tail":
+            return {"tail": self._sum(attempt, "side")}
         if attempt.job == "pair":
             value = self._sum(attempt, "base")
             return {"left": value, "right": -value}
@@ -107,3 +129,19 @@ def check_cut(cascade: Cascade, cut: Cut) -> None:
         for number, epoch in enumerate(ordered):
             expected_sum = sum(values["left"][one] for one in ordered[: number + 1])
             assert values["total"][epoch] == expected_sum * 100 + number
+
+
+def check_closure(cascade: Cascade) -> None:
+    """R18: what a committed epoch read has not changed since, by the commits alone, whatever fences say."""
+    commits = list(pages(cascade.store, DOMAIN, Kind.COMMIT, ""))
+    for job in JOBS:
+        for epoch in cascade.store.scan(DOMAIN, Kind.EPOCH, job):
+            done = epoch.record.committed
+            for one in done.inputs if done else ():
+                for commit in commits:
+                    for delta in commit.record.tables:
+                        changed = commit.csn > one.csn and delta.table == one.table
+                        assert not (changed and delta.interval.meets(one.low, one.high)), (
+                            f"{job} {epoch.record.interval} read {one.table} at CSN {one.csn}; "
+                            f"{delta.interval} of it changed at CSN {commit.csn}"
+                        )

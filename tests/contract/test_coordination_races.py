@@ -1,0 +1,195 @@
+"""Something changes between what an operation has read and its transaction: it decides anew, or is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import Attempt, BoundFile, RootBounds
+from airflow_provider.domain.errors import Conflict, DependentReaders, EpochBusy, Fenced, InvalidInput
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.topology import Root, previous, state
+from airflow_provider.stores.memory import MemoryStore
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner
+from tests.contract.interruptions import interrupted
+
+
+def test_att2_a_holder_that_wakes_in_time_is_not_overtaken(world: World) -> None:
+    """R23: the lock had ended when it was read; its holder renews it before the takeover is written."""
+    job = world.job("d")
+    holder = world.begin(job, day(1))
+    world.clock.advance(PAST_TTL)
+    other = interrupted(world, lambda: world.coordinator.heartbeat(holder))
+    with pytest.raises(EpochBusy):
+        other.begin(job, day(1), owner("manual"))
+    world.write(holder)
+    world.coordinator.publish(holder)
+
+
+def test_att2_a_heartbeat_that_comes_too_late_revives_nobody(world: World) -> None:
+    """R10: the holder is overtaken between the read and the write of its heartbeat."""
+    job = world.job("d")
+    holder = world.begin(job, day(1))
+    world.clock.advance(PAST_TTL)
+    taken: list[object] = []
+
+    def take_over() -> None:
+        taken.append(world.begin(job, day(1), owner("manual")))
+        taken.append(world.exactly())
+
+    with pytest.raises(Fenced):
+        interrupted(world, take_over).heartbeat(holder)
+    assert world.exactly() == taken[1]
+
+
+def test_att2_an_abort_that_comes_too_late_ends_nobody_else(world: World) -> None:
+    """R10: the attempt is overtaken between the read and the write of its abort; the other's rows stay."""
+    job = world.job("d")
+    zombie = world.begin(job, day(1))
+    world.write(zombie, [1])
+    world.coordinator.complete(zombie)
+    taken: list[Attempt] = []
+    with pytest.raises(Fenced):
+        interrupted(world, lambda: taken.append(world.begin(job, day(1), owner(try_number=2)))).abort(
+            zombie, "too late"
+        )
+    assert taken[0].adopted
+    world.coordinator.publish(taken[0])
+    assert world.rows("d") == {"d": [(1, 1)]}
+
+
+def test_att1_a_publish_that_was_decided_before_its_fence(world: World) -> None:
+    """R10: the attempt is overtaken between the read and the write of its publish."""
+    job = world.job("d")
+    zombie = world.begin(job, day(1))
+    world.write(zombie, [1])
+    taken: list[Attempt] = []
+    with pytest.raises(Fenced):
+        interrupted(world, lambda: taken.append(world.begin(job, day(1), owner(try_number=2)))).publish(
+            zombie
+        )
+    assert world.commits() == []
+    world.write(taken[0], [2])
+    world.coordinator.publish(taken[0])
+    assert world.rows("d") == {"d": [(1, 2)]}
+
+
+def test_der8_shared_root(world: World) -> None:
+    """I11: of two jobs that begin at once with other bounds of one root, both read those that came first."""
+    jobs = [world.job(name, inputs=[Root("landing", "/landing")]) for name in ("a", "b")]
+    bounds = [
+        {"landing": RootBounds(root="landing", files=(BoundFile(uri=uri, size_bytes=1),))}
+        for uri in ("x", "y")
+    ]
+    for job in jobs:
+        world.coordinator.register(job)
+    first: list[Attempt] = []
+    second = interrupted(world, lambda: first.append(world.begin(jobs[0], day(1), roots=bounds[0]))).begin(
+        jobs[1], day(1), owner(), roots=bounds[1]
+    )
+    assert isinstance(second, Attempt)
+    assert second.roots == first[0].roots == (bounds[0]["landing"],)
+    assert world.begin(jobs[1], day(1), owner(try_number=2)).roots == second.roots
+    with pytest.raises(InvalidInput, match="bounds of the root 'landing'"):
+        world.begin(jobs[0], day(2))
+
+
+def test_iso7_a_rewrite_between_the_check_and_the_commit(world: World) -> None:
+    """R13: what the attempt read is computed again after its inputs were validated and before its transaction."""
+    source, reader = world.job("d"), world.job("r", inputs=[state(world.table("d"))])
+    world.run(source, day(1), [1])
+    attempt = world.begin(reader, day(1))
+    world.write(attempt)
+    own = interrupted(world, lambda: world.run(source, day(1), [2], owner("manual")))
+    with pytest.raises(Conflict, match="computed again"):
+        own.publish(attempt)
+    assert len(world.commits()) == 2
+
+
+@pytest.mark.parametrize("registered", [True, False], ids=["known-reader", "new-reader"])
+def test_iso7_a_reader_between_the_check_and_the_commit(world: World, registered: bool) -> None:
+    """R13, R18: a reader commits after a revision looked for readers and before its transaction."""
+    source, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
+    world.run(source, day(1), [1])
+    if registered:
+        world.coordinator.register(reader)
+    revision = world.begin(source, day(1), owner("manual"))
+    world.write(revision, [2])
+    with pytest.raises(DependentReaders):
+        interrupted(world, lambda: world.run(reader, day(1), [1])).publish(revision)
+    assert world.rows("d", "r") == {"d": [(1, 1)], "r": [(1, 1)]}
+
+
+def test_att13_others_commit_between_the_check_and_the_commit(table_world: World) -> None:
+    """R11: another epoch of the table, or a revision of the same one, commits first: rebased, or refused."""
+    world = table_world
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    published = interrupted(world, lambda: world.run(job, day(3), [3])).publish(attempt)
+    assert published.csn == 3
+    assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
+
+
+def test_output_of_inputs_that_were_computed_again_is_not_adopted(world: World) -> None:
+    """R16, section 5: a complete try read what is no longer so: its output is discarded, inputs resolved anew."""
+    source, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
+    world.run(source, day(1), [1])
+    dead = world.begin(reader, day(1))
+    world.write(dead, [1])
+    world.coordinator.complete(dead)
+    world.run(source, day(1), [2], owner("manual"))
+    retry = world.begin(reader, day(1), owner(try_number=2))
+    assert not retry.adopted
+    assert world.staged() == []
+    assert retry.inputs[0].csn == 2
+
+
+def test_der10_a_gap_holds_back_those_who_read_their_past(world: World) -> None:
+    """R12: a job with a past stops at the epoch that is missing; others of the domain go on."""
+    job, other = world.job("d", inputs=[previous(world.table("d"))]), world.job("e")
+    world.run(job, day(1))
+    for number in (1, 2, 3):
+        world.run(other, day(number))
+    with pytest.raises(Exception, match="d: needs"):
+        world.begin(job, day(3))
+    world.run(job, day(2))
+    world.run(job, day(3))
+
+
+def test_ended_attempts_leave_no_lock(world: World) -> None:
+    """I9: neither a commit nor an abort leaves a lock behind."""
+    job = world.job("d")
+    world.run(job, day(1))
+    world.coordinator.abort(world.begin(job, day(2)), "no")
+    assert world.store.scan(DOMAIN, Kind.LOCK, job.name) == []
+
+
+def test_an_attempt_of_a_restored_store_is_over(world: World) -> None:
+    """R33: tokens carry the incarnation: after a restore, an attempt of before neither renews nor publishes."""
+    attempt = world.begin(world.job("d"), day(1))
+    world.write(attempt)
+    restored(world)
+    own: Coordinator = world.coordinator
+    before = world.exactly()
+    for call in (
+        lambda: own.heartbeat(attempt),
+        lambda: own.publish(attempt),
+        lambda: own.abort(attempt, "no"),
+    ):
+        with pytest.raises(Fenced):
+            call()
+    assert world.exactly() == before
+    world.clock.advance(timedelta(hours=1))
+    world.run(world.job("d"), day(1), [2], owner(try_number=2))
+
+
+def restored(world: World) -> None:
+    """Give the store another incarnation, as a restore does."""
+    if isinstance(world.store, MemoryStore):
+        world.store._server.incarnation = "restored"
+        return
+    world.pointers.execute("UPDATE epochs_store SET incarnation = ?", ("restored",))  # type: ignore[attr-defined]
