@@ -85,7 +85,12 @@ class Register:
         updates = [Put(topology, TopologyRecord(generation=generation)), Put(own, record)]
         for table in job.outputs:
             key = table_key(job.domain, table.name)
-            if reading.get(key) is None:
+            stamped: Stamped[TableRecord] | None = reading.get(key)
+            if stamped is not None and stamped.record.progress == Progress() and job.origin is not None:
+                # Nothing was committed and nothing declared: the origin that is declared now is the table's.
+                requires.append(Exists(key, stamped.version))
+                updates.append(Put(key, self._new_table(table)))
+            elif stamped is None:
                 requires.append(Absent(key))
                 updates.append(Put(key, self._new_table(table)))
                 updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))

@@ -8,7 +8,14 @@ import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.epoch import Attempt, BoundFile, RootBounds
-from airflow_provider.domain.errors import Conflict, DependentReaders, EpochBusy, Fenced, InvalidInput
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    EpochBusy,
+    Fenced,
+    InvalidInput,
+    TopologyError,
+)
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Root, previous, state
 from airflow_provider.stores.memory import MemoryStore
@@ -74,6 +81,15 @@ def test_att1_a_publish_that_was_decided_before_its_fence(world: World) -> None:
     world.write(taken[0], [2])
     world.coordinator.publish(taken[0])
     assert world.rows("d") == {"d": [(1, 2)]}
+
+
+def test_der13_two_registrations_that_close_a_cycle_together(world: World) -> None:
+    """R6: each alone is fine; the one that comes second is refused, and what it decided on is looked at again."""
+    d, e = world.table("d"), world.table("e")
+    one, two = world.job("j1", [d], inputs=[e]), world.job("j2", [e], inputs=[d])
+    with pytest.raises(TopologyError, match="j1"):
+        interrupted(world, lambda: world.coordinator.register(two)).register(one)
+    assert [job.record.name for job in world.store.scan(DOMAIN, Kind.JOB, "")] == ["j2"]
 
 
 def test_der8_shared_root(world: World) -> None:

@@ -63,6 +63,15 @@ def test_time_before_a_declared_origin_is_a_rewrite_to_who_read_nothing_there(wo
     assert [str(one.job) for one in refused.value.details["readers"]] == ["r"]
 
 
+def test_an_origin_that_is_declared_later_counts_for_a_table_without_a_commit(world: World) -> None:
+    """R12: a job without an origin was registered and never ran; its first epoch may read "nothing before"."""
+    world.coordinator.register(world.job("d", origin=None))
+    job = world.job("d", inputs=[previous(world.table("d"))])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    assert world.cut("d").barrier == barrier(2)
+
+
 @pytest.mark.parametrize(
     "edge_of",
     [increment, state, lambda table: window(table, timedelta(days=1))],
