@@ -52,15 +52,31 @@ def _connection_type() -> dict[str, Any]:
         "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
         "hook-name": "Epochs metadata store",
         "ui-field-behaviour": {
-            "hidden-fields": ["schema", "login", "password", "port"],
-            "relabeling": {"host": "Database file"},
-            "placeholders": {"host": "/srv/epochs/epochs.db"},
+            "hidden-fields": [],
+            "relabeling": {"host": "File or host", "schema": "Database"},
+            "placeholders": {
+                "host": "sqlite: /srv/epochs/epochs.db; postgresql: db.example",
+                "schema": "postgresql only",
+                "login": "postgresql only",
+                "password": "postgresql only",
+                "port": "postgresql only: 5432",
+            },
         },
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "Kind of metadata store: sqlite, a file on the one host that all of Airflow and Spark runs on.",
-                "schema": {"type": "string", "enum": ["sqlite"], "default": "sqlite"},
+                "description": "sqlite: a file, for Airflow and Spark on one host; postgresql: a database, for several.",
+                "schema": {"type": "string", "enum": ["sqlite", "postgresql"], "default": "sqlite"},
+            },
+            "sslmode": {
+                "label": "TLS mode",
+                "description": "postgresql: disable, allow, prefer, require, verify-ca or verify-full, as in libpq.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "sslrootcert": {
+                "label": "TLS root certificate",
+                "description": "postgresql: file with the certificates that are trusted, or system.",
+                "schema": {"type": ["string", "null"]},
             },
             "warehouse": {
                 "label": "Warehouse",

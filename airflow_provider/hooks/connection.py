@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from airflow_provider.domain.errors import InvalidInput
 
 CONN_TYPE = "epochs"
-EXTRAS = frozenset({"backend", "warehouse"})
+TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+"""How the way to PostgreSQL is encrypted, and whom it trusts; libpq's own names."""
+
+EXTRAS = {"sqlite": ("backend", "warehouse"), "postgresql": ("backend", "warehouse", *TLS_EXTRAS)}
 """Every extra that a connection may have: an unknown one is a misspelt one, and is refused by name."""
 
 POSTGRESQL_PORT = 5432
@@ -82,12 +85,12 @@ def place_of(connection: ConnectionFields) -> Place:
     """
     if connection.conn_type not in (CONN_TYPE, None, ""):
         raise _refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
-    unknown = sorted(set(connection.extra) - EXTRAS)
-    if unknown:
-        raise _refused(connection, "extra", unknown, f"only {sorted(EXTRAS)}")
     backend = connection.extra.get("backend") or "sqlite"
     if not isinstance(backend, str) or backend not in _BACKENDS:
         raise _refused(connection, "backend", backend, f"one of {sorted(_BACKENDS)}")
+    unknown = sorted(set(connection.extra) - set(EXTRAS[backend]))
+    if unknown:
+        raise _refused(connection, "extra", unknown, f"for {backend} only {sorted(EXTRAS[backend])}")
     return Place(store_url=_BACKENDS[backend](connection), warehouse=_warehouse(connection))
 
 
@@ -118,7 +121,16 @@ def _postgresql(connection: ConnectionFields) -> str:
     user = quote(connection.login or "", safe="")
     secret = f":{quote(connection.password, safe='')}" if connection.password else ""
     at = "@" if user else ""
-    return f"postgresql+psycopg://{user}{secret}{at}{host}:{_port(connection)}/{quote(database, safe='')}"
+    address = f"{host}:{_port(connection)}/{quote(database, safe='')}"
+    return f"postgresql+psycopg://{user}{secret}{at}{address}{_tls(connection)}"
+
+
+def _tls(connection: ConnectionFields) -> str:
+    options = {name: connection.extra[name] for name in TLS_EXTRAS if name in connection.extra}
+    for name, value in options.items():
+        if not isinstance(value, str):
+            raise _refused(connection, name, type(value).__name__, "text, as libpq has it")
+    return f"?{urlencode(options)}" if options else ""
 
 
 _BACKENDS: dict[str, Callable[[ConnectionFields], str]] = {"sqlite": _sqlite, "postgresql": _postgresql}

@@ -102,7 +102,10 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             hook = EpochsHook(self.epochs_conn_id)
             with EpochService.open(settings := hook.get_settings()) as service:
                 self._refuse_cluster_mode(service)
-                if self.batch is None and len(epochs) == 1:
+                published = published_epochs(service.store, self.job, epochs, owner)
+                if len(published) == len(epochs):
+                    self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
+                elif self.batch is None and len(epochs) == 1:
                     published = [self._compute_one(context, service, settings, interval, owner)]
                 else:
                     order = HandOver(
@@ -183,10 +186,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         epochs: Sequence[Interval],
         owner: Owner,
     ) -> list[Published]:
+        self._submit(context, order)
         published = published_epochs(service.store, self.job, epochs, owner)
-        if len(published) < len(epochs):
-            self._submit(context, order)
-            published = published_epochs(service.store, self.job, epochs, owner)
         refuse_unpublished(self.job, epochs, published, self.application)
         self.log.info("All %d epochs are committed, the last at CSN %d", len(epochs), published[-1].csn)
         return published

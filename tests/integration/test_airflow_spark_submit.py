@@ -124,6 +124,7 @@ def _pipes() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_configuration(tmp_path / "conf")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
@@ -195,7 +196,7 @@ def test_a_failed_program_aborts_and_the_next_try_computes(tmp_path: Path, servi
     assert states(service)[-1] is EpochState.ABORTED
     operator(tmp_path, ONE, "4").execute(task_context(try_number=2))
     assert count(service, "rows") == 4
-    assert list(Path(tempfile.gettempdir()).glob("epochs-handover-*")) == []
+    assert list(tmp_path.glob("epochs-handover-*")) == []
 
 
 def test_complete_output_of_a_failed_try_is_published_by_the_next(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pytest
 from airflow.sdk._shared.secrets_masker import redact
@@ -38,6 +38,12 @@ def test_sqlite_is_the_default_and_host_is_its_file() -> None:
 def test_postgresql() -> None:
     place = place_of(postgres(login="epochs", password=PLAIN, port=6432))
     assert place.store_url == "postgresql+psycopg://epochs:secret@db.example:6432/epochs"
+
+
+def test_postgresql_with_tls() -> None:
+    extra = {"sslmode": "verify-full", "sslrootcert": "/etc/ssl/our ca.pem"}
+    url = place_of(postgres(extra=extra)).store_url
+    assert dict(parse_qsl(urlsplit(url).query)) == extra
 
 
 @pytest.mark.parametrize("host", ["::1", "[::1]", "2001:db8::7"])
@@ -87,6 +93,7 @@ def test_no_secret_is_in_what_is_printed() -> None:
         ({"host": "/a/b.db", "extra": {"backend": "zk://"}}, "backend"),
         ({"host": "/a/b.db", "extra": {"backend": ["sqlite"]}}, "backend"),
         ({"host": "/a/b.db", "extra": {"back_end": "sqlite"}}, "extra"),
+        ({"host": "/a/b.db", "extra": {"sslmode": "require"}}, "extra"),
         ({"host": "/a/b.db", "extra": {"warehouse": None}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": 3}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "/srv/warehouse"}}, "warehouse"),
@@ -122,6 +129,8 @@ def test_a_wrong_connection_is_refused_by_the_fields_name(fields: dict[str, Any]
         ({"port": 65_536}, "port"),
         ({"port": -1}, "port"),
         ({"password": "secret"}, "login"),
+        ({"extra": {"sslmode": 1}}, "sslmode"),
+        ({"extra": {"ssl_mode": "require"}}, "extra"),
     ],
 )
 def test_a_wrong_postgresql_connection_is_refused(fields: dict[str, Any], field: str) -> None:

@@ -1,0 +1,209 @@
+"""Real Airflow: backfilled, manual, retried and cleared runs, sensors that wait, events, and what is kept secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import EpochRecord, EpochState
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind
+from demo.airflow_cluster import AirflowCluster
+from demo.processes import free_port
+from demo.spark_connect import write_configuration
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import sys
+
+import pyarrow as pa
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.spark.handover import received
+
+order = received()
+attempt, first_try = order.attempt, sys.argv[1] == "1"
+if attempt.job == "make" and attempt.interval.start.day == 8 and first_try:
+    raise SystemExit("the first try of 8 February fails")
+with EpochService.open(order.settings) as service:
+    (sink,) = attempt.sinks
+    data, place = service.formats["iceberg"], service.coordinator.place(attempt, sink.name)
+    info = data.create(sink, pa.schema([("day", pa.int64())]))
+    batch = pa.RecordBatch.from_pydict({"day": [attempt.interval.start.day] * attempt.revision})
+    files = list(data.task_writer(place, info)([batch]))
+    service.coordinator.processed(attempt, sink.name)
+    service.coordinator.written(attempt, sink.name, data.describe_output(place, info, files))
+    service.coordinator.complete(attempt)
+"""
+"""What a Spark program does, without a Spark session: this test is about Airflow."""
+
+
+class World:
+    """An Airflow and its store."""
+
+    def __init__(self, cluster: AirflowCluster, settings: Settings) -> None:
+        self.cluster = cluster
+        self.rest = cluster.rest
+        self.settings = settings
+
+    def epoch(self, job: str, day: int) -> EpochRecord:
+        with EpochService.open(self.settings) as service:
+            start = datetime(2013, 2, day, tzinfo=UTC)
+            records = service.store.scan("default", Kind.EPOCH, job)  # type: ignore[arg-type]
+            return next(one.record for one in records if one.record.interval.start == start)
+
+    def log(self, job: str, day: int) -> list[EpochState]:
+        with EpochService.open(self.settings) as service:
+            interval = Interval(datetime(2013, 2, day, tzinfo=UTC), datetime(2013, 2, day + 1, tzinfo=UTC))
+            entries = service.coordinator.barriers("default", job, interval)
+            return [
+                one.record.state for one in sorted(entries, key=lambda one: one.at) if not one.record.sink
+            ]
+
+    def rows(self, table: str) -> list[int]:
+        with EpochService.open(self.settings) as service:
+            found = service.cuts.read(service.cuts.cut("default", [table]), table, ["day"])
+            return sorted(found.column("day").to_pylist())
+
+    def backfill(self, dag_id: str, first: int, last: int) -> list[str]:
+        """Start the runs of some days; return their ids, in order. Airflow takes one backfill of a DAG at a time."""
+        days = date(2013, 2, first), date(2013, 2, last)
+        self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2)
+        return sorted(str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id))
+
+    def finished(self, dag_id: str, run_id: str) -> str:
+        return self.rest.wait_for_run(dag_id, run_id)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    home = tmp_path_factory.mktemp("airflow")
+    (home / "program.py").write_text(PROGRAM)
+    write_configuration(home / "conf")
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    connection = {
+        "conn_type": "epochs",
+        "host": f"{home}/store.db",
+        "extra": {"warehouse": settings.warehouse},
+    }
+    cluster = AirflowCluster(
+        home=home,
+        dags=Path(__file__).parent / "airflow_dags",
+        port=free_port(),
+        python_path=[ROOT],
+        environment={
+            "AIRFLOW_CONN_EPOCHS_DEFAULT": json.dumps(connection),
+            "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}',
+            "SPARK_CONF_DIR": str(home / "conf"),
+            "EPOCHS_TEST_PROGRAM": str(home / "program.py"),
+        },
+    )
+    cluster.migrate()
+    cluster.start()
+    try:
+        cluster.wait_until_healthy()
+        cluster.rest.wait_for_dags({"make", "copy"})
+        for dag_id in ("make", "copy"):
+            cluster.rest.unpause(dag_id)
+        yield World(cluster, settings)
+    finally:
+        cluster.stop()
+
+
+def test_runs_of_every_kind(world: World) -> None:
+    """One story, since starting Airflow is what takes long."""
+    _a_waiting_run_goes_on_when_its_input_is_published(world)
+    _a_failed_try_is_followed_by_one_that_publishes(world)
+    _a_manual_run_computes_the_last_day_that_ended(world)
+    _a_cleared_task_makes_the_next_revision(world)
+    _a_task_that_others_have_read_is_not_computed_again(world)
+    _events_tell_what_was_published(world)
+    _nothing_secret_is_written_down(world)
+
+
+def _a_waiting_run_goes_on_when_its_input_is_published(world: World) -> None:
+    (copy,) = world.backfill("copy", 8, 8)
+    while not world.rest.task_instances("copy", copy, state="deferred"):
+        world.cluster.check()
+    made = world.backfill("make", 8, 9)
+    assert world.finished("copy", copy) == "success"
+    assert world.rows("copies") == [7]
+    assert {world.finished("make", run) for run in made} == {"success"}
+    assert world.rows("rows") == [7, 8]
+
+
+def _a_failed_try_is_followed_by_one_that_publishes(world: World) -> None:
+    assert world.log("make", 8) == [
+        EpochState.OPEN, EpochState.ABORTED, EpochState.OPEN, EpochState.WRITTEN, EpochState.COMMIT,
+    ]  # fmt: skip
+    committed = world.epoch("make", 8).committed
+    assert committed is not None
+    assert (committed.revision, committed.owner.generation, committed.owner.try_number) == (1, 0, 2)
+
+
+def _a_manual_run_computes_the_last_day_that_ended(world: World) -> None:
+    run = world.rest.trigger("make", logical_date="2013-02-10T13:05:00Z")
+    assert world.finished("make", run) == "success"
+    assert world.rows("rows") == [7, 8, 9]
+
+
+def _a_cleared_task_makes_the_next_revision(world: World) -> None:
+    (run,) = [one["dag_run_id"] for one in world.rest.dag_runs("copy")]
+    world.rest.clear("copy", run, ["copy"])
+    assert world.finished("copy", run) == "success"
+    committed = world.epoch("copy", 7).committed
+    assert committed is not None
+    assert (committed.revision, committed.owner.run_id) == (2, run)
+    assert world.rows("copies") == [7, 7]
+
+
+def _a_task_that_others_have_read_is_not_computed_again(world: World) -> None:
+    run = next(one["dag_run_id"] for one in world.rest.dag_runs("make") if "2013-02-08" in one["dag_run_id"])
+    world.rest.clear("make", run, ["make"])
+    assert world.finished("make", run) == "failed"
+    (task,) = world.rest.task_instances("make", run)
+    assert task["try_number"] == 2, "no retry can cure it"
+    assert world.rows("rows") == [7, 8, 9]
+
+
+def _events_tell_what_was_published(world: World) -> None:
+    events = world.rest.request("GET", "/assets/events", params={"limit": 100})["asset_events"]
+    copied = [event for event in events if event["uri"] == "epoch://default/copies"]
+    assert [[one["revision"] for one in event["extra"]["epochs"]] for event in copied] in (
+        [[1], [2]],
+        [[2], [1]],
+    )
+    made = [
+        event["extra"]["epochs"][0]["start"][:10]
+        for event in events
+        if event["uri"] == "epoch://default/rows"
+    ]
+    assert sorted(made) == ["2013-02-07", "2013-02-08", "2013-02-09"]
+    links = world.rest.request(
+        "GET", f"/dags/copy/dagRuns/{copied[0]['source_run_id']}/taskInstances/copy/links"
+    )
+    assert "/plugin/epochs?" in links["extra_links"]["Epochs"]
+    page = world.rest._client.get("/epochs/api/grid", params={"end": "2013-02-10"}).json()
+    assert {row["table"] for row in page["rows"]} == {"rows", "copies"}
+
+
+def _nothing_secret_is_written_down(world: World) -> None:
+    """Triggers keep names only; logs name no hand-over file."""
+    with closing(sqlite3.connect(world.cluster.airflow_home / "airflow.db")) as database:
+        (rendered,) = database.execute(
+            "SELECT group_concat(rendered_fields) FROM rendered_task_instance_fields"
+        ).fetchone()
+    assert "store.db" not in rendered
+    logs = [path for path in world.cluster.airflow_home.glob("logs/dag_id=*/**/*.log") if path.is_file()]
+    assert logs
+    assert not any("handover-" in path.read_text() for path in logs)
+    assert "EPOCHS_HANDOVER" not in os.environ
