@@ -65,7 +65,7 @@ def _connection_type() -> dict[str, Any]:
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "sqlite: a file, for Airflow and Spark on one host; postgresql: a database, for several.",
+                "description": "sqlite: a file, when all runs on one host; postgresql: a database, for several hosts.",
                 "schema": {"type": "string", "enum": ["sqlite", "postgresql"], "default": "sqlite"},
             },
             "sslmode": {
