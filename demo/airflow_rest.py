@@ -10,6 +10,8 @@ import httpx
 
 REQUEST_TIMEOUT_S = 30.0
 LOCKED_WAITS_S = (0.3, 0.7, 1.1, 1.9, 3.1, 5.0)
+QUESTIONS = 3
+"""How often a question is asked when no answer comes: a busy machine's API server may be slow."""
 PAGE = 100
 """Items that Airflow gives at once by default, at most."""
 
@@ -59,9 +61,9 @@ class AirflowRest:
         :raises AirflowRestError: for an answer of 400 and above.
         """
         if self._token is None:
-            self._token = self._answer(self._client.get("/auth/token"))["access_token"]
+            self._token = self._answer(self._send("GET", "/auth/token"))["access_token"]
         headers = {"Authorization": f"Bearer {self._token}"}
-        return self._answer(self._client.request(method, f"/api/v2{path}", headers=headers, **kwargs))
+        return self._answer(self._send(method, f"/api/v2{path}", headers=headers, **kwargs))
 
     def dag_ids(self) -> set[str]:
         """Name the DAGs that Airflow has parsed."""
@@ -160,6 +162,15 @@ class AirflowRest:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
             time.sleep(0.5)
+
+    def _send(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
+        """Send one request; a question, which changes nothing, is asked again when no answer comes."""
+        for _ in range(QUESTIONS - 1 if method == "GET" else 0):
+            try:
+                return self._client.request(method, path, **kwargs)
+            except httpx.TransportError:
+                time.sleep(1.0)
+        return self._client.request(method, path, **kwargs)
 
     def _all(self, path: str, name: str, **filters: Any) -> list[dict[str, Any]]:
         """Fetch all pages of a list."""

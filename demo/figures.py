@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,13 +135,17 @@ def over_budget(figures: Figures) -> list[str]:
     ]
 
 
-def side_by_side(epochs: ReadCounts, twin: ReadCounts, *, epochs_days: int, twin_days: int) -> Table:
-    """Make the table that ends a demo."""
+def side_by_side(epochs: ReadCounts, twin: ReadCounts, facts: Sequence[tuple[str, int, int]]) -> Table:
+    """Make the table that ends a demo.
+
+    :param facts: further rows: what it is, with epochs, without.
+    """
     table = Table(title="The same tables, the same readers", title_justify="left")
     table.add_column("")
     table.add_column("with epochs", justify="right")
     table.add_column("plain Airflow and Spark", justify="right")
-    table.add_row("days computed", str(epochs_days), str(twin_days))
+    for what, with_epochs, without in facts:
+        table.add_row(what, str(with_epochs), str(without))
     table.add_row("reads", str(epochs.reads), str(twin.reads))
     table.add_row("wrong totals", _share(epochs, WRONG), _share(twin, WRONG))
     table.add_row("failed after retries", _share(epochs, FAILED), _share(twin, FAILED))

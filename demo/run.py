@@ -173,7 +173,12 @@ def _conclude(console: Console, stack: DemoStack, result: Result, found: Figures
     plan = stack.plan
     console.print(
         figures.side_by_side(
-            result.epochs.counts, result.twin.counts, epochs_days=plan.days, twin_days=plan.twin_days
+            result.epochs.counts,
+            result.twin.counts,
+            [
+                ("days computed", plan.days, plan.twin_days),
+                ("DAG runs that failed", len(result.epochs.failed_runs), len(result.twin.failed_runs)),
+            ],
         )
     )
     if example := figures.describe_example(result.twin.counts):
