@@ -1,0 +1,114 @@
+"""A connection to PostgreSQL, whose password has every odd character: schema, sensor, trigger and page over it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.cli import cli_parser
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider.coordination.grid import grid
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.sensors.epochs import EpochSensor
+from airflow_provider.triggers.epochs import EpochTrigger
+from tests.airflow_runs import DAY_END, task_context
+from tests.services.postgresql import PostgresqlServer, postgresql
+
+__all__ = ["postgresql"]  # a fixture of this module
+
+A = EpochTable("a")
+SEVENTH = Interval(DAY_END - timedelta(days=1), DAY_END)
+JOB = EpochJob("make_a", outputs=[A], cadence="@daily", origin=SEVENTH.start)
+ODD = "p@ss:w/rd%20#?&é'"
+
+
+@pytest.fixture(autouse=True)
+def connection_fields(
+    postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    database = postgresql.create_database()
+    user = f"odd@user:{database}"
+    with postgresql.connect() as connection:
+        quoted = ODD.replace("'", "''")
+        connection.execute(f"CREATE ROLE \"{user}\" LOGIN SUPERUSER PASSWORD '{quoted}'")  # type: ignore[call-overload]
+    fields = {
+        "conn_type": "epochs",
+        "host": "127.0.0.1",
+        "port": postgresql.port,
+        "schema": database,
+        "login": user,
+        "password": ODD,
+        "extra": {"backend": "postgresql", "warehouse": f"file://{tmp_path}/warehouse", "sslmode": "disable"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(fields))
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    return fields
+
+
+def epochs(*arguments: str) -> int:
+    """Run a command; return its exit code."""
+    given = cli_parser.get_parser().parse_args(["epochs", *arguments])
+    try:
+        given.func(given)
+    except SystemExit as end:
+        return int(str(end.code))
+    return 0
+
+
+def publish() -> None:
+    with EpochsHook().get_conn() as service:
+        attempt = service.coordinator.begin(JOB, SEVENTH, Owner(dag_id="dag", run_id="run"))
+        assert isinstance(attempt, Attempt)
+        data, place = service.formats["iceberg"], service.coordinator.place(attempt, "a")
+        info = data.create(A, pa.schema([("x", pa.int64())]))
+        files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [1]})]))
+        service.coordinator.processed(attempt, "a")
+        service.coordinator.written(attempt, "a", data.describe_output(place, info, files))
+        service.coordinator.publish(attempt)
+
+
+def test_from_an_empty_database_to_a_woken_trigger(capsys: pytest.CaptureFixture[str]) -> None:
+    assert epochs("db", "check") == 1
+    assert "airflow epochs db upgrade" in capsys.readouterr().err
+    with pytest.raises(AirflowFailException, match="airflow epochs db upgrade"):
+        EpochSensor(task_id="wait", tables=A).execute(task_context())
+    assert epochs("db", "upgrade") == 0
+    assert epochs("db", "check") == 0
+    assert EpochsHook().test_connection()[0]
+
+    async def wait() -> Any:
+        trigger = EpochTrigger(
+            domain="default", tables=["a"], barrier=DAY_END.isoformat(), poll_interval=3600
+        )
+        waiting = asyncio.create_task(anext(trigger.run()))
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        await asyncio.to_thread(publish)
+        return (await waiting).payload
+
+    assert asyncio.run(wait()) == {"status": "ready", "barrier": DAY_END.isoformat(), "csn": 1}
+    assert EpochSensor(task_id="wait", tables=A).execute(task_context())["csn"] == 1
+    with EpochsHook().get_reader() as reader:
+        (row,) = grid(reader, "default", end=datetime(2013, 2, 8, tzinfo=UTC)).rows
+    assert row.cells[-1].committed is not None
+
+
+def test_a_wrong_password_is_told_once_and_without_it(
+    connection_fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = {**connection_fields, "password": "planted-secret"}
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(wrong))
+    assert epochs("status") == 1
+    said = capsys.readouterr()
+    assert "planted-secret" not in said.err + said.out
+    assert connection_fields["schema"] in said.err
+    assert said.err.count("\n") == 1
