@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 
 if TYPE_CHECKING:
     from airflow_provider.stores.schema_status import SchemaStatus
-    from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
+    from airflow_provider.stores.sql.dialect import SqlDialect
     from airflow_provider.stores.sql.store import SqlStore
 
 Now = Callable[[], datetime]
@@ -75,8 +75,16 @@ def catalog_properties(url: str) -> dict[str, str]:
             expected="a store with an Iceberg catalog in its database, such as sqlite:////absolute/path.db",
             next_step="declare the tables with format='memory', or use another store.",
         )
-    _sql_store(url, None)
+    _dialect(url)
     return {"type": "sql", "uri": url, "init_catalog_tables": "false"}
+
+
+def adopt_catalog(url: str, engine: Any) -> None:
+    """Give the SQLAlchemy *engine* that pyiceberg's SQL catalog made for *url* the habits of the store's own.
+
+    It survives forks then, and no call of it lasts for ever.
+    """
+    _dialect(url).adopt(engine)
 
 
 def scheme_of(url: str) -> str:
@@ -122,7 +130,7 @@ def _fitting(store: MetadataStore, url: str, require: Collection[StoreCapability
 
 
 def _with(url: str, *, upgrade: bool) -> SchemaStatus:
-    store = _sql_store(url, None)
+    store = _sql_store(url)
     try:
         if upgrade:
             store.prepare()
@@ -132,16 +140,21 @@ def _with(url: str, *, upgrade: bool) -> SchemaStatus:
         store.close()
 
 
-def _sql_store(url: str, now: Now | None) -> SqlStore:
-    from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time
+def _sql_store(url: str, now: Now | None = None) -> SqlStore:
     from airflow_provider.stores.sql.store import SqlStore
 
+    return SqlStore(_dialect(url, now))
+
+
+def _dialect(url: str, now: Now | None = None) -> SqlDialect:
     if scheme_of(url) == POSTGRESQL:
-        return SqlStore(_postgresql_dialect(url))
-    return SqlStore(SqliteDialect(_sqlite_path(url), now=now or system_time))
+        return _postgresql_dialect(url)
+    from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time
+
+    return SqliteDialect(_sqlite_path(url), now=now or system_time)
 
 
-def _postgresql_dialect(url: str) -> PostgresqlDialect:
+def _postgresql_dialect(url: str) -> SqlDialect:
     """:raises InvalidInput: no address of a database, or the driver is not installed."""
     try:
         from airflow_provider.stores.sql.postgresql.address import parsed

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -49,6 +50,16 @@ class Held:
     pointers: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
 
 
+class Purpose(Enum):
+    """What a transaction is for."""
+
+    READ = auto()
+    WRITE = auto()
+    """:meth:`SqlDialect.hold`, then :meth:`SqlDialect.write`."""
+    UPGRADE = auto()
+    """Changes the schema; one at a time."""
+
+
 class SqlDialect(ABC):
     """One database of one kind.
 
@@ -67,6 +78,10 @@ class SqlDialect(ABC):
         """Return the engine, made at the first call; opens no connection by itself."""
 
     @abstractmethod
+    def adopt(self, engine: Engine) -> None:
+        """Give another engine on the same database what :meth:`engine` has: care in forks, deadlines."""
+
+    @abstractmethod
     def prepare(self, *, create: bool) -> None:
         """Look at what can be seen before connecting.
 
@@ -80,15 +95,11 @@ class SqlDialect(ABC):
         """The context in which a connection is used."""
 
     @abstractmethod
-    def transaction(self, connection: Connection, *, write: bool) -> AbstractContextManager[None]:
+    def transaction(self, connection: Connection, purpose: Purpose) -> AbstractContextManager[None]:
         """The context of one transaction on *connection*; what is not committed in it is rolled back.
 
-        Only SQLAlchemy's errors leave it.
+        Of the driver's errors only SQLAlchemy's leave it.
         """
-
-    @abstractmethod
-    def lock_schema(self, connection: Connection) -> None:
-        """Let one transaction at a time change the schema."""
 
     @abstractmethod
     def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
@@ -105,7 +116,10 @@ class SqlDialect(ABC):
     def write(
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Write the rows *written*, do the deletes and the swaps of *request*, and commit."""
+        """Write the rows *written*, do the deletes and the swaps of *request*, and commit.
+
+        It is done when the transaction's context ends.
+        """
 
     @abstractmethod
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:

@@ -43,7 +43,7 @@ from airflow_provider.domain.records import Key
 from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import forks, rows, statements
-from airflow_provider.stores.sql.dialect import Held, Look, SqlDialect
+from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect
 from airflow_provider.stores.sql.schema import store_table
 
 BUSY_TIMEOUT_MS = 20
@@ -109,6 +109,9 @@ class SqliteDialect(SqlDialect):
                 self._engine = self._new_engine()
             return self._engine
 
+    def adopt(self, engine: Engine) -> None:
+        forks.close_before_forks(engine)
+
     def prepare(self, *, create: bool) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreIncompatible(
@@ -148,13 +151,11 @@ class SqliteDialect(SqlDialect):
         return forks.operation()
 
     @contextmanager
-    def transaction(self, connection: Connection, *, write: bool) -> Iterator[None]:
+    def transaction(self, connection: Connection, purpose: Purpose) -> Iterator[None]:
         """Reads see one moment; a transaction that writes waits for the one before it."""
-        with connection.execution_options(epochs_begin="BEGIN IMMEDIATE" if write else "BEGIN").begin():
+        begin = "BEGIN" if purpose is Purpose.READ else "BEGIN IMMEDIATE"
+        with connection.execution_options(epochs_begin=begin).begin():
             yield
-
-    def lock_schema(self, connection: Connection) -> None:
-        """BEGIN IMMEDIATE is the lock."""
 
     def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
         head = connection.execute(statements.HEAD, {"domain": domain}).one()

@@ -27,7 +27,7 @@ from airflow_provider.stores.base import (
 from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_limit, check_text, checked
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
-from airflow_provider.stores.sql.dialect import Held, SqlDialect
+from airflow_provider.stores.sql.dialect import Held, Purpose, SqlDialect
 
 _Answer = TypeVar("_Answer")
 
@@ -73,12 +73,11 @@ class SqlStore(MetadataStore):
 
     def upgrade_schema(self) -> SchemaStatus:
         """Bring the schema up to date, wholly or not at all."""
-
-        def work(connection: Connection) -> SchemaStatus:
-            self._dialect.lock_schema(connection)
-            return migrate.upgrade(connection, self._dialect.location)
-
-        return self._run(work, finish=lambda connection, _: connection.commit())
+        return self._run(
+            lambda connection: migrate.upgrade(connection, self._dialect.location),
+            purpose=Purpose.UPGRADE,
+            finish=lambda connection, _: connection.commit(),
+        )
 
     # --- reading ---------------------------------------------------------------------------------------------
 
@@ -140,7 +139,7 @@ class SqlStore(MetadataStore):
             written = rows.written(request, version=held.version, csn=held.csn, at_us=held.at_us)
             self._dialect.write(connection, request, written)
 
-        held = self._run(decide, finish=write)
+        held = self._run(decide, purpose=Purpose.WRITE, finish=write)
         versions = {put.key: held.version for put, _ in request.puts}
         return Receipt(csn=held.csn, at=from_micros(held.at_us), versions=versions)
 
@@ -154,6 +153,7 @@ class SqlStore(MetadataStore):
         self,
         work: Callable[[Connection], _Answer],
         *,
+        purpose: Purpose = Purpose.READ,
         finish: Callable[[Connection, _Answer], None] | None = None,
     ) -> _Answer:
         """Do *work* in one transaction; send it again while others are in the way and patience lasts.
@@ -171,13 +171,16 @@ class SqlStore(MetadataStore):
             reraise=True,
         )
         try:
-            answer: _Answer = sending(self._try, work, finish)
+            answer: _Answer = sending(self._try, work, purpose, finish)
         except _TransientError as transient:
             raise self._dialect.translated(transient.error, committing=False) from transient.error
         return answer
 
     def _try(
-        self, work: Callable[[Connection], _Answer], finish: Callable[[Connection, _Answer], None] | None
+        self,
+        work: Callable[[Connection], _Answer],
+        purpose: Purpose,
+        finish: Callable[[Connection, _Answer], None] | None,
     ) -> _Answer:
         """One try: errors of the driver leave it translated, or as transient."""
         committing = False
@@ -186,7 +189,7 @@ class SqlStore(MetadataStore):
             with (
                 dialect.operation(),
                 dialect.engine().connect() as connection,
-                dialect.transaction(connection, write=finish is not None),
+                dialect.transaction(connection, purpose),
             ):
                 answer = work(connection)
                 if finish is not None:

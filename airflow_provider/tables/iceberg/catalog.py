@@ -15,8 +15,8 @@ from pyiceberg.table import Table
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.stores.factory import catalog_properties
-from airflow_provider.stores.sql.forks import close_before_forks, operation
+from airflow_provider.stores.factory import adopt_catalog, catalog_properties
+from airflow_provider.stores.sql.forks import operation
 from airflow_provider.tables import checks
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
@@ -44,6 +44,7 @@ class IcebergCatalog:
 
     def __init__(self, store_url: str, warehouse: str) -> None:
         self.warehouse = warehouse
+        self._store_url = store_url
         self._properties = _properties(store_url, warehouse)
         self._opened: SqlCatalog | None = None
         self._lock = RLock()
@@ -106,7 +107,7 @@ class IcebergCatalog:
         with self._lock:
             if self._opened is None:
                 self._opened = SqlCatalog(CATALOG_NAME, **self._properties)
-                close_before_forks(self._opened.engine)
+                adopt_catalog(self._store_url, self._opened.engine)
             return self._opened
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import select
 from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 from typing import Any
+from weakref import WeakSet
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
+from sqlalchemy import Engine, event
 
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.stores.sql.postgresql.address import Address
@@ -66,6 +70,10 @@ class NoAnswer(psycopg.OperationalError):
     """The deadline passed before the server answered; the connection was closed."""
 
 
+class SessionEnded(psycopg.OperationalError):
+    """The server had ended the session before anything was sent to it."""
+
+
 class ConnectFailed(psycopg.OperationalError):
     """No connection could be opened."""
 
@@ -78,6 +86,29 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
 
     deadline: float | None = None
     """On ``time.monotonic``; None for no end."""
+    sending: psycopg.Pipeline
+    """Of the transaction that writes."""
+
+    def answer(self) -> None:
+        """Wait for the answers to all that was sent.
+
+        (Leaving the pipeline would do so too, but sends a Flush behind the Sync: a server that has read it no
+        longer counts the time for which we leave a transaction idle.)
+        """
+        self.sending.sync()
+
+    def require_session(self) -> None:
+        """Look, without waiting, whether the server has ended the session meanwhile.
+
+        :raises SessionEnded: it has; what was not sent yet cannot have happened.
+        """
+        readable = select.poll()
+        readable.register(self.fileno(), select.POLLIN)
+        try:
+            while readable.poll(0):
+                self.pgconn.consume_input()
+        except psycopg.OperationalError as error:
+            raise SessionEnded(*error.args) from error
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         """Do as psycopg does, which asks *gen* again every tenth of a second."""
@@ -109,13 +140,36 @@ def connect(address: Address, limits: Limits) -> BoundedConnection:
         connection = BoundedConnection.connect(_conninfo(address, limits))
     except psycopg.Error as error:
         raise ConnectFailed(*error.args) from error
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     try:
         _check(connection, address)
     except StoreIncompatible:
         connection.close()
         raise
     return connection
+
+
+def adopt(engine: Engine, address: Address, limits: Limits) -> None:
+    """Let *engine*, whoever made it, open connections as :func:`connect` does, use each within a deadline, and
+    leave what it has to the parent when the process forks."""
+
+    def bounded(driver: BoundedConnection, *_: Any) -> None:
+        driver.deadline = monotonic() + limits.write.total_seconds()
+
+    event.listen(engine, "do_connect", lambda *_: connect(address, limits))
+    event.listen(engine, "checkout", bounded)
+    _engines.add(engine)
+
+
+_engines: WeakSet[Engine] = WeakSet()
+
+
+def _after_fork() -> None:
+    """What a child inherited belongs to its parent: it is neither used nor closed."""
+    for engine in list(_engines):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _conninfo(address: Address, limits: Limits) -> str:

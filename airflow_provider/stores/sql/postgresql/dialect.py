@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from itertools import groupby
-from threading import Lock
 from time import monotonic, sleep
 from typing import Any, cast
-from weakref import WeakSet
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -25,14 +23,15 @@ from airflow_provider.domain.records import Key
 from airflow_provider.stores.base import Absent, Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import rows
-from airflow_provider.stores.sql.dialect import Held, Look, SqlDialect
+from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect
 from airflow_provider.stores.sql.postgresql import outcomes, statements
 from airflow_provider.stores.sql.postgresql.address import Address
-from airflow_provider.stores.sql.postgresql.connections import BoundedConnection, Limits, connect
+from airflow_provider.stores.sql.postgresql.connections import BoundedConnection, Limits, adopt
 
 POOLED_CONNECTIONS = 4
 MOST_CONNECTIONS = 16
 """Of one store in one process."""
+_OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 SLOWEST_POLL = timedelta(seconds=1)
 """How often a watch looks by itself, in case that a call was lost."""
 
@@ -57,24 +56,23 @@ class PostgresqlDialect(SqlDialect):
         self._address = address
         self._patience = patience
         self._answered = False
-        self._engine: Engine | None = None
-        self._lock = Lock()
-        _dialects.add(self)
+        self._engine = create_engine(
+            "postgresql+psycopg://",
+            poolclass=QueuePool,
+            pool_size=POOLED_CONNECTIONS,
+            max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
+            pool_timeout=patience.total_seconds(),
+            pool_use_lifo=True,
+            use_native_hstore=False,
+        )
+        self.adopt(self._engine)
+        event.listen(self._engine, "connect", self._note_answer)
 
     def engine(self) -> Engine:
-        with self._lock:
-            if self._engine is None:
-                self._engine = create_engine(
-                    "postgresql+psycopg://",
-                    creator=self._connect,
-                    poolclass=QueuePool,
-                    pool_size=POOLED_CONNECTIONS,
-                    max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
-                    pool_timeout=self._patience.total_seconds(),
-                    pool_use_lifo=True,
-                    use_native_hstore=False,
-                )
-            return self._engine
+        return self._engine
+
+    def adopt(self, engine: Engine) -> None:
+        adopt(engine, self._address, self.limits)
 
     def prepare(self, *, create: bool) -> None:
         """There is nothing to see before connecting."""
@@ -83,24 +81,18 @@ class PostgresqlDialect(SqlDialect):
         return nullcontext()
 
     @contextmanager
-    def transaction(self, connection: Connection, *, write: bool) -> Iterator[None]:
-        """A read is one statement, which needs no transaction around it."""
+    def transaction(self, connection: Connection, purpose: Purpose) -> Iterator[None]:
         driver = _driver(connection)
-        limit = self.limits.write if write else self.limits.read
-        driver.deadline = monotonic() + limit.total_seconds()
+        limit_s = (self.limits.read if purpose is Purpose.READ else self.limits.write).total_seconds()
+        driver.deadline = monotonic() + limit_s
         try:
-            driver.autocommit = not write
-            yield
+            driver.autocommit = purpose is not Purpose.UPGRADE
+            with _context(driver, purpose):
+                yield
         except psycopg.Error as error:
             raise self._given_up(connection, error) from error
         finally:
-            driver.deadline = monotonic() + limit.total_seconds()  # for what the pool does with it
-
-    def lock_schema(self, connection: Connection) -> None:
-        """An upgrade may take as long as it takes; only for a lock it does not wait for ever."""
-        _driver(connection).deadline = None
-        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-        connection.exec_driver_sql(statements.LOCK_SCHEMA)
+            driver.deadline = monotonic() + limit_s  # for what the pool does with it
 
     # --- reading and writing ---------------------------------------------------------------------------------
 
@@ -117,16 +109,17 @@ class PostgresqlDialect(SqlDialect):
         driver, domain = _driver(connection), request.domain
         swaps = statements.of_swaps(request.swaps)
         taken = pointers = None
-        with driver.pipeline():
-            if request.commit:
-                taken = _send(driver, statements.TAKE_NUMBER, {"domain": domain})
-            locked = [
-                _send(driver, statements.FOR_UPDATE if changed else statements.FOR_SHARE, parameters)
-                for changed, parameters in _locks(request)
-            ]
-            if request.swaps:
-                pointers = _send(driver, statements.POINTERS, swaps)
-            stamped = _send(driver, statements.STAMP, {})
+        driver.execute(statements.BEGIN, prepare=False)
+        if request.commit:
+            taken = _send(driver, statements.TAKE_NUMBER, {"domain": domain})
+        locked = [
+            _send(driver, statements.FOR_UPDATE if changed else statements.FOR_SHARE, parameters)
+            for changed, parameters in _locks(request)
+        ]
+        if request.swaps:
+            pointers = _send(driver, statements.POINTERS, swaps)
+        stamped = _send(driver, statements.STAMP, {})
+        driver.answer()
         stamp = stamped.fetchone()
         return Held(
             csn=taken.fetchone().csn if taken else None,
@@ -144,23 +137,22 @@ class PostgresqlDialect(SqlDialect):
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
     ) -> None:
         driver, domain = _driver(connection), request.domain
+        driver.require_session()
         absent = {one.key for one in request.requires if isinstance(one, Absent)}
         proven = absent - {_key(domain, row) for row in written}
         made = [row for row in written if _key(domain, row) in absent] + [_placeholder(key) for key in proven]
         put = [row for row in written if _key(domain, row) not in absent]
-        with driver.pipeline():
-            if request.swaps:
-                _send(driver, statements.SWAP, statements.of_swaps(request.swaps))
-            if made:
-                _send(driver, statements.CREATE, statements.of_rows(made))
-            if put:
-                _send(driver, statements.PUT, statements.of_rows(put))
-            if request.deletes or proven:
-                _send(driver, statements.DELETE, statements.at(domain, {*request.deletes, *proven}))
-            if request.commit:
-                _send(driver, statements.ANNOUNCE, {"csn": str(written[0]["csn"]), "domain": domain})
-            driver.execute("COMMIT")
-        connection.commit()
+        if request.swaps:
+            _send(driver, statements.SWAP, statements.of_swaps(request.swaps))
+        if made:
+            _send(driver, statements.CREATE, statements.of_rows(made))
+        if put:
+            _send(driver, statements.PUT, statements.of_rows(put))
+        if request.deletes or proven:
+            _send(driver, statements.DELETE, statements.at(domain, {*request.deletes, *proven}))
+        if request.commit:
+            _send(driver, statements.ANNOUNCE, {"csn": str(written[0]["csn"]), "domain": domain})
+        driver.execute("COMMIT", prepare=False)
 
     # --- watching --------------------------------------------------------------------------------------------
 
@@ -177,7 +169,7 @@ class PostgresqlDialect(SqlDialect):
 
     def _listen(self, domain: DomainName, head: Callable[[], int], after: int, deadline: float) -> int:
         """Look whenever somebody calls, and slowly without a call; what was committed before is seen first."""
-        with self.engine().connect() as connection:
+        with self._engine.connect() as connection:
             driver = _driver(connection)
             driver.deadline = monotonic() + self.limits.read.total_seconds()
             driver.autocommit = True
@@ -202,10 +194,8 @@ class PostgresqlDialect(SqlDialect):
     def patience(self) -> timedelta:
         return self._patience
 
-    def _connect(self) -> BoundedConnection:
-        connection = connect(self._address, self.limits)
+    def _note_answer(self, *_: Any) -> None:
         self._answered = True
-        return connection
 
     def _given_up(self, connection: Connection, error: psycopg.Error) -> DBAPIError:
         """Return *error* as SQLAlchemy's own; when the session is over, others opened before it are suspect too."""
@@ -213,29 +203,38 @@ class PostgresqlDialect(SqlDialect):
         lost = driver.closed or driver.broken
         if lost:
             connection.invalidate(error)
-            self.engine().dispose()
+            self._engine.dispose()
         return DBAPIError(None, None, error, connection_invalidated=lost)
-
-    def forget_connections(self) -> None:
-        """In a child: what was inherited belongs to the parent, and is neither used nor closed."""
-        self._lock = Lock()
-        if self._engine is not None:
-            self._engine.dispose(close=False)
-
-
-_dialects: WeakSet[PostgresqlDialect] = WeakSet()
-
-
-def _after_fork() -> None:
-    for dialect in list(_dialects):
-        dialect.forget_connections()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _driver(connection: Connection) -> BoundedConnection:
     return cast("BoundedConnection", connection.connection.driver_connection)
+
+
+def _context(driver: BoundedConnection, purpose: Purpose) -> AbstractContextManager[None]:
+    if purpose is Purpose.READ:
+        return nullcontext()  # one statement, which sees one moment
+    return _pipelined(driver) if purpose is Purpose.WRITE else _alone(driver)
+
+
+@contextmanager
+def _pipelined(driver: BoundedConnection) -> Iterator[None]:
+    """Send statements without waiting; the end of the context waits for all that was sent."""
+    with driver.pipeline() as driver.sending:
+        try:
+            yield
+        finally:
+            if driver.info.transaction_status in _OPEN:
+                driver.execute("ROLLBACK", prepare=False)
+
+
+@contextmanager
+def _alone(driver: BoundedConnection) -> Iterator[None]:
+    """Change the schema while nobody else does. It may take as long as it takes; only locks are not waited for."""
+    driver.deadline = None
+    driver.execute("SET LOCAL statement_timeout = 0")
+    driver.execute(statements.LOCK_SCHEMA)
+    yield
 
 
 def _send(driver: BoundedConnection, statement: Any, parameters: Mapping[str, Any]) -> Any:

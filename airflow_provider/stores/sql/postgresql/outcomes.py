@@ -6,7 +6,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from airflow_provider.domain.errors import EpochError, OutcomeUnknown, StoreIncompatible, StoreUnavailable
-from airflow_provider.stores.sql.postgresql.connections import ConnectFailed, NoAnswer
+from airflow_provider.stores.sql.postgresql.connections import ConnectFailed, NoAnswer, SessionEnded
 
 _TRANSIENT = frozenset(
     {
@@ -51,7 +51,7 @@ def is_transient(error: BaseException, *, committing: bool, answered: bool) -> b
         return answered
     if isinstance(original, NoAnswer):
         return False
-    if sqlstate(error) in _TRANSIENT:
+    if sqlstate(error) in _TRANSIENT or isinstance(original, SessionEnded):
         return True
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     return lost and not committing

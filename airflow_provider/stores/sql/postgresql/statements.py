@@ -40,6 +40,9 @@ FROM epochs_store AS store LEFT JOIN (
 """
 """One snapshot of everything; a row without a kind when no record was found."""
 
+BEGIN: Final[LiteralString] = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Each statement sees what was committed before it; what a transaction decides on it has locked by then."""
+
 TAKE_NUMBER: Final[LiteralString] = """
 INSERT INTO epochs_head AS head (domain, csn) VALUES (%(domain)s, 1)
 ON CONFLICT (domain) DO UPDATE SET csn = head.csn + 1 RETURNING csn

@@ -1,0 +1,348 @@
+"""What only the PostgreSQL store has: sessions, locks and a network, each of which may fail."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from airflow_provider.domain.errors import OutcomeUnknown, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Kind
+from airflow_provider.stores.base import Absent, Delete, Exists, RequirementFailed, Transaction
+from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.requests import CheckedTransaction, checked
+from airflow_provider.stores.sql import rows
+from airflow_provider.stores.sql.dialect import Held, Purpose
+from airflow_provider.stores.sql.postgresql.address import parsed
+from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
+from airflow_provider.stores.sql.store import SqlStore
+from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
+from tests.services.postgresql import PostgresqlServer
+from tests.services.proxy import Loss, Proxy
+
+DOMAIN = DomainName("d")
+COMMIT = b"\0COMMIT\0"
+"""As a message has it."""
+PATIENCE = timedelta(seconds=1.2)
+
+
+@pytest.fixture
+def database(postgresql: PostgresqlServer) -> str:
+    """A database of its own, with the schema."""
+    name = postgresql.create_database()
+    upgrade_schema(postgresql.url(name))
+    return name
+
+
+@pytest.fixture
+def url(postgresql: PostgresqlServer, database: str) -> str:
+    return postgresql.url(database)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[SqlStore]:
+    store = open_with(url, timedelta(seconds=30))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def proxy(postgresql: PostgresqlServer) -> Iterator[Proxy]:
+    with Proxy(postgresql.port) as proxy:
+        yield proxy
+
+
+def open_with(url: str, patience: timedelta = PATIENCE) -> SqlStore:
+    """A store that gives up soon."""
+    return SqlStore(PostgresqlDialect(parsed(url), patience=patience)).open()
+
+
+@pytest.fixture
+def far_store(postgresql: PostgresqlServer, database: str, proxy: Proxy) -> Iterator[SqlStore]:
+    """An impatient store behind a network."""
+    store = open_with(postgresql.url(database, port=proxy.port))
+    yield store
+    store.close()
+
+
+# --- a network ------------------------------------------------------------------------------------------------
+
+
+def test_a_read_is_one_message_and_a_transaction_two(far_store: SqlStore, proxy: Proxy) -> None:
+    keys = [counter_key(DOMAIN, f"{number}") for number in range(50)]
+    write(far_store, *(put(key) for key in keys))
+    read = far_store.read(DOMAIN, keys)
+    proxy.round_trips = 0
+    far_store.read(DOMAIN, keys)
+    assert proxy.round_trips == 1
+    requires = [Exists(one.key, one.version) for one in read.records.values()]
+    write(far_store, *(put(key, 2) for key in keys[::2]), requires=requires, number=commit())
+    assert proxy.round_trips == 3
+    far_store.scan(DOMAIN, Kind.TOPOLOGY, "")
+    assert proxy.round_trips == 4
+
+
+@pytest.mark.parametrize("reply", [True, False])
+def test_a_commit_without_an_answer_is_an_unknown_outcome(
+    far_store: SqlStore, store: SqlStore, proxy: Proxy, reply: bool
+) -> None:
+    publish(far_store, DOMAIN)
+    proxy.loss = Loss(when=COMMIT, reply=reply, hang=False)
+    with pytest.raises(OutcomeUnknown, match="not confirmed"):
+        publish(far_store, DOMAIN)
+    assert store.read(DOMAIN, []).head.csn == 1 + reply
+    assert publish(far_store, DOMAIN).csn == 2 + reply
+
+
+@pytest.mark.parametrize("reply", [True, False])
+def test_a_black_hole_ends_a_commit_at_the_deadline(
+    far_store: SqlStore, store: SqlStore, proxy: Proxy, reply: bool
+) -> None:
+    publish(far_store, DOMAIN)
+    proxy.loss = Loss(when=COMMIT, reply=reply, hang=True)
+    began = time.monotonic()
+    with pytest.raises(OutcomeUnknown, match="did not answer in time"):
+        publish(far_store, DOMAIN)
+    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    head = publish(store, DOMAIN).csn
+    assert head == 2 + reply, "the lost transaction was rolled back, or is there whole"
+
+
+@pytest.mark.parametrize("reply", [True, False])
+def test_a_black_hole_before_the_commit_changes_nothing(
+    far_store: SqlStore, store: SqlStore, proxy: Proxy, reply: bool
+) -> None:
+    proxy.loss = Loss(when=b"INSERT INTO epochs_head", reply=reply, hang=True)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="did not answer in time"):
+        publish(far_store, DOMAIN)
+    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert publish(store, DOMAIN).csn == 1
+
+
+def test_a_black_hole_ends_a_read_at_the_deadline(far_store: SqlStore, proxy: Proxy) -> None:
+    proxy.loss = Loss(when=b"clock_timestamp", reply=True, hang=True)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="did not answer in time") as failed:
+        far_store.read(DOMAIN, [])
+    assert time.monotonic() - began < 2 * PATIENCE.total_seconds()
+    assert "host, port" in failed.value.next_step
+    assert far_store.read(DOMAIN, []).head.csn == 0
+
+
+def test_a_connection_lost_before_the_commit_is_opened_again(far_store: SqlStore, proxy: Proxy) -> None:
+    publish(far_store, DOMAIN)
+    for when in (b"INSERT INTO epochs_head", b"clock_timestamp"):
+        proxy.lost.clear()
+        proxy.loss = Loss(when=when, reply=False, hang=False)
+        for _ in range(2):  # by then the statement is prepared under a name; the second pool is not
+            publish(far_store, DOMAIN)
+            far_store.read(DOMAIN, [])
+        assert proxy.lost.is_set()
+    assert far_store.read(DOMAIN, []).head.csn == 5
+
+
+def test_a_call_that_was_lost_is_made_up_for_by_looking(
+    far_store: SqlStore, store: SqlStore, proxy: Proxy
+) -> None:
+    """The listening connection goes silent; the watch sees the commit nevertheless."""
+    proxy.loss = Loss(when=b"LISTEN", reply=False, hang=True)
+    with ThreadPoolExecutor(1) as threads:
+        watch = threads.submit(far_store.watch, DOMAIN, 0, LATER)
+        assert proxy.lost.wait(10)
+        publish(store, DOMAIN)
+        assert watch.result(10) == 1
+
+
+# --- a server that is stopped --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
+    postgresql: PostgresqlServer, store: SqlStore, mode: str
+) -> None:
+    publish(store, DOMAIN)
+    done = threading.Event()
+
+    def work(number: int) -> tuple[list[int], int]:
+        acknowledged, unknown = [], 0
+        while not done.is_set():
+            try:
+                receipt = write(store, put(counter_key(DOMAIN, str(number))), number=commit(f"by {number}"))
+            except OutcomeUnknown:
+                unknown += 1
+            else:
+                acknowledged.append(receipt.csn or 0)
+        return acknowledged, unknown
+
+    with ThreadPoolExecutor(3) as threads:
+        workers = [threads.submit(work, number) for number in range(3)]
+        time.sleep(0.3)
+        postgresql.restart(mode)
+        time.sleep(0.3)
+        done.set()
+        results = [worker.result() for worker in workers]
+    acknowledged = sorted(csn for one, _ in results for csn in one)
+    kept = [one.csn for one in store.changes(DOMAIN, 1, limit=100_000)]
+    assert kept == list(range(2, len(kept) + 2))
+    assert set(acknowledged) <= set(kept)
+    assert len(acknowledged) == len(set(acknowledged))
+    assert len(kept) - len(acknowledged) <= sum(unknown for _, unknown in results)
+
+
+def test_sessions_that_were_ended_are_opened_again(
+    postgresql: PostgresqlServer, database: str, store: SqlStore
+) -> None:
+    publish(store, DOMAIN)
+    with ThreadPoolExecutor(1) as threads:
+        watch = threads.submit(store.watch, DOMAIN, 1, LATER)
+        while postgresql.kill_sessions(database) < 2:
+            time.sleep(0.05)
+        assert store.read(DOMAIN, []).head.csn == 1
+        assert publish(store, DOMAIN).csn == 2
+        assert watch.result(10) == 2
+
+
+def test_a_server_that_is_not_there_is_said_at_once(postgresql: PostgresqlServer) -> None:
+    wrong = {
+        postgresql.url("nosuch"): "nosuch",
+        postgresql.url("postgres").replace(postgresql.password, "wrong"): "password authentication failed",
+        postgresql.url("postgres", port=1): "refused",
+    }
+    for url, expected in wrong.items():
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match=expected) as failed:
+            open_store(url)
+        assert time.monotonic() - began < 5
+        assert "login and password" in failed.value.next_step
+        assert postgresql.password not in str(failed.value)
+
+
+def written_by(request: CheckedTransaction, held: Held) -> list[dict[str, Any]]:
+    return rows.written(request, version=held.version, csn=held.csn, at_us=held.at_us)
+
+
+# --- others who hold locks -----------------------------------------------------------------------------------
+
+
+def test_somebody_else_s_long_transaction_ends_our_patience(
+    postgresql: PostgresqlServer, database: str, url: str
+) -> None:
+    impatient = open_with(url)
+    publish(impatient, DOMAIN)
+    with postgresql.connect(database) as other, other.transaction():
+        other.execute("SELECT * FROM epochs_head FOR UPDATE")
+        assert impatient.read(DOMAIN, []).head.csn == 1
+        with pytest.raises(StoreUnavailable, match="lock timeout") as refused:
+            publish(impatient, DOMAIN)
+        assert "pg_stat_activity" in refused.value.next_step
+    assert publish(impatient, DOMAIN).csn == 2
+    impatient.close()
+
+
+def test_a_client_that_stops_in_the_middle_holds_nobody_up_for_long(url: str, store: SqlStore) -> None:
+    stopped = open_with(url)
+    dialect = stopped._dialect
+    request = checked(Transaction(domain=DOMAIN, number=commit()), stopped.capabilities)
+    with (  # noqa: PT012
+        pytest.raises(DBAPIError, match="closed the connection|idle-in-transaction") as ended,
+        dialect.engine().connect() as connection,
+        dialect.transaction(connection, Purpose.WRITE),
+    ):
+        held = dialect.hold(connection, request)
+        assert publish(store, DOMAIN).csn == 1
+        time.sleep(0.2)  # the locks are free a little before the session is over
+        dialect.write(connection, request, written_by(request, held))
+    assert dialect.is_transient(ended.value, committing=True)
+    assert publish(stopped, DOMAIN).csn == 2
+    stopped.close()
+
+
+def test_absence_is_safe_also_when_nothing_is_made(store: SqlStore, url: str) -> None:
+    """Somebody makes the key between our look and our commit: we fail, or they come after us."""
+    key, mark = counter_key(DOMAIN, "absent"), counter_key(DOMAIN, "mark")
+    dialect = store._dialect
+    request = checked(
+        Transaction(domain=DOMAIN, requires=(Absent(key),), updates=(put(mark),)), store.capabilities
+    )
+    with (  # noqa: PT012
+        pytest.raises(DBAPIError, match="duplicate key"),
+        dialect.engine().connect() as connection,
+        dialect.transaction(connection, Purpose.WRITE),
+    ):
+        held = dialect.hold(connection, request)
+        assert held.versions == {}
+        with open_store(url) as other:
+            write(other, put(key))
+        dialect.write(connection, request, written_by(request, held))
+    assert store.read(DOMAIN, [mark]).records == {}
+    with pytest.raises(RequirementFailed):
+        write(store, put(mark), requires=[Absent(key)])
+    store.transact(Transaction(domain=DOMAIN, updates=(Delete(key),)))
+    write(store, put(mark), requires=[Absent(key)])
+    assert store.read(DOMAIN, [key]).records == {}
+
+
+def test_transactions_that_require_what_others_change_do_not_lock_each_other_out(store: SqlStore) -> None:
+    """Each requires both records and changes one of them: some fail, none waits for a lock for ever."""
+    keys = [counter_key(DOMAIN, name) for name in "ab"]
+    write(store, *(put(key, 0) for key in keys))
+
+    def work(number: int) -> int:
+        done = 0
+        for _ in range(40):
+            records = store.read(DOMAIN, keys).records
+            mine = keys[number % 2]
+            requires = [Exists(key, records[key].version) for key in keys]
+            try:
+                write(store, put(mine, records[mine].record.generation + 1), requires=requires)
+            except RequirementFailed:
+                continue
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as threads:
+        done = sum(threads.map(work, range(4)))
+    records = store.read(DOMAIN, keys).records
+    assert sum(one.record.generation for one in records.values()) == done > 0
+
+
+# --- who we are ----------------------------------------------------------------------------------------------
+
+
+def test_the_password_comes_from_the_address_only(
+    postgresql: PostgresqlServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", postgresql.password)
+    open_store(url).close()
+    with pytest.raises(StoreUnavailable, match="no password supplied"):
+        open_store(url.replace(f":{postgresql.password}", ""))
+
+
+def test_encryption_that_is_asked_for_and_not_there_is_refused(
+    postgresql: PostgresqlServer, database: str
+) -> None:
+    with pytest.raises(StoreUnavailable, match="SSL"):
+        open_store(postgresql.url(database, options="?sslmode=require"))
+
+
+def test_a_role_without_rights_is_told_what_to_grant(postgresql: PostgresqlServer, database: str) -> None:
+    with postgresql.connect(database) as connection:
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reader'")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    url = postgresql.url(database).replace(f"epochs:{postgresql.password}", "reader:reader")
+    with open_store(url) as reader:
+        assert reader.read(DOMAIN, []).head.csn == 0
+        with pytest.raises(StoreIncompatible, match="permission denied") as refused:
+            publish(reader, DOMAIN)
+        assert "docs/how-to/postgresql.md" in refused.value.next_step
+    with postgresql.connect(database) as connection:
+        connection.execute("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM reader")
+        connection.execute("DROP ROLE reader")
