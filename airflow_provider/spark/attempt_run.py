@@ -10,16 +10,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from airflow_provider.domain.epoch import Attempt, Published, RootBounds
-from airflow_provider.domain.errors import EpochError, Fenced, InvalidInput, OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.spark import reads, roots, session, sinks
+from airflow_provider.spark import reads, refusals, roots, session, sinks
 from airflow_provider.spark.heartbeat import Heartbeat
+from airflow_provider.tables.memory import MemoryFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider.coordination.service import EpochService
+    from airflow_provider.tables.base import TableFormat
 
 log = logging.getLogger(__name__)
 
@@ -88,16 +90,10 @@ class EpochRun:
         self._check()
         state, columns = self._coordinator.input(self.attempt, name)
         if state.ref is not None:
-            table_format = self._service.formats[state.ref.format]
+            table_format = self._format(state.ref.format)
             return reads.dataframe(self.spark, table_format, state, columns, with_epoch=with_epoch)
         if schema is None:
-            raise InvalidInput(
-                f"table {name!r} has no commit yet, so its columns are not known.",
-                next_step=f"say them: epoch.read({name!r}, schema='id bigint, amount double').",
-                field="schema",
-                value=None,
-                expected="columns in Spark's DDL",
-            )
+            raise refusals.unknown_columns(name)
         return self.spark.createDataFrame([], f"{schema}, _epoch timestamp" if with_epoch else schema)
 
     def root_files(self, root: str) -> list[str]:
@@ -108,12 +104,7 @@ class EpochRun:
         """
         bounds = next((one for one in self.attempt.roots if one.root == root), None)
         if bounds is None:
-            raise InvalidInput(
-                field="root",
-                value=root,
-                expected=f"one of {[one.root for one in self.attempt.roots]}",
-                next_step=f"declare Root({root!r}, location=…) in the inputs of job {self.attempt.job!r}.",
-            )
+            raise refusals.unknown_root(self.attempt, root)
         self._heartbeat.check()
         roots.check_unchanged(bounds)
         self._used_roots[root] = bounds
@@ -135,7 +126,7 @@ class EpochRun:
                 log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
                 return
             self._check()
-            table_format = self._service.formats[sink.format]
+            table_format = self._format(sink.format)
             with self._interruptible():
                 info = sinks.target(df, sink, table_format)
                 place = self._coordinator.place(self.attempt, sink.name)
@@ -189,25 +180,17 @@ class EpochRun:
         self._heartbeat.check()
         for bounds in self._used_roots.values():
             roots.check_unchanged(bounds)
-        missing = [str(one.name) for one in self.attempt.sinks if one.name not in self._written]
-        if missing and not self.attempt.adopted:
-            raise InvalidInput(
-                f"{self.attempt}: the block ended, and {missing} were not written.",
-                next_step="write each output of the job once; an epoch without rows writes an empty DataFrame.",
-                field="outputs",
-                value=sorted(self._written),
-                expected=[str(one.name) for one in self.attempt.sinks],
-            )
+        if not self.attempt.adopted and self._written != {one.name for one in self.attempt.sinks}:
+            raise refusals.not_written(self.attempt, self._written)
+
+    def _format(self, name: str) -> TableFormat:
+        if name == MemoryFormat.name:
+            raise refusals.out_of_reach(name)
+        return self._service.formats[name]
 
     def _check(self) -> None:
         if not self.entered:
-            raise InvalidInput(
-                f"{self.attempt}: the epoch was not entered.",
-                next_step="use it in a block: `with epoch: …`.",
-                field="epoch",
-                value=str(self.attempt),
-                expected="a with block around reads and writes",
-            )
+            raise refusals.not_entered(self.attempt)
         self._heartbeat.check()
         session.check(self.spark)
 
@@ -216,13 +199,7 @@ class EpochRun:
         """Let one write of *table* succeed."""
         with self._guard:
             if table in self._started:
-                raise InvalidInput(
-                    f"{self.attempt}: {table!r} was written already; one epoch writes each output once.",
-                    next_step="unite the DataFrames, then write them together.",
-                    field="output",
-                    value=table,
-                    expected="one write for each output",
-                )
+                raise refusals.written_twice(self.attempt, table)
             self._started.add(table)
         try:
             yield

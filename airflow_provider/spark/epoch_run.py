@@ -25,7 +25,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import FinalError, InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.spark import handover, roots
+from airflow_provider.spark import handover, refusals, roots
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handover import Batch, HandOver
 
@@ -111,15 +111,9 @@ def _each(run: EpochRun) -> Iterator[EpochRun]:
         yield run
     finally:
         if not run.entered:
-            run.abandon(InvalidInput("the epoch was begun and not entered"))
+            run.abandon(refusals.not_entered(run.attempt))
     if not run.entered:
-        raise InvalidInput(
-            f"{run.attempt}: the epoch was not entered.",
-            next_step="use each epoch in a block: `for epoch in epoch_runs(): with epoch: …`.",
-            field="epoch",
-            value=str(run.attempt),
-            expected="a with block around its reads and writes",
-        )
+        raise refusals.not_entered(run.attempt)
 
 
 def _order(

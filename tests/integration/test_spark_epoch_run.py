@@ -354,6 +354,17 @@ def test_arguments_that_do_not_fit_are_told(classic_session: SparkSession, setti
     assert {str(one.table) for one in waiting.value.missing} == {"hourly", "totals"}
 
 
+def test_a_table_in_memory_is_refused(classic_session: SparkSession, service: EpochService) -> None:
+    job = EpochJob("job", outputs=[EpochTable("t", format="memory")], cadence="@hourly")
+
+    def run() -> None:
+        with EpochRun(service, job, begin(service, RUN, job=job), spark=classic_session) as epoch:
+            epoch.write("t", classic_session.range(1))
+
+    with pytest.raises(InvalidInput, match="memory tables live in one process"):
+        run()
+
+
 def test_a_root_is_read_as_it_was_when_the_epoch_began_first(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

@@ -1,0 +1,68 @@
+"""What a job's program is told when it does not keep to its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import InvalidInput
+
+
+def not_entered(attempt: Attempt) -> InvalidInput:
+    return InvalidInput(
+        f"{attempt}: the epoch was not entered.",
+        next_step="use each epoch in a block: `with epoch_run() as epoch: …`, "
+        "or `for epoch in epoch_runs(): with epoch: …`.",
+        field="epoch",
+        value=str(attempt),
+        expected="a with block around its reads and writes",
+    )
+
+
+def not_written(attempt: Attempt, written: Collection[str]) -> InvalidInput:
+    expected = [str(one.name) for one in attempt.sinks]
+    return InvalidInput(
+        f"{attempt}: the block ended, and {[one for one in expected if one not in written]} were not written.",
+        next_step="write each output of the job once; an epoch without rows writes an empty DataFrame.",
+        field="outputs",
+        value=sorted(written),
+        expected=expected,
+    )
+
+
+def written_twice(attempt: Attempt, table: str) -> InvalidInput:
+    return InvalidInput(
+        f"{attempt}: {table!r} was written already; one epoch writes each output once.",
+        next_step="unite the DataFrames, then write them together.",
+        field="output",
+        value=table,
+        expected="one write for each output",
+    )
+
+
+def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
+    return InvalidInput(
+        field="root",
+        value=root,
+        expected=f"one of {[one.root for one in attempt.roots]}",
+        next_step=f"declare Root({root!r}, location=…) in the inputs of job {attempt.job!r}.",
+    )
+
+
+def unknown_columns(table: str) -> InvalidInput:
+    return InvalidInput(
+        f"table {table!r} has no commit yet, so its columns are not known.",
+        next_step=f"say them: epoch.read({table!r}, schema='id bigint, amount double').",
+        field="schema",
+        value=None,
+        expected="columns in Spark's DDL",
+    )
+
+
+def out_of_reach(table_format: str) -> InvalidInput:
+    return InvalidInput(
+        field="format",
+        value=table_format,
+        expected="a format whose files Spark's workers can reach",
+        next_step="declare the table with format='iceberg'; memory tables live in one process.",
+    )
