@@ -150,6 +150,16 @@ def test_att13_others_commit_between_the_check_and_the_commit(table_world: World
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
 
 
+def test_a_table_carries_the_number_of_its_commit(world: World) -> None:
+    """R33: another table's commit takes the number that was meant for this one: it is prepared anew."""
+    job, other = world.job("d"), world.job("e")
+    attempt = world.begin(job, day(1))
+    world.write(attempt)
+    published = interrupted(world, lambda: world.run(other, day(1))).publish(attempt)
+    version = world.pointers.objects[str(world.pointers.pointer(DOMAIN, "d"))]
+    assert (published.csn, version.marks.csn) == (2, 2)
+
+
 def test_output_of_inputs_that_were_computed_again_is_not_adopted(world: World) -> None:
     """R16, section 5: a complete try read what is no longer so: its output is discarded, inputs resolved anew."""
     source, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
