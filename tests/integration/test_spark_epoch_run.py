@@ -48,6 +48,10 @@ HOUR = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
 RUN = Owner(dag_id="dag", run_id="run")
 IMPATIENT = Defaults(unknown_outcome_patience=timedelta(seconds=1))
 
+on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
+on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
+"""One kind of session is enough where nothing differs between them."""
+
 
 def compute(epoch: EpochRun, rows: int = 3) -> None:
     """Write both tables such that they agree."""
@@ -163,6 +167,7 @@ def crash(service: EpochService, spark: SparkSession, *, complete: bool) -> None
     crashed._heartbeat.stop()
 
 
+@on_connect
 def test_complete_output_of_a_crashed_try_is_published_without_computing(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
@@ -187,6 +192,7 @@ def test_one_block_computes_again_only_what_was_not_complete(
     assert read(service, "hourly").num_rows == rows
 
 
+@on_connect
 def test_a_newer_attempt_ends_the_older_one_which_changes_nothing(
     spark: SparkSession, service: EpochService
 ) -> None:
@@ -229,6 +235,7 @@ def test_work_of_an_overtaken_attempt_is_interrupted(spark: SparkSession, settin
         assert time.monotonic() - started < 60
 
 
+@on_classic
 def test_a_read_after_the_lock_has_ended_is_refused(spark: SparkSession, settings: Settings) -> None:
     clock = ManualClock(datetime.now(UTC))
     with EpochService.open(settings, clock=clock) as service:
@@ -246,6 +253,7 @@ def test_a_read_after_the_lock_has_ended_is_refused(spark: SparkSession, setting
         assert states(service)[-1] == (EpochState.ABORTED, "")
 
 
+@on_classic
 def test_a_store_that_is_away_for_less_than_the_lock_costs_nothing(
     spark: SparkSession, settings: Settings
 ) -> None:
@@ -365,6 +373,7 @@ def test_a_table_in_memory_is_refused(classic_session: SparkSession, service: Ep
         run()
 
 
+@on_connect
 def test_a_root_is_read_as_it_was_when_the_epoch_began_first(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

@@ -29,6 +29,10 @@ WRITER = EpochJob("events", outputs=[EVENTS], cadence="@hourly")
 READER = EpochJob("seen", inputs=[state(EVENTS)], outputs=[SEEN], cadence="@hourly")
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
 
+on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
+on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
+"""One kind of session is enough where nothing differs between them."""
+
 
 def hour(number: int) -> Interval:
     return Interval(MIDNIGHT + timedelta(hours=number), MIDNIGHT + timedelta(hours=number + 1))
@@ -98,6 +102,7 @@ def _columns(selection: str) -> list[str]:
     return parts
 
 
+@on_connect
 def test_the_epoch_of_each_row_comes_only_on_request(spark: SparkSession, settings: Settings) -> None:
     for number in range(2):
         commit(number, spark.sql("select 1 as id"), settings, spark)
@@ -119,6 +124,7 @@ def _literal(moment: datetime) -> str:
     return f"timestamp'{moment.isoformat()}'"
 
 
+@on_connect
 def test_what_was_read_carries_no_ids_into_other_files(spark: SparkSession, settings: Settings) -> None:
     commit(0, spark.sql("select 1 as id, named_struct('x', 2) as st"), settings, spark)
     with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
@@ -126,6 +132,7 @@ def test_what_was_read_carries_no_ids_into_other_files(spark: SparkSession, sett
         epoch.write(SEEN, epoch.read("events"))
 
 
+@on_connect
 def test_a_state_without_rows_has_the_tables_columns(spark: SparkSession, settings: Settings) -> None:
     commit(0, spark.sql("select 1L as id, 'x' as label").where("id > 1"), settings, spark)
     with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
@@ -134,6 +141,7 @@ def test_a_state_without_rows_has_the_tables_columns(spark: SparkSession, settin
         epoch.write(SEEN, df)
 
 
+@on_connect
 def test_a_job_that_reads_its_own_past_starts_from_nothing(spark: SparkSession, settings: Settings) -> None:
     balance = EpochTable("balance", kind="full")  # type: ignore[arg-type]
     job = EpochJob(
@@ -173,6 +181,7 @@ def test_a_missing_file_is_an_error_and_never_fewer_rows(
         assert service.cuts.cut("default", ["events"]).csn == 1
 
 
+@on_classic
 @pytest.mark.parametrize("setting", sorted(session.REFUSED))
 def test_a_session_that_would_lose_rows_is_refused(
     spark: SparkSession, settings: Settings, setting: str
@@ -186,6 +195,7 @@ def test_a_session_that_would_lose_rows_is_refused(
         spark.conf.unset(setting)
 
 
+@on_classic
 def test_a_setting_taken_back_in_the_block_is_noticed(spark: SparkSession, settings: Settings) -> None:
     [required] = session.REQUIRED
 

@@ -42,6 +42,10 @@ ALL_TYPES = """
       named_struct('x', 1, 'y', array(named_struct('z', cast(null as int)))) as a_struct
 """
 
+on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
+on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
+"""One kind of session is enough where nothing differs between them."""
+
 
 @pytest.fixture
 def iceberg(service: EpochService) -> TableFormat:
@@ -97,6 +101,7 @@ def test_every_type_keeps_its_value_in_any_session_time_zone(
     }
 
 
+@on_classic
 @pytest.mark.parametrize(
     ("select", "column"),
     [
@@ -121,6 +126,7 @@ def test_a_type_that_tables_lack_is_refused_by_column(
     assert iceberg.describe(TABLE) is None
 
 
+@on_classic
 @pytest.mark.parametrize(
     ("select", "column"),
     [
@@ -141,6 +147,7 @@ def test_columns_that_do_not_fit_the_table_are_named(
     assert refused.value.column == column
 
 
+@on_connect
 def test_columns_are_matched_by_name_and_narrower_numbers_widened(
     spark: SparkSession, iceberg: TableFormat
 ) -> None:
@@ -151,6 +158,7 @@ def test_columns_are_matched_by_name_and_narrower_numbers_widened(
     assert row == {"id": 7, "price": Decimal("2.50"), "rate": 0.5}
 
 
+@on_connect
 def test_a_first_write_of_constants_makes_columns_that_may_be_null(
     spark: SparkSession, iceberg: TableFormat
 ) -> None:
@@ -168,6 +176,7 @@ def test_odd_column_names_work_as_partition_and_sort_columns(
     assert sum(one.rows for one in files) == 6
 
 
+@on_connect
 def test_a_partition_value_has_files_of_its_own_sorted_inside(
     spark: SparkSession, iceberg: TableFormat
 ) -> None:
@@ -185,12 +194,14 @@ def test_a_partition_value_has_files_of_its_own_sorted_inside(
     assert len(files) <= 6, "rows of one value came together before they were written"
 
 
+@on_connect
 def test_no_rows_make_no_file_and_still_a_table(spark: SparkSession, iceberg: TableFormat) -> None:
     info, files = staged(spark.range(0).selectExpr("id", "'x' as label"), TABLE, iceberg)
     assert files == []
     assert iceberg.arrow_schema(info.schema).names == ["id", "label", "_epoch"]
 
 
+@on_classic
 def test_large_output_arrives_whole(spark: SparkSession, iceberg: TableFormat) -> None:
     df = spark.range(0, 400_000, 1, 4).selectExpr("id", "repeat('x', 50) as filler")
     _, files = staged(df, TABLE, iceberg)
