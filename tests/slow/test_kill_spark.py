@@ -72,7 +72,7 @@ class Hammer:
 
     def _run(self) -> None:
         with EpochService.open(self.settings) as service:
-            while not self._stop.wait(0.1):
+            while not self._stop.wait(0.3):
                 try:
                     self._read(service)
                 except (NotReady, UnknownName) as error:
