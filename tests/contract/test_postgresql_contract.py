@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.domain.records import Key
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.testing.store_contract import StoreBackend, StoreContract
+from airflow_provider.testing.table_cases.backend import TableBackend
+from airflow_provider.testing.table_cases.publishing import PublishingCases
+from airflow_provider.testing.table_cases.reading import ReadingCases
+from tests.contract.test_table_contract import IcebergBackend, memory_disk
 from tests.services.postgresql import PostgresqlServer
 
 
@@ -77,3 +83,30 @@ class TestPostgresqlStore(StoreContract):
     @pytest.fixture
     def backend(self, postgresql_backend: PostgresqlBackend) -> StoreBackend:
         return postgresql_backend
+
+
+class PostgresqlIcebergBackend(IcebergBackend):
+    """Iceberg tables whose catalog is in a PostgreSQL store's database."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url = url
+        self._warehouse = f"{folder}/ware house"
+        self._store = open_store(self._url)
+        self._formats = []
+        self._outsider_catalog = SqlCatalog(CATALOG_NAME, uri=url)
+
+    def _outsider(self) -> SqlCatalog:
+        return self._outsider_catalog
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._outsider_catalog.engine.dispose()
+
+
+class TestIcebergTablesOnPostgresql(PublishingCases, ReadingCases):
+    """Iceberg on PostgreSQL: the cases in which pointers move and are read."""
+
+    @pytest.fixture
+    def backend(self, postgresql_backend: PostgresqlBackend) -> Iterator[TableBackend]:
+        with memory_disk() as folder, PostgresqlIcebergBackend(postgresql_backend.url, folder) as backend:
+            yield backend

@@ -53,11 +53,15 @@ class SqlStore(MetadataStore):
         :raises StoreIncompatible: it has another schema; says what to run.
         :raises StoreUnavailable: it does not answer.
         """
-        self.prepare()
-        found = self.schema_status()
-        if found.fit is Fit.EMPTY and self._dialect.embedded:
-            found = self.upgrade_schema()
-        found.require_current()
+        try:
+            self.prepare()
+            found = self.schema_status()
+            if found.fit is Fit.EMPTY and self._dialect.embedded:
+                found = self.upgrade_schema()
+            found.require_current()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def prepare(self) -> None:
