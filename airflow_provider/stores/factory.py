@@ -76,7 +76,10 @@ def catalog_properties(url: str) -> dict[str, str]:
             next_step="declare the tables with format='memory', or use another store.",
         )
     _dialect(url)
-    return {"type": "sql", "uri": url, "init_catalog_tables": "false"}
+    properties = {"type": "sql", "uri": url, "init_catalog_tables": "false"}
+    if scheme_of(url) == POSTGRESQL:  # a connection may have been lost since it was used
+        properties["pool_pre_ping"] = "true"
+    return properties
 
 
 def adopt_catalog(url: str, engine: Any) -> None:

@@ -6,18 +6,25 @@ import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.records import Key
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.hooks.connection import ConnectionFields, place_of
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.store_contract import StoreBackend, StoreContract
 from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
+from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
 from tests.contract.test_table_contract import IcebergBackend, memory_disk
-from tests.services.postgresql import PostgresqlServer
+from tests.services.postgresql import USER, PostgresqlServer
 
 
 class PostgresqlBackend(StoreBackend):
@@ -110,3 +117,35 @@ class TestIcebergTablesOnPostgresql(PublishingCases, ReadingCases):
     def backend(self, postgresql_backend: PostgresqlBackend) -> Iterator[TableBackend]:
         with memory_disk() as folder, PostgresqlIcebergBackend(postgresql_backend.url, folder) as backend:
             yield backend
+
+
+def test_a_connection_leads_to_epochs_on_it(postgresql: PostgresqlServer) -> None:
+    """As Airflow's hook does it; the server is restarted between two epochs."""
+    database = postgresql.create_database()
+    with memory_disk() as folder:
+        place = place_of(
+            ConnectionFields(
+                conn_id="epochs_default",
+                conn_type="epochs",
+                host="127.0.0.1",
+                port=postgresql.port,
+                schema=database,
+                login=USER,
+                password=postgresql.password,
+                extra={"backend": "postgresql", "warehouse": f"file://{folder}"},
+            )
+        )
+        upgrade_schema(place.store_url)
+        table = EpochTable("numbers", domain=DOMAIN, format="iceberg")
+        job = EpochJob("count", outputs=[table], cadence="@daily", origin=ORIGIN)
+        settings = Settings(store_url=place.store_url, warehouse=place.warehouse)
+        with EpochService.open(settings) as service:
+            for number in (1, 2):
+                attempt = service.coordinator.begin(job, day(number), owner())
+                assert isinstance(attempt, Attempt)
+                write_rows(service.coordinator, attempt, "numbers", pa.table({"number": [number]}))
+                assert service.coordinator.publish(attempt).csn == number
+                postgresql.restart("immediate")
+            found = service.cuts.read(service.cuts.cut(DOMAIN, ["numbers"]), "numbers", columns=["number"])
+            assert sorted(found["number"].to_pylist()) == [1, 2]
+            assert isinstance(service.coordinator.begin(job, day(2), owner()), AlreadyCommitted)

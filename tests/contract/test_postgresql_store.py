@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -12,16 +13,16 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from airflow_provider.domain.errors import OutcomeUnknown, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.errors import InvalidInput, OutcomeUnknown, StoreIncompatible, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.records import Key, Kind
 from airflow_provider.stores.base import Absent, Delete, Exists, RequirementFailed, Transaction
 from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.stores.requests import CheckedTransaction, checked
 from airflow_provider.stores.sql import rows
 from airflow_provider.stores.sql.dialect import Held, Purpose
 from airflow_provider.stores.sql.postgresql.address import parsed
-from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
+from airflow_provider.stores.sql.postgresql.dialect import MOST_CONNECTIONS, PostgresqlDialect
 from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
 from tests.services.postgresql import PostgresqlServer
@@ -159,6 +160,22 @@ def test_a_call_that_was_lost_is_made_up_for_by_looking(
         assert proxy.lost.wait(10)
         publish(store, DOMAIN)
         assert watch.result(10) == 1
+
+
+def test_more_watches_than_connections_wake_up(store: SqlStore) -> None:
+    with ThreadPoolExecutor(MOST_CONNECTIONS + 4) as threads:
+        watches = [threads.submit(store.watch, DOMAIN, 0, LATER) for _ in range(MOST_CONNECTIONS + 4)]
+        time.sleep(0.3)
+        publish(store, DOMAIN)
+        assert {watch.result(10) for watch in watches} == {1}
+
+
+def test_a_key_that_no_index_can_keep_is_refused(store: SqlStore, rng: random.Random) -> None:
+    partition, item = ("".join(chr(rng.randrange(0x400, 0x500)) for _ in range(512)) for _ in range(2))
+    key = Key(DomainName(item), Kind.TOPOLOGY, partition, item)
+    with pytest.raises(InvalidInput, match="shorter names"):
+        write(store, put(key), requires=[Absent(key)])
+    assert store.domains() == []
 
 
 # --- a server that is stopped --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from itertools import groupby
+from threading import BoundedSemaphore
 from time import monotonic, sleep
 from typing import Any, cast
 
@@ -31,6 +32,8 @@ from airflow_provider.stores.sql.postgresql.connections import BoundedConnection
 POOLED_CONNECTIONS = 4
 MOST_CONNECTIONS = 16
 """Of one store in one process."""
+MOST_LISTENERS = 8
+"""Watches that wait for a call at a time, each with a connection; further ones poll."""
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 SLOWEST_POLL = timedelta(seconds=1)
 """How often a watch looks by itself, in case that a call was lost."""
@@ -56,6 +59,7 @@ class PostgresqlDialect(SqlDialect):
         self._address = address
         self._patience = patience
         self._answered = False
+        self._listeners = BoundedSemaphore(MOST_LISTENERS)
         self._engine = create_engine(
             "postgresql+psycopg://",
             poolclass=QueuePool,
@@ -158,13 +162,16 @@ class PostgresqlDialect(SqlDialect):
 
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:
         deadline = monotonic() + timeout.total_seconds()
-        while (csn := head()) <= after and monotonic() < deadline:
+        while (csn := head()) <= after and (left_s := deadline - monotonic()) > 0:
+            if not self._listeners.acquire(blocking=False):
+                sleep(min(left_s, DEFAULTS.store_poll_longest.total_seconds()))
+                continue
             try:
-                csn = self._listen(domain, head, after, deadline)
+                return self._listen(domain, head, after, deadline)
             except (SQLAlchemyError, psycopg.Error):
-                sleep(DEFAULTS.store_poll_longest.total_seconds())  # the head's reader says what is wrong
-            else:
-                break
+                sleep(min(left_s, DEFAULTS.store_poll_longest.total_seconds()))  # head() says what is wrong
+            finally:
+                self._listeners.release()
         return csn
 
     def _listen(self, domain: DomainName, head: Callable[[], int], after: int, deadline: float) -> int:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from airflow_provider.domain.errors import EpochError, OutcomeUnknown, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.errors import (
+    EpochError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreIncompatible,
+    StoreUnavailable,
+)
 from airflow_provider.stores.sql.postgresql.connections import ConnectFailed, NoAnswer, SessionEnded
 
 _TRANSIENT = frozenset(
@@ -20,6 +26,8 @@ _SHUTTING_DOWN = "57P"
 _CONNECTION = "08"
 _NOT_A_STORE = ("42", "3F", "XX")
 """Classes: a table or column is missing, no such schema, damaged data."""
+_TOO_LARGE = "54"
+"""Class: a limit of the server, which only the key of a record can reach."""
 _NOT_ALLOWED = "42501"
 
 _NEXT_STEPS = {
@@ -67,6 +75,13 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
             f"{location}: the commit was not confirmed: {reason}.",
             next_step="read what the transaction would have changed.",
             store=location,
+        )
+    if code.startswith(_TOO_LARGE):
+        return InvalidInput(
+            field="key",
+            value=reason,
+            expected="domain, partition and item that take less than 2,600 bytes together",
+            next_step="use shorter names.",
         )
     if code == _NOT_ALLOWED:
         return StoreIncompatible(
