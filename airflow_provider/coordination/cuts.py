@@ -112,17 +112,17 @@ class Cuts:
                 return info.schema if info else ""
         return ""
 
-    def files(self, cut: Cut, table: str) -> list[str]:
+    def files(self, cut: Cut, table: str | EpochTable) -> list[str]:
         """Return the URIs of the data files of *table* in *cut*."""
-        state = cut.states[table_name(table)]
+        state = _state(cut, table)
         return [] if state.ref is None and not state.staged else self._format(state).files(state)
 
-    def read(self, cut: Cut, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of *table* in *cut*.
 
         :raises Unavailable: a file of the cut is missing.
         """
-        state = cut.states[table_name(table)]
+        state = _state(cut, table)
         return self._format(state).read(state, self.schema(cut.domain, state), columns)
 
     def _format(self, state: State) -> TableFormat:
@@ -232,6 +232,19 @@ def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
     if not names:
         raise InvalidInput(field="tables", value=[], expected="one table or more")
     return list(dict.fromkeys(names))
+
+
+def _state(cut: Cut, table: str | EpochTable) -> State:
+    name = names_of([table])[0]
+    state = cut.states.get(name)
+    if state is None:
+        raise InvalidInput(
+            field="table",
+            value=name,
+            expected=f"one of {sorted(cut.states)}",
+            next_step="name the table when the cut is made.",
+        )
+    return state
 
 
 def _level(value: Level | str) -> Level:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
@@ -30,6 +32,8 @@ def session(spark: SparkSession | None = None) -> SparkSession:
     if spark is None:
         from pyspark.sql import SparkSession
 
+        # Spark's workers run the Python of this program, not the first one on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         running = SparkSession.getActiveSession()
         spark = running or SparkSession.builder.getOrCreate()
         if running is None:
