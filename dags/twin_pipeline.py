@@ -33,9 +33,10 @@ def one_job(dag_id: str, *, after: tuple[str, ...] = ()) -> DAG:
         start_date=datetime(2013, 1, 1, tzinfo=UTC),
         end_date=datetime(2013, 12, 31, tzinfo=UTC),
         catchup=False,
-        # "Dag Runs": one run at a time, since two would overwrite the same table.
+        # "FAQ: How to improve Dag performance?" has max_active_runs: one at a time, since two runs would overwrite
+        # the same table.
         max_active_runs=1,
-        # "Tasks": retries, for what fails now and then.
+        # "Tutorial: Fundamental Concepts" has retries among the default arguments.
         default_args={"retries": 2},
         tags=["nyc", "twin"],
     ) as dag:
