@@ -36,7 +36,7 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCo
     server = SparkConnectServer(home=home, port=free_port(), environment=environment, master=MASTER)
     server.start()
     try:
-        server.wait_until_ready()
+        server.wait_until_ready(timeout_s=900)
         yield server
     finally:
         server.stop()

@@ -240,7 +240,7 @@ def settings(tmp_path: Path) -> Settings:
 def connect_server(tmp_path: Path, environment: dict[str, str]) -> Iterator[SparkConnectServer]:
     server = SparkConnectServer(home=tmp_path, port=free_port(), environment=environment)
     server.start()
-    server.wait_until_ready()
+    server.wait_until_ready(timeout_s=900)
     yield server
     server.stop()
 
