@@ -65,7 +65,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """Give a test randomness of its own, made from the seed that the run prints."""
-    return random.Random(f"{request.config.getoption('hypothesis_seed')} {request.node.nodeid}")  # noqa: S311
+    return random.Random(f"{request.config.getoption('hypothesis_seed')} {request.node.nodeid}")
 
 
 def _tier_of(item: pytest.Item) -> str | None:
