@@ -72,7 +72,7 @@ class Determinism(StrEnum):
     REPLACE_CASCADE = "replace_cascade"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class EpochTable:
     """A table that one job of a domain owns.
 
@@ -90,6 +90,21 @@ class EpochTable:
     partition_by: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     format: str = "iceberg"
+
+    def __init__(
+        self,
+        name: str,
+        domain: str = "default",
+        *,
+        kind: TableKind | str = TableKind.INCREMENTAL,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        format: str = "iceberg",  # noqa: A002 - the word of the field
+    ) -> None:
+        given = {"name": name, "domain": domain, "kind": kind, "format": format}
+        for attribute, value in (*given.items(), ("partition_by", partition_by), ("sort_by", sort_by)):
+            object.__setattr__(self, attribute, value)
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", table_name(self.name))
