@@ -11,7 +11,6 @@ from enum import Enum
 from itertools import count
 from typing import Any
 
-from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochTable, Root, TableKind
@@ -26,7 +25,12 @@ _SOUND: Mapping[Any, Any] = {
     Interval: Interval(_START, _END),
     Cadence: Cadence("@hourly", "America/New_York"),
     EpochTable: EpochTable(
-        TableName("flights"), DomainName("d"), TableKind.FULL, ("origin",), ("hour", "dest"), "memory"
+        "flights",
+        "d",
+        kind=TableKind.FULL,
+        partition_by=("origin",),
+        sort_by=("hour", "dest"),
+        format="memory",
     ),
     Root: Root("landing", "file:///in/*.csv"),
 }
