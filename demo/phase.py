@@ -14,7 +14,7 @@ from demo.readers.reading import FAILED, RETRY_FOR_S, WRONG
 from demo.source import Days
 from demo.stack import DemoStack
 
-POLL_S = 1.0
+POLL_S = 1.5
 FAILED_RUN = "failed"
 FINISHED = ("success", FAILED_RUN)
 

@@ -162,12 +162,15 @@ def end(processes: Iterable[ManagedProcess], *, grace_s: float = STOP_GRACE_S) -
 
 
 def owned_by(home: Path) -> list[psutil.Process]:
-    """List the live processes, other than this one, that carry a home's mark."""
+    """List the live processes, other than this one, that belong to a home.
+
+    Airflow's task processes write their title over their environment, and with it over the mark; they are known by
+    that title and by the folder that they work in.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            marked = process.pid != os.getpid() and process.environ().get(MARK) == str(home)
-            if marked and process.status() != psutil.STATUS_ZOMBIE:
+            if process.pid != os.getpid() and _belongs(process, home):
                 found.append(process)
         except psutil.Error:
             continue
@@ -225,6 +228,13 @@ def wait_for_port(process: ManagedProcess, port: int, *, timeout_s: float) -> No
         time.sleep(0.2)
     reason = f"did not listen on port {port} within {timeout_s:.0f} s"
     raise ProcessFailedError(name=process.name, reason=reason, log=process.log)
+
+
+def _belongs(process: psutil.Process, home: Path) -> bool:
+    if process.status() == psutil.STATUS_ZOMBIE:
+        return False
+    titled = (process.cmdline() or [""])[0].startswith("airflow ")
+    return bool(process.environ().get(MARK) == str(home) or (titled and process.cwd() == str(home)))
 
 
 def _signal(process: psutil.Process, number: int) -> None:
