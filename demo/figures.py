@@ -104,10 +104,11 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int) -> list[str]
     :param twin_days: that it computed without.
     """
     share = min(1.0, days / WHOLE_DEMO_DAYS)
+    # The first day has one barrier; later ones add barriers, and commits at which each of them can be read.
+    later_share = min(1.0, (days - 1) / (WHOLE_DEMO_DAYS - 1))
     least = {
         "demo.epochs.reads": int(LEAST_READS * share),
-        # One day has one barrier that all tables share: cuts differ from the second day on.
-        "demo.epochs.cuts": max(1, int(LEAST_CUTS * share) if days > 1 else 1),
+        "demo.epochs.cuts": max(1, int(LEAST_CUTS * later_share**2)),
         "demo.waits.deferred": max(1, int(LEAST_WAITS * share)),
         "demo.twin.reads": int(LEAST_READS * share),
         "demo.twin.inconsistent": 1,
