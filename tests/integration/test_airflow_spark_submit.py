@@ -101,7 +101,7 @@ SLEEPS = (
     + """
 import time
 
-time.sleep(600)
+time.sleep(60)
 """
 )
 MUST_NOT_RUN = "raise SystemExit('must not run')"
