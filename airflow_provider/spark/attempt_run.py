@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -225,7 +225,8 @@ class EpochRun:
 
     def _interrupt(self) -> None:
         if self._ready_spark is not None:
-            self._ready_spark.interruptTag(self._tag)
+            with suppress(Exception):  # a Spark that is gone has nothing to interrupt
+                self._ready_spark.interruptTag(self._tag)
 
 
 def _name(table: str | EpochTable) -> str:

@@ -23,7 +23,7 @@ class Heartbeat:
     """A thread that renews one attempt's lock.
 
     A store that does not answer is asked again until the lock's time is over. A newer token ends the attempt:
-    *interrupt* is called once, and every :meth:`check` raises.
+    every :meth:`check` raises, and *interrupt* is called until the block has ended.
 
     :param interrupt: stops what runs in Spark; called from the thread.
     """
@@ -84,7 +84,13 @@ class Heartbeat:
             except Fenced as error:
                 self._over = error
                 log.warning("attempt %s is over: %s", self._attempt, error)
-                self._interrupt()
+                self._interrupt_until_stopped()
                 return
             except EpochError as error:
                 log.warning("the lock of attempt %s was not renewed: %s", self._attempt, error)
+
+    def _interrupt_until_stopped(self) -> None:
+        """Again and again: an interruption that comes before the work has started meets nothing."""
+        self._interrupt()
+        while not self._stopped.wait(self._pause.total_seconds()):
+            self._interrupt()
