@@ -65,8 +65,9 @@ class SharedReader:
                 else:
                     self._tell(head)
         finally:
+            # In the watch's own thread, after the watch: a store must not be closed while it is in use.
+            self._thread.submit(self._store.close)
             self._thread.shutdown(wait=False)
-            self._store.close()
 
     def _tell(self, head: int) -> None:
         if head != self._head:

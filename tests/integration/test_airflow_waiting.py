@@ -161,7 +161,7 @@ def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochServ
     async def wait() -> int:
         waiting = [asyncio.create_task(anext(trigger(poll_interval=3600).run())) for _ in range(50)]
         await asyncio.sleep(0.5)
-        (readers,) = SharedReader.open_ones.values()
+        readers = SharedReader.open_ones[asyncio.get_running_loop()]
         shared = len(readers)
         await asyncio.to_thread(publish, service, "b", 6, 7)
         assert {event.payload["status"] for event in await asyncio.gather(*waiting)} == {"ready"}
