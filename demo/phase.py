@@ -15,6 +15,8 @@ from demo.source import Days
 from demo.stack import DemoStack
 
 POLL_S = 1.5
+READ_ON_FOR_S = 120.0
+"""So long readers may go on after the last run to reach their number of reads, on a busy machine too."""
 FAILED_RUN = "failed"
 FINISHED = ("success", FAILED_RUN)
 
@@ -150,7 +152,7 @@ class Phase:
 
     def _read_on(self, runs: RunStates) -> None:
         """Let the readers reach their number of reads; they see the last state then."""
-        deadline = time.monotonic() + RETRY_FOR_S
+        deadline = time.monotonic() + READ_ON_FOR_S
         while time.monotonic() < deadline:
             if count_reads(self._stack.reads, self._pipeline.family).reads >= self._least_reads:
                 return
