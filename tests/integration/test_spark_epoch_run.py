@@ -233,6 +233,10 @@ def test_work_of_an_overtaken_attempt_comes_to_nothing(spark: SparkSession, sett
         with pytest.raises(Fenced):
             overtaken()
         overtake.join()
+        assert not {EpochState.PROCESSED, EpochState.WRITTEN} & {state for state, _ in states(service)}
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        # Ended before it wrote; a classic session lets a worker's running Python come to its end.
+        assert not list(Path(settings.warehouse).rglob("*.parquet"))
 
 
 @on_classic
