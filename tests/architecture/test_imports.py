@@ -22,8 +22,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "py4j": ("spark",),
     "sqlalchemy": ("stores.sql", "tables.iceberg"),
     "alembic": ("stores.sql",),
-    "psycopg": ("stores.sql.postgresql",),
-    "kazoo": ("stores.zookeeper",),
+    "psycopg": ("stores.sql.postgresql", "testing.servers"),
+    "kazoo": ("stores.zookeeper", "testing.servers"),
     "pyiceberg": ("tables.iceberg",),
 }
 """The only places that may name a library; everything else reaches it through a contract."""

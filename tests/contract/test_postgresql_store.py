@@ -24,8 +24,8 @@ from airflow_provider.stores.sql.dialect import Held, Purpose
 from airflow_provider.stores.sql.postgresql.address import parsed
 from airflow_provider.stores.sql.postgresql.dialect import MOST_CONNECTIONS, PostgresqlDialect
 from airflow_provider.stores.sql.store import SqlStore
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
-from tests.services.postgresql import PostgresqlServer
 from tests.services.proxy import Loss, Proxy
 
 DOMAIN = DomainName("d")

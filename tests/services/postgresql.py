@@ -1,144 +1,14 @@
-"""A private PostgreSQL: a real server with a data directory, a port and a password of its own.
-
-PostgreSQL refuses to run as root: then everything is done by Debian's user ``postgres``.
-"""
+"""A private PostgreSQL for a run of the tests."""
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-import signal
-import socket
-import subprocess
 import tempfile
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
-import psycopg
 import pytest
 
-USER = "epochs"
-SERVER_USER = "postgres"
-_BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
-_SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "max_connections": "60",
-    "shared_buffers": "32MB",
-    "full_page_writes": "off",
-}
-
-
-def binaries() -> Path | None:
-    """The directory of the newest server that is installed: Debian's, or the one on PATH."""
-    if _BINARIES:
-        return _BINARIES[-1].parent
-    found = shutil.which("initdb")
-    return Path(found).parent if found else None
-
-
-def free_port() -> int:
-    """A port of this host that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class PostgresqlServer:
-    """A server; :meth:`start` makes its data directory, :meth:`stop` ends it."""
-
-    programs: Path
-    directory: Path
-    port: int = field(default_factory=free_port)
-    password: str = field(default_factory=secrets.token_hex)
-
-    def __enter__(self) -> Self:
-        secret = self.directory / "password"
-        secret.write_text(self.password)
-        if os.geteuid() == 0:
-            for path in (self.directory, secret):
-                shutil.chown(path, SERVER_USER)
-        self._run(
-            "initdb", f"--username={USER}", f"--pwfile={secret}", "--auth=scram-sha-256", "--no-sync",
-            "--encoding=UTF8", "--locale=C.UTF-8",
-        )  # fmt: skip
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop("immediate")
-
-    @property
-    def data(self) -> Path:
-        return self.directory / "data"
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        settings = {**_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.directory)}
-        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        self._run("pg_ctl", "-w", "-s", f"--log={self.directory / 'log'}", f"--options={options}", "start")
-
-    def stop(self, mode: str = "fast") -> None:
-        """Stop it: ``fast`` rolls back what runs, ``immediate`` is a crash."""
-        self._run("pg_ctl", "-w", "-s", f"--mode={mode}", "stop")
-
-    def restart(self, mode: str = "fast") -> None:
-        self.stop(mode)
-        self.start()
-
-    def url(self, database: str, *, port: int | None = None, options: str = "") -> str:
-        """The store's URL of *database*."""
-        return (
-            f"postgresql+psycopg://{USER}:{self.password}@127.0.0.1:{port or self.port}/{database}{options}"
-        )
-
-    def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
-        """Connect as an administrator would, each statement for itself."""
-        return psycopg.connect(
-            host="127.0.0.1",
-            port=self.port,
-            user=USER,
-            password=self.password,
-            dbname=database,
-            autocommit=True,
-        )
-
-    def create_database(self) -> str:
-        """Make an empty database and return its name."""
-        name = f"t{uuid.uuid4().hex}"
-        with self.connect() as connection:
-            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-        return name
-
-    def kill_sessions(self, database: str, number: signal.Signals | None = None) -> int:
-        """End all sessions of *database*: politely, or their processes with the signal *number*."""
-        with self.connect() as connection:
-            found = connection.execute(
-                "SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()", (database,)
-            ).fetchall()
-            for (pid,) in found:
-                if number is None:
-                    connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
-                else:
-                    os.kill(int(str(pid)), number)
-        return len(found)
-
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self.programs / program), "-D", str(self.data), *arguments]
-        if os.geteuid() == 0:
-            command = ["runuser", "-u", SERVER_USER, "--", *command]
-        done = subprocess.run(
-            command, cwd="/", capture_output=program == "initdb", check=False, timeout=60, stdin=subprocess.DEVNULL
-        )  # fmt: skip
-        assert done.returncode == 0, f"{command}: {done.stderr!r} {self._log()}"
-
-    def _log(self) -> str:
-        log = self.directory / "log"
-        return log.read_text()[-2000:] if log.exists() else ""
+from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
 
 
 @pytest.fixture(scope="session")
