@@ -70,7 +70,8 @@ def _connection_type() -> dict[str, Any]:
             },
             "sslmode": {
                 "label": "TLS mode",
-                "description": "postgresql: disable, allow, prefer, require, verify-ca or verify-full, as in libpq.",
+                "description": "postgresql: disable, allow, prefer, require, verify-ca or verify-full, as in libpq; "
+                "when empty, prefer on this host and require for others.",
                 "schema": {"type": ["string", "null"]},
             },
             "sslrootcert": {

@@ -103,6 +103,30 @@ def test_an_address_of_a_database_is_read_whole() -> None:
     assert parsed("postgresql+psycopg://db.example/epochs").port == 5432
 
 
+@pytest.mark.parametrize(
+    ("host", "options", "mode"),
+    [
+        ("127.0.0.1", "", "prefer"),
+        ("127.8.8.8", "", "prefer"),
+        ("[::1]", "", "prefer"),
+        ("localhost", "", "prefer"),
+        ("LOCALHOST", "", "prefer"),
+        ("localhost.example", "", "require"),
+        ("db.example", "", "require"),
+        ("10.0.0.7", "", "require"),
+        ("[fe80::1]", "", "require"),
+        ("db.example", "?sslmode=disable", "disable"),
+        ("localhost", "?sslmode=verify-full", "verify-full"),
+        ("db.example", "?sslrootcert=system", "verify-full"),
+        ("db.example", "?sslmode=verify-ca&sslrootcert=/ca", "verify-ca"),
+    ],
+)
+def test_what_leaves_this_host_is_encrypted_unless_the_url_says_otherwise(
+    host: str, options: str, mode: str
+) -> None:
+    assert parsed(f"postgresql+psycopg://me:secret@{host}/epochs{options}").sslmode == mode
+
+
 def test_a_missing_capability_is_named() -> None:
     with pytest.raises(StoreIncompatible, match="cluster-wide") as refused:
         open_store("memory://x", require={StoreCapability.CLUSTER, StoreCapability.WATCH})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,6 +39,18 @@ class Address:
         """The address for messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"postgresql://{host}:{self.port}/{self.database}"
+
+    @property
+    def sslmode(self) -> str:
+        """How the connection is encrypted: as the URL says, else always when it leaves this host.
+
+        An authority that is named is also asked.
+        """
+        if "sslmode" in self.tls:
+            return self.tls["sslmode"]
+        if "sslrootcert" in self.tls:
+            return "verify-full"
+        return "prefer" if _is_loopback(self.host) else "require"
 
     def url(self, **options: str) -> URL:
         """Return it as SQLAlchemy's URL, with libpq's *options*."""
@@ -82,6 +95,14 @@ def parsed(url: str) -> Address:
         password=str(given.password or ""),
         tls=tls,
     )
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether what is sent to *host* stays on this one, judged without asking a name server."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _refused(value: object, expected: str) -> InvalidInput:

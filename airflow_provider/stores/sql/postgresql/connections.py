@@ -185,9 +185,8 @@ def _conninfo(address: Address, limits: Limits) -> str:
         "application_name": APPLICATION_NAME,
         "client_encoding": "utf8",
         "gssencmode": "disable",
-        "sslmode": "prefer",
     }
-    return make_conninfo("", **{**given, **address.tls})
+    return make_conninfo("", **{**given, **address.tls, "sslmode": address.sslmode})
 
 
 def _check(connection: BoundedConnection, address: Address) -> None:

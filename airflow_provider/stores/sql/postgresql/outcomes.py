@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -43,6 +46,51 @@ _CHECK_CONNECTION = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """Why a server that was reached lets nobody in with this address: the address is wrong, not the moment.
+
+    :param field: of the Airflow connection.
+    """
+
+    said: re.Pattern[str]
+    field: str
+    expected: str
+
+
+_REFUSALS = tuple(
+    Refusal(said=re.compile(said), field=field, expected=expected)
+    for said, field, expected in (
+        (
+            r'no password supplied|authentication failed|role ".*" (does not exist|is not permitted to log in)',
+            "login, password",
+            "a user and a password that the server knows",
+        ),
+        (
+            r"no pg_hba\.conf entry|pg_hba\.conf rejects",
+            "login",
+            "a user whom the server's pg_hba.conf lets in from this host, encrypted as extra sslmode says",
+        ),
+        (r'database ".*" does not exist', "schema", "the name of a database of the server"),
+        (r"permission denied for database", "login", "a user with the privilege CONNECT on the database"),
+        (
+            r"server does not support SSL",
+            "sslmode",
+            "a server that encrypts, which is required of every host but this one; or extra sslmode 'disable'",
+        ),
+    )
+)
+"""What servers and libpq say, in English: neither tells a code for a connection that was refused. In another
+language the error counts as :class:`StoreUnavailable`, with the server's own words."""
+
+
+def refusal(error: BaseException | None) -> Refusal | None:
+    """Return why the server refused the connection for good, None when it did not or did not say."""
+    if not isinstance(error, ConnectFailed):
+        return None
+    return next((one for one in _REFUSALS if one.said.search(str(error))), None)
+
+
 def sqlstate(error: BaseException) -> str:
     """The code that the server gave, or empty for an error that it did not send."""
     original = error.orig if isinstance(error, DBAPIError) else error
@@ -56,7 +104,7 @@ def is_transient(error: BaseException, *, committing: bool, answered: bool) -> b
     """
     original = error.orig if isinstance(error, DBAPIError) else None
     if isinstance(original, ConnectFailed):
-        return answered
+        return answered and refusal(original) is None
     if isinstance(original, NoAnswer):
         return False
     if sqlstate(error) in _TRANSIENT or isinstance(original, SessionEnded):
@@ -70,6 +118,8 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
     code = sqlstate(error)
     original = error.orig if isinstance(error, DBAPIError) else error
     reason = " ".join(str(original).split()) or type(original).__name__
+    if (refused := refusal(original)) is not None:
+        return _refused(refused, location)
     if committing and not _is_refusal(code):
         return OutcomeUnknown(
             f"{location}: the commit was not confirmed: {reason}.",
@@ -102,6 +152,20 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
     else:
         next_step = _NEXT_STEPS.get(code, _CHECK_CONNECTION)
     return StoreUnavailable(f"{location}: {reason}.", next_step=next_step, store=location)
+
+
+def _refused(why: Refusal, location: str) -> InvalidInput:
+    """The server's own words are left out: they name the user."""
+    return InvalidInput(
+        f"{location} refuses the connection: field {why.field} of the Airflow connection is not accepted; "
+        f"expected {why.expected}.",
+        next_step=f"correct {why.field} of the Airflow connection that leads there (epochs_default unless another "
+        "one is named); then `airflow epochs db check`.",
+        field=why.field,
+        value="(not shown)",
+        expected=why.expected,
+        store=location,
+    )
 
 
 def _is_refusal(code: str) -> bool:
