@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.cuts import retention_of
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.registering import Register
 from airflow_provider.domain.beginning import (
@@ -15,6 +16,7 @@ from airflow_provider.domain.beginning import (
     inheritable,
     next_revision,
     resolve_inputs,
+    withdrawn,
 )
 from airflow_provider.domain.epoch import (
     Abandoned,
@@ -34,7 +36,7 @@ from airflow_provider.domain.epoch import (
     completed,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
@@ -46,6 +48,7 @@ from airflow_provider.domain.records import (
     fence_key,
     job_key,
     lock_key,
+    retention_key,
     root_key,
     table_key,
     topology_key,
@@ -53,7 +56,7 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import TableRecord, TableRef
-from airflow_provider.stores.base import Absent, Exists, Put, Reading, RequirementFailed, Transaction
+from airflow_provider.stores.base import Put, Reading, RequirementFailed, Transaction, unchanged
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -124,6 +127,7 @@ class Begin:
             domain,
             [
                 topology_key(domain),
+                retention_key(domain),
                 job_key(domain, self.job.name),
                 self._epoch_key,
                 self._lock_key,
@@ -182,11 +186,12 @@ class Begin:
     def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
         """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
         domain = self.job.domain
+        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self.job.edges}
+        retention = retention_of(domain, reading)
         if before is not None:
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
-            if not invalidated(before.inputs, fences):
+            if not invalidated(before.inputs, fences) and not withdrawn(before.inputs, tables, retention):
                 return list(before.inputs), False
-        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self.job.edges}
         found, missing, stale = resolve_inputs(self.job.edges, self.interval, tables, reading.head.csn)
         if stale:
             return None, True
@@ -200,7 +205,19 @@ class Begin:
                 interval=self.interval,
                 missing=tuple(missing),
             )
+        self._refuse_withdrawn(withdrawn(found, tables, retention))
         return found, True
+
+    def _refuse_withdrawn(self, gone: list[Provenance]) -> None:
+        if gone:
+            raise Unavailable(
+                f"{self.job.name} {self.interval}: withdrawn: "
+                + ", ".join(f"{one.table} at {one.high.isoformat()}" for one in gone)
+                + ".",
+                next_step="compute these epochs of the input again, or leave this one.",
+                tables=tuple(one.table for one in gone),
+                kept=(),
+            )
 
     def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
         """Token under which complete output lies that this attempt may publish."""
@@ -299,12 +316,13 @@ class Begin:
         log_key = barrier_key(
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
         )
-        required = [topology_key(domain), self._epoch_key, self._lock_key, *new_roots]
+        claims = [retention_key(domain)] if record.inputs else []
+        required = [topology_key(domain), self._epoch_key, self._lock_key, *claims, *new_roots]
         try:
             receipt = self.coordinator.store.transact(
                 Transaction(
                     domain=domain,
-                    requires=tuple(_unchanged(reading, key) for key in required),
+                    requires=tuple(unchanged(reading, key) for key in required),
                     updates=(
                         Put(self._epoch_key, epoch),
                         Put(self._lock_key, lock),
@@ -358,12 +376,6 @@ class Begin:
         for left in record.undoes:
             ended = replace(attempt, revision=left.revision, participants=left.participants)
             self.coordinator.discard(self.coordinator.places(ended, left.token))
-
-
-def _unchanged(reading: Reading, key: Key) -> Exists | Absent:
-    """Requires that *key* is as *reading* found it."""
-    stamped = reading.get(key)
-    return Absent(key) if stamped is None else Exists(key, stamped.version)
 
 
 def _note(record: AttemptRecord) -> str:

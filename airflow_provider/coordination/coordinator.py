@@ -29,7 +29,7 @@ from airflow_provider.domain.epoch import (
     RootBounds,
     committed_csn,
 )
-from airflow_provider.domain.errors import Fenced, InvalidInput, UnknownName
+from airflow_provider.domain.errors import Fenced, InvalidInput, LeaseExpired, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
@@ -338,6 +338,12 @@ class Coordinator:
             if epoch.record.attempt is None:
                 return attempt.ttl
             raise self.fenced(attempt)
+        if lock.record.ended:
+            raise LeaseExpired(
+                f"{attempt}: its lock was silent for {attempt.ttl}, and its claim on its inputs was ended.",
+                next_step="begin again: a new attempt reads inputs that are there.",
+                attempt=str(attempt),
+            )
         try:
             self.store.transact(
                 Transaction(

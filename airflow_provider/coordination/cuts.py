@@ -7,13 +7,30 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider.domain.cut import Cut, Level, Staged, State, as_of, lagging, resolve
+from airflow_provider.domain.cut import Cut, Level, Staged, State, as_of, lagging, nearest_kept, resolve
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord, written_output
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, UnknownName
+from airflow_provider.domain.errors import (
+    Conflict,
+    InvalidInput,
+    LeaseExpired,
+    NotReady,
+    Unavailable,
+    UnknownName,
+)
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.interval import as_utc
-from airflow_provider.domain.records import Kind, barrier_partition, job_key, schema_key, table_key
+from airflow_provider.domain.lease import read_ended
+from airflow_provider.domain.records import (
+    Kind,
+    barrier_partition,
+    job_key,
+    lease_key,
+    retention_key,
+    schema_key,
+    table_key,
+)
+from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
@@ -63,6 +80,7 @@ class Cuts:
             barrier = max(state.barrier for state in states.values())
         else:
             barrier = _common_barrier(found, at)
+            refuse_withdrawn(retention_of(name, reading), found, barrier)
             states = {
                 table: State(
                     table=table,
@@ -113,17 +131,46 @@ class Cuts:
         return ""
 
     def files(self, cut: Cut, table: str | EpochTable) -> list[str]:
-        """Return the URIs of the data files of *table* in *cut*."""
+        """Return the URIs of the data files of *table* in *cut*; call :meth:`check` when they have been read.
+
+        :raises LeaseExpired: the cut's time is over.
+        """
         state = _state(cut, table)
+        self.check(cut, [table])
         return [] if state.ref is None and not state.staged else self._format(state).files(state)
 
     def read(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of *table* in *cut*.
+        """Return the rows of *table* in *cut*, all of them.
 
+        :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
         :raises Unavailable: a file of the cut is missing.
         """
         state = _state(cut, table)
-        return self._format(state).read(state, self.schema(cut.domain, state), columns)
+        self.check(cut, [table])
+        try:
+            found = self._format(state).read(state, self.schema(cut.domain, state), columns)
+        finally:
+            self.check(cut, [table])
+        return found
+
+    def check(self, cut: Cut, tables: Iterable[str | EpochTable] | None = None) -> None:
+        """Say so when *cut* must not be read any more: before a read begins, and after it has ended (R22).
+
+        :param tables: those that are read; None for all.
+        :raises LeaseExpired: with the reason.
+        """
+        wanted = list(cut.states) if tables is None else names_of(tables)
+        key = None if cut.lease is None else lease_key(cut.domain, cut.lease)
+        reading = self.reader.read(cut.domain, [] if key is None else [key])
+        lease = None if key is None else reading.get(key)
+        reason = read_ended(cut, wanted, lease, incarnation=reading.head.incarnation, now=reading.now)
+        if reason:
+            raise LeaseExpired(
+                f"the cut of {', '.join(wanted)} at {cut.barrier.isoformat()} (CSN {cut.csn}) is over: {reason}.",
+                next_step="make a new cut; hold one that is read for long by a lease, and renew it.",
+                cut=cut,
+                reason=reason,
+            )
 
     def _format(self, state: State) -> TableFormat:
         formats = [state.ref.format] if state.ref else [one.committable.format for one in state.staged]
@@ -197,10 +244,11 @@ def read_registered(
     The head is read first, then only what is immutable at or below it (R3).
     """
     for _ in range(_TRIES):
-        reading = reader.read(domain, [table_key(domain, name) for name in names])
+        reading = reader.read(domain, [retention_key(domain), *(table_key(domain, name) for name in names)])
         stood = {
             TableName(key.item): (stamped.record, as_of(stamped, reading.head.csn))
             for key, stamped in reading.records.items()
+            if key.kind is Kind.TABLE
         }
         found = {name: (record, moved) for name, (record, moved) in stood.items() if moved is not None}
         if len(found) == len(stood):
@@ -223,6 +271,27 @@ def _common_barrier(found: Resolved, at: datetime | None) -> datetime:
         next_step="wait for it (EpochSensor), or see `airflow epochs explain`.",
         missing=missing,
     )
+
+
+def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
+    """What retention has withdrawn, as *reading* found it."""
+    stamped = reading.get(retention_key(domain))
+    return NOTHING_WITHDRAWN if stamped is None else stamped.record
+
+
+def refuse_withdrawn(retention: RetentionRecord, found: Resolved, barrier: datetime) -> None:
+    """:raises Unavailable: the state of a table at *barrier* was withdrawn; ``kept`` has the nearest barriers."""
+    gone = [table for table in sorted(found) if retention.range_at(table, barrier) is not None]
+    if gone:
+        kept = nearest_kept(found, retention, barrier)
+        said = " and ".join(one.isoformat() for one in kept) or "none"
+        raise Unavailable(
+            f"{', '.join(gone)}: what was there at {barrier.isoformat()} is withdrawn.",
+            next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
+            barrier=barrier,
+            tables=tuple(gone),
+            kept=kept,
+        )
 
 
 def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
@@ -259,6 +328,6 @@ def _level(value: Level | str) -> Level:
             field="level",
             value=value,
             expected="read_committed or read_uncommitted",
-            next_step="read_committed; what it returns stays readable until its readable_until.",
+            next_step="call leases.cut, which makes the cut and holds it; this side of the store changes nothing.",
         )
     return level

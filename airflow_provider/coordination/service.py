@@ -9,6 +9,7 @@ from typing import Self
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.leases import Leases
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.stores.base import MetadataStore, StoreCapability
@@ -36,6 +37,7 @@ class EpochService:
     formats: TableFormats
     coordinator: Coordinator
     cuts: Cuts
+    leases: Leases
 
     @classmethod
     def open(
@@ -55,11 +57,13 @@ class EpochService:
         """
         store = open_store(settings.store_url, require=require)
         formats = open_formats(settings.store_url, settings.warehouse)
+        cuts = Cuts(store, formats, defaults=defaults)
         return cls(
             store=store,
             formats=formats,
             coordinator=Coordinator(store, formats, clock=clock, random=random, defaults=defaults),
-            cuts=Cuts(store, formats, defaults=defaults),
+            cuts=cuts,
+            leases=Leases(store, cuts, clock=clock, random=random, defaults=defaults),
         )
 
     def close(self) -> None:

@@ -21,7 +21,8 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun
+from airflow_provider.domain.retention import RetentionRecord
+from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
 
 
@@ -207,6 +208,27 @@ def resolve_inputs(
         else:
             missing.append(Missing(table=edge.table, reason=reason))
     return found, missing, False
+
+
+def withdrawn(
+    inputs: Sequence[Provenance],
+    tables: Mapping[TableName, Stamped[TableRecord] | None],
+    retention: RetentionRecord,
+) -> list[Provenance]:
+    """The inputs that nobody can claim any more (R23, R24).
+
+    An incremental table's rows up to a withdrawn barrier are all in its newest version, unlike a full table's.
+    """
+    found = []
+    for one in inputs:
+        stamped = tables.get(one.table)
+        newest = stamped.record.ref if stamped else None
+        full = stamped is not None and stamped.record.kind is TableKind.FULL
+        if retention.superseded(one.csn, one.ref, newest) or (
+            full and retention.range_at(one.table, one.high) is not None
+        ):
+            found.append(one)
+    return found
 
 
 def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:

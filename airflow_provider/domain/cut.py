@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from airflow_provider.domain.epoch import Provenance
-from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
 from airflow_provider.domain.version import Committable, Moved, TableRecord, TableRef
 
 _LONGEST_SEARCH = 1_000
+_MOMENT = timedelta(microseconds=1)
 
 
 class Level(StrEnum):
@@ -54,7 +56,11 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cut:
-    """A state per table at one barrier and one CSN."""
+    """A state per table at one barrier and one CSN.
+
+    :param readable_until: by the store's clock; of a leased cut as it was when the lease was last renewed here.
+    :param lease: the claim that keeps it readable; None for the grace that every cut has.
+    """
 
     domain: DomainName
     incarnation: str
@@ -63,6 +69,7 @@ class Cut:
     level: Level
     states: Mapping[TableName, State]
     readable_until: datetime
+    lease: LeaseId | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +129,38 @@ def resolve(
             return barrier
         barrier = lower
     return None
+
+
+def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: datetime) -> datetime | None:
+    """The least barrier later than *after* that all *tables* have reached; None when there is none."""
+    cadences = list(dict.fromkeys(record.cadence for record, _ in tables.values()))
+    barrier = max(cadence.next_after(after) for cadence in cadences)
+    for _ in range(_LONGEST_SEARCH):
+        if all(reached(record, moved, barrier) for record, moved in tables.values()):
+            return barrier
+        higher = max(cadence.next_after(barrier - _MOMENT) for cadence in cadences)
+        barrier = higher if higher > barrier else max(cadence.next_after(barrier) for cadence in cadences)
+        if any(moved.watermark is None or barrier > moved.watermark for _, moved in tables.values()):
+            return None
+    return None
+
+
+def nearest_kept(
+    tables: Mapping[TableName, tuple[TableRecord, Moved]], retention: RetentionRecord, barrier: datetime
+) -> tuple[datetime, ...]:
+    """The nearest common barriers before and after *barrier* that are not withdrawn, as far as there are."""
+
+    def withdrawn(moment: datetime) -> list[Interval]:
+        found = (retention.range_at(table, moment) for table in tables)
+        return [one for one in found if one is not None]
+
+    before: datetime | None = barrier
+    while before is not None and (ranges := withdrawn(before)):
+        before = resolve(tables, min(one.start for one in ranges))
+    after: datetime | None = barrier
+    while after is not None and (ranges := withdrawn(after)):
+        after = following(tables, max(one.end for one in ranges))
+    return tuple(dict.fromkeys(one for one in (before, after) if one is not None))
 
 
 def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: datetime) -> tuple[Lag, ...]:

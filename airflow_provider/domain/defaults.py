@@ -18,6 +18,10 @@ class Defaults:
     """How far the end of an epoch may lie beyond the store's now: the skew allowed between hosts."""
     read_grace: timedelta = timedelta(hours=1)
     """How long what a READ_COMMITTED cut returned stays readable without a lease."""
+    lease_ttl: timedelta = timedelta(hours=1)
+    """How long a lease lasts when none is asked for; renewing it makes it longer."""
+    lease_longest: timedelta = timedelta(days=31)
+    """The longest time to live that a lease may have: an orphan holds files for so long."""
     publish_attempts: int = 50
     """How often a publish is decided anew when others moved the head or a table meanwhile."""
     publish_backoff: timedelta = timedelta(milliseconds=20)

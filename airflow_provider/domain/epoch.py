@@ -169,11 +169,15 @@ class EpochRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockRecord:
-    """Says that an attempt is alive: expired when the store's stamp plus the time to live has passed."""
+    """Says that an attempt is alive: expired when the store's stamp plus the time to live has passed.
+
+    :param ended: it had expired, and the claim on the attempt's inputs was ended: it cannot be renewed (R23).
+    """
 
     token: int
     owner: Owner
     ttl: timedelta
+    ended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -71,6 +71,10 @@ class EpochBusy(RetryableError):
     """Another owner's live attempt holds the epoch; ``holder`` and ``until`` say who and how long."""
 
 
+class LeaseHeld(RetryableError):
+    """Another owner's live lease has the id; ``holder`` and ``until`` say who and how long."""
+
+
 class Fenced(FinalError):
     """A newer token exists; this attempt is over and has changed nothing (R10)."""
 

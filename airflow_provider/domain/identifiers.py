@@ -11,6 +11,7 @@ DomainName = NewType("DomainName", str)
 JobName = NewType("JobName", str)
 TableName = NewType("TableName", str)
 ChangeSetId = NewType("ChangeSetId", str)
+LeaseId = NewType("LeaseId", str)
 
 MAX_NAME_BYTES = 255
 _RESERVED = frozenset({".", "..", "zookeeper"})
@@ -30,6 +31,11 @@ def job_name(value: object) -> JobName:
 def table_name(value: object) -> TableName:
     """:raises InvalidInput: naming the field ``table``."""
     return TableName(_checked(value, "table"))
+
+
+def lease_id(value: object) -> LeaseId:
+    """:raises InvalidInput: naming the field ``lease``."""
+    return LeaseId(_checked(value, "lease"))
 
 
 def column_name(value: object) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, TableName
 from airflow_provider.domain.interval import time_key
 
 
@@ -25,6 +25,8 @@ class Kind(StrEnum):
     ROOT = "root"
     SLICE = "slice"
     COMMIT = "commit"
+    LEASE = "lease"
+    RETENTION = "retention"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -115,6 +117,14 @@ def barrier_key(
     """
     item = f"{token:010d}:{participant:06d}:{state}:{sink}"
     return Key(domain, Kind.BARRIER, barrier_partition(job, start), item)
+
+
+def lease_key(domain: DomainName, lease: LeaseId) -> Key:
+    return Key(domain, Kind.LEASE, "", lease)
+
+
+def retention_key(domain: DomainName) -> Key:
+    return Key(domain, Kind.RETENTION, "", "retention")
 
 
 def commit_item(csn: int) -> str:

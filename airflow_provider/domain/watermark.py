@@ -43,7 +43,7 @@ class Progress:
 
         An undeclared origin moves back when the chain grows at its start.
         """
-        islands = _merged((*self.islands, interval))
+        islands = merged((*self.islands, interval))
         origin = interval.start if self.origin is None else self.origin
         start = next((one.start for one in islands if one.start <= origin < one.end), origin)
         return Progress(origin=start, islands=islands, declared=self.declared)
@@ -58,11 +58,12 @@ class Progress:
         return self.overlaps(interval) or (known is not None and interval.start < known)
 
 
-def _merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    merged: list[Interval] = []
+def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """Unite intervals that touch or overlap; sorted."""
+    found: list[Interval] = []
     for one in sorted(intervals):
-        if merged and one.start <= merged[-1].end:
-            merged[-1] = Interval(merged[-1].start, max(merged[-1].end, one.end))
+        if found and one.start <= found[-1].end:
+            found[-1] = Interval(found[-1].start, max(found[-1].end, one.end))
         else:
-            merged.append(one)
-    return tuple(merged)
+            found.append(one)
+    return tuple(found)

@@ -276,6 +276,12 @@ def commit_key(domain: DomainName, csn: int) -> Key:
     return Key(domain, Kind.COMMIT, "", commit_item(csn))
 
 
+def unchanged(reading: Reading, key: Key) -> Exists | Absent:
+    """Requires that *key* is as *reading* found it."""
+    stamped = reading.get(key)
+    return Absent(key) if stamped is None else Exists(key, stamped.version)
+
+
 def pages(
     reader: MetadataReader,
     domain: DomainName,

@@ -17,8 +17,10 @@ import msgspec
 
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, LockRecord, RootRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord, TopologyRecord
+from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
 
 FORMAT = 1
@@ -39,6 +41,8 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.ROOT: RootRecord,
     Kind.SLICE: SliceRecord,
     Kind.COMMIT: CommitRecord,
+    Kind.LEASE: LeaseRecord,
+    Kind.RETENTION: RetentionRecord,
 }
 """The one dataclass of each kind of record."""
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.leases import Leases
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
@@ -188,6 +189,7 @@ class World:
         self.table_format = "memory"
         self.coordinator = self.worker()
         self.cuts = Cuts(store, formats)
+        self.leases = self.reader()
         self.cleanup: Callable[[], None] = lambda: None
 
     def worker(
@@ -200,6 +202,11 @@ class World:
             clock=self.clock,
             random=Random(seed),
         )
+
+    def reader(self, store: Any = None, seed: int = 0) -> Leases:
+        """Return the leases of another process, on *store* if given."""
+        store = store or self.store
+        return Leases(store, Cuts(store, self.formats), clock=self.clock, random=Random(seed))
 
     def close(self) -> None:
         self.formats.close()
@@ -303,7 +310,15 @@ class World:
         """Every record of the domain."""
         jobs = [one.record for one in self.store.scan(DOMAIN, Kind.JOB, "")]
         tables = [table.name for job in jobs for table in job.outputs]
-        for kind in (Kind.TOPOLOGY, Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.COMMIT):
+        for kind in (
+            Kind.TOPOLOGY,
+            Kind.JOB,
+            Kind.TABLE,
+            Kind.FENCE,
+            Kind.COMMIT,
+            Kind.LEASE,
+            Kind.RETENTION,
+        ):
             yield from self.store.scan(DOMAIN, kind, "")
         for table in tables:
             for kind in (Kind.SCHEMA, Kind.SLICE):

@@ -21,6 +21,7 @@ DEFAULTS_PAGE = ROOT / "docs" / "reference" / "defaults.md"
 RULES = {f"R{number}" for number in range(1, 36)}
 FAMILIES = {"ISO": 10, "DER": 15, "ATT": 17, "UND": 8, "LEA": 10, "RES": 9, "MIC": 3}
 UNITS = (
+    ("day", timedelta(days=1)),
     ("hour", timedelta(hours=1)),
     ("minute", timedelta(minutes=1)),
     ("second", timedelta(seconds=1)),
@@ -69,7 +70,7 @@ def test_each_anomaly_is_told_with_how_it_stands() -> None:
     assert set(told) == {
         f"{family}{number}" for family, many in FAMILIES.items() for number in range(1, many + 1)
     }
-    assert {re.sub(r" from RC$", "", how) for how in told.values()} == {"prevented", "in part", "not yet"}
+    assert {re.sub(r" from R[CR]$", "", how) for how in told.values()} == {"prevented", "in part", "not yet"}
 
 
 def test_what_is_not_built_has_no_test_and_what_is_tested_is_not_called_missing() -> None:

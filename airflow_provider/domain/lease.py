@@ -1,0 +1,157 @@
+"""Leases: timed claims on the states of a cut (protocol section 7). Pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.errors import InvalidInput, LeaseHeld
+from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.records import Stamped
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaseRecord:
+    """A claim: live until the store's stamp plus the time to live has passed.
+
+    :param owner: who may renew, release and drop it.
+    :param states: what is held; each names the version of its table.
+    """
+
+    owner: str
+    ttl: timedelta
+    csn: int
+    barrier: datetime
+    states: tuple[State, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """A claim as its owner holds it; ``cut`` is what it keeps readable until ``cut.readable_until``."""
+
+    id: LeaseId
+    owner: str
+    cut: Cut
+
+    @property
+    def until(self) -> datetime:
+        """When it ends, by the store's clock, unless it is renewed."""
+        return self.cut.readable_until
+
+
+def lease_of(stamped: Stamped[LeaseRecord], incarnation: str) -> Lease:
+    """The lease that a stored record is."""
+    record = stamped.record
+    key = LeaseId(stamped.key.item)
+    cut = Cut(
+        domain=stamped.key.domain,
+        incarnation=incarnation,
+        csn=record.csn,
+        barrier=record.barrier,
+        level=Level.REPEATABLE_READ,
+        states={state.table: state for state in record.states},
+        readable_until=stamped.at + record.ttl,
+        lease=key,
+    )
+    return Lease(id=key, owner=record.owner, cut=cut)
+
+
+def derived_id(task: str, interval: Interval, *, revision: int, input_generation: int) -> LeaseId:
+    """The id for the reads of one task at one epoch: a retry finds what the try before it held (LEA5)."""
+    return lease_id(
+        f"{task}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}.g{input_generation}"
+    )
+
+
+def checked_owner(owner: str) -> str:
+    """:raises InvalidInput: no text, or none that can be told apart."""
+    if not isinstance(owner, str) or not owner.strip():
+        raise InvalidInput(
+            field="owner",
+            value=owner,
+            expected="text that says who reads, such as 'dag_id/run_id'",
+            next_step="the same text finds the lease again; another one is refused.",
+        )
+    return owner
+
+
+def checked_ttl(ttl: timedelta, longest: timedelta) -> timedelta:
+    """:raises InvalidInput: nothing, less than nothing, or more than *longest*."""
+    if not isinstance(ttl, timedelta) or not timedelta(0) < ttl <= longest:
+        raise InvalidInput(
+            field="ttl",
+            value=ttl,
+            expected=f"a duration above zero and at most {longest}",
+            next_step="renew the lease while it is needed, instead of asking for more at once.",
+        )
+    return ttl
+
+
+def claimed(cut: Cut, owner: str, ttl: timedelta) -> LeaseRecord:
+    """The record of a new claim on *cut*.
+
+    :raises InvalidInput: a cut with rows that may never be committed.
+    """
+    if cut.level is Level.READ_UNCOMMITTED:
+        raise InvalidInput(
+            field="cut",
+            value=cut.level.value,
+            expected="a cut of committed rows",
+            next_step="make the cut at read_committed; output that is not published cannot be held.",
+        )
+    return LeaseRecord(
+        owner=owner, ttl=ttl, csn=cut.csn, barrier=cut.barrier, states=tuple(cut.states.values())
+    )
+
+
+def refuse_other_holder(stamped: Stamped[LeaseRecord] | None, owner: str, now: datetime) -> None:
+    """:raises LeaseHeld: a live lease of somebody else."""
+    if stamped is None or stamped.record.owner == owner or expired(stamped.at, stamped.record.ttl, now):
+        return
+    until = stamped.at + stamped.record.ttl
+    raise LeaseHeld(
+        f"lease {stamped.key.item!r} is held by {stamped.record.owner!r} until {until.isoformat()}.",
+        next_step="choose another id; ids derived from task and epoch never meet.",
+        lease=stamped.key.item,
+        holder=stamped.record.owner,
+        until=until,
+    )
+
+
+def renewed(stamped: Stamped[LeaseRecord], ttl: timedelta, now: datetime) -> LeaseRecord:
+    """The record after a renewal at or after *now*: it never ends earlier than before (LEA3)."""
+    left = stamped.at + stamped.record.ttl - now
+    return replace(stamped.record, ttl=max(ttl, left))
+
+
+def released(stamped: Stamped[LeaseRecord], tables: Iterable[TableName], now: datetime) -> LeaseRecord | None:
+    """The record without *tables*, which ends when it did; None when nothing is left to hold."""
+    gone = set(tables)
+    kept = tuple(state for state in stamped.record.states if state.table not in gone)
+    return replace(renewed(stamped, timedelta(0), now), states=kept) if kept else None
+
+
+def read_ended(
+    cut: Cut,
+    tables: Iterable[TableName],
+    lease: Stamped[LeaseRecord] | None,
+    *,
+    incarnation: str,
+    now: datetime,
+) -> str:
+    """Why *tables* of *cut* must not be read at *now*; empty while they may (R22)."""
+    if cut.incarnation != incarnation:
+        return f"it is of incarnation {cut.incarnation} of the store, which is {incarnation} now"
+    if cut.lease is None:
+        return "" if now < cut.readable_until else f"it was readable until {cut.readable_until.isoformat()}"
+    if lease is None:
+        return f"its lease {cut.lease!r} has ended"
+    if expired(lease.at, lease.record.ttl, now):
+        return f"its lease {cut.lease!r} ended at {(lease.at + lease.record.ttl).isoformat()}"
+    held: Mapping[TableName, State] = {state.table: state for state in lease.record.states}
+    lost = sorted(table for table in tables if held.get(table) != cut.states.get(table))
+    return f"its lease {cut.lease!r} no longer holds {', '.join(lost)}" if lost else ""
