@@ -101,6 +101,23 @@ def _config_section() -> dict[str, Any]:
                 "example": None,
                 "default": "epochs_default",
             },
+            "read_level": {
+                "description": "Isolation of reads that do not name one: read_committed or read_uncommitted.",
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": None,
+                "default": "read_committed",
+            },
+            "read_consistency": {
+                "description": (
+                    "Whose progress a cut waits for when the read does not say: rolling (its own tables') or "
+                    "altogether (the whole domain's)."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "altogether",
+                "default": "rolling",
+            },
             "connections": {
                 "description": (
                     "Connections whose tables and epochs the page in Airflow's UI shows, separated by commas; "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider.coordination.cuts import retention_of
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.registering import Register
+from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,

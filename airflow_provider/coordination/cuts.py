@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from airflow_provider.domain.cut import Cut, Level, Staged, State, as_of, lagging, nearest_kept, resolve
+from airflow_provider.coordination.resolving import Wish, names_of, read_tables, refuse_stale, resolved
+from airflow_provider.domain.alignment import (
+    READ_DEFAULTS,
+    Align,
+    Consistency,
+    ReadDefaults,
+    checked_lag,
+)
+from airflow_provider.domain.cut import Cut, Level, Staged, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord, written_output
-from airflow_provider.domain.errors import (
-    Conflict,
-    InvalidInput,
-    LeaseExpired,
-    NotReady,
-    Unavailable,
-    UnknownName,
-)
-from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
+from airflow_provider.domain.errors import InvalidInput, LeaseExpired, NotReady, UnknownName, choice
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.lease import read_ended
-from airflow_provider.domain.records import (
-    Kind,
-    barrier_partition,
-    job_key,
-    lease_key,
-    retention_key,
-    schema_key,
-    table_key,
-)
-from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
+from airflow_provider.domain.records import Kind, barrier_partition, job_key, lease_key, schema_key, table_key
+from airflow_provider.domain.session import Session
+from airflow_provider.domain.staleness import checked_staleness, too_old
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Moved, TableRecord
-from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TRIES = 20
-
-Resolved = Mapping[TableName, tuple[TableRecord, Moved]]
-
 
 class Cuts:
     """Consistent cuts over the tables of a domain."""
 
     def __init__(
-        self, reader: MetadataReader, formats: TableFormats, *, defaults: Defaults = DEFAULTS
+        self,
+        reader: MetadataReader,
+        formats: TableFormats,
+        *,
+        defaults: Defaults = DEFAULTS,
+        reading: ReadDefaults = READ_DEFAULTS,
     ) -> None:
         self.reader = reader
         self.formats = formats
         self.defaults = defaults
+        self.reading = reading
 
     def cut(
         self,
@@ -61,43 +57,94 @@ class Cuts:
         tables: Iterable[str | EpochTable],
         *,
         at: datetime | None = None,
-        level: Level | str = Level.READ_COMMITTED,
+        level: Level | str | None = None,
+        align: Align | str = Align.EXACT,
+        max_lag: timedelta | None = None,
+        max_staleness: timedelta | None = None,
+        consistency: Consistency | str | None = None,
+        session: Session | None = None,
     ) -> Cut:
-        """Return one state of each table, all at one barrier and one CSN.
+        """Return one state of each table, all at one barrier and one CSN. Never waits.
 
         :param at: the greatest barrier wanted; None for the newest that all tables have reached.
         :param level: READ_COMMITTED resolves anew at each call; READ_UNCOMMITTED returns the newest WRITTEN
-            output of each table, unaligned.
-        :raises NotReady: there is no common barrier yet; ``missing`` says which table lags and why.
+            output of each table, unaligned. The default is configured (:class:`ReadDefaults`).
+        :param align: ``floor`` takes full tables that are slower at their last barrier, at most *max_lag* before
+            the cut's; ``cut.behind`` names them.
+        :param max_staleness: how old any of the tables may be, by the store's clock.
+        :param consistency: ``altogether`` uses only barriers that all tables of the domain have published.
+        :param session: what was seen before; ``session.after(cut)`` is the next one.
+        :raises NotReady: there is no common barrier yet, or only one that is too old, or that would take a table
+            back behind what the session has seen; ``missing`` says which table lags and why.
+        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
         :raises UnknownName: a table that no job has registered.
         """
         name, names = domain_name(domain), names_of(tables)
-        at = None if at is None else as_utc(at, "at")
-        level = _level(level)
-        reading, found = read_tables(self.reader, name, names)
-        if level is Level.READ_UNCOMMITTED:
-            states = {table: self._uncommitted(name, table, *found[table]) for table in names}
-            barrier = max(state.barrier for state in states.values())
-        else:
-            barrier = _common_barrier(found, at)
-            refuse_withdrawn(retention_of(name, reading), found, barrier)
-            states = {
-                table: State(
-                    table=table,
-                    kind=record.kind,
-                    barrier=barrier,
-                    low=None,
-                    csn=reading.head.csn,
-                    ref=moved.ref,
-                )
-                for table, (record, moved) in found.items()
-            }
+        chosen = _level(self.reading.level if level is None else level)
+        wish = Wish(
+            at=None if at is None else as_utc(at, "at"),
+            align=choice(Align, align, "align"),
+            max_lag=checked_lag(choice(Align, align, "align"), max_lag),
+            max_staleness=checked_staleness(max_staleness),
+            consistency=choice(Consistency, consistency or self.reading.consistency, "consistency"),
+            session=_checked_session(session, name),
+        )
+        if chosen is Level.READ_UNCOMMITTED:
+            return self._uncommitted_cut(name, names, wish, explicit=consistency is not None)
+        answer = resolved(self.reader, name, names, wish)
+        head = answer.reading.head
+        states = {
+            table: State(
+                table=table,
+                kind=record.kind,
+                barrier=answer.aligned.tables[table],
+                low=None,
+                csn=head.csn,
+                ref=moved.ref,
+            )
+            for table, (record, moved) in answer.found.items()
+        }
         return Cut(
             domain=name,
+            incarnation=head.incarnation,
+            csn=head.csn,
+            barrier=answer.aligned.barrier,
+            level=chosen,
+            states=states,
+            readable_until=answer.reading.now + self.defaults.read_grace,
+        )
+
+    def _uncommitted_cut(
+        self, domain: DomainName, names: Sequence[TableName], wish: Wish, *, explicit: bool
+    ) -> Cut:
+        """The newest output of each table, published or not.
+
+        :raises InvalidInput: the wish is for tables that agree.
+        """
+        agreeing = {
+            "align": wish.align is not Align.EXACT,
+            "session": wish.session is not None,
+            "consistency": explicit and wish.consistency is not Consistency.ROLLING,
+        }
+        for field, asked in agreeing.items():
+            if asked:
+                raise InvalidInput(
+                    field=field,
+                    value=getattr(wish, field),
+                    expected="nothing at read_uncommitted, where tables need not agree",
+                    next_step="read at read_committed.",
+                )
+        reading, found = read_tables(self.reader, domain, names)
+        states = {table: self._uncommitted(domain, table, *found[table]) for table in names}
+        if wish.max_staleness is not None:
+            barriers = {table: state.barrier for table, state in states.items()}
+            refuse_stale(too_old(found, barriers, reading.now, wish.max_staleness), wish.max_staleness)
+        return Cut(
+            domain=domain,
             incarnation=reading.head.incarnation,
             csn=reading.head.csn,
-            barrier=barrier,
-            level=level,
+            barrier=max(state.barrier for state in states.values()),
+            level=Level.READ_UNCOMMITTED,
             states=states,
             readable_until=reading.now + self.defaults.read_grace,
         )
@@ -217,92 +264,6 @@ class Cuts:
         return [Staged(interval=epoch.interval, committable=one) for one in output.get(table, ())]
 
 
-def read_tables(
-    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
-) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
-    """Read where *names* stood at the head.
-
-    :raises UnknownName: a table that no job has registered.
-    """
-    reading, found = read_registered(reader, domain, names)
-    for name in names:
-        if name not in found:
-            raise UnknownName(
-                f"table {name!r} is not registered in domain {domain!r}.",
-                next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
-                domain=domain,
-                table=name,
-            )
-    return reading, found
-
-
-def read_registered(
-    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
-) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
-    """Read where those of *names* that are registered stood at the head.
-
-    The head is read first, then only what is immutable at or below it (R3).
-    """
-    for _ in range(_TRIES):
-        reading = reader.read(domain, [retention_key(domain), *(table_key(domain, name) for name in names)])
-        stood = {
-            TableName(key.item): (stamped.record, as_of(stamped, reading.head.csn))
-            for key, stamped in reading.records.items()
-            if key.kind is Kind.TABLE
-        }
-        found = {name: (record, moved) for name, (record, moved) in stood.items() if moved is not None}
-        if len(found) == len(stood):
-            return reading, found
-    raise Conflict(
-        "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
-    )
-
-
-def _common_barrier(found: Resolved, at: datetime | None) -> datetime:
-    barrier = resolve(found, at)
-    if barrier is not None:
-        return barrier
-    marks = [moved.watermark for _, moved in found.values() if moved.watermark is not None]
-    wanted = at or max(marks, default=None)
-    missing = lagging(found, wanted) if wanted else ()
-    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or "nothing is committed yet"
-    raise NotReady(
-        f"{', '.join(sorted(found))} have no common barrier yet: {reasons}.",
-        next_step="wait for it (EpochSensor), or see `airflow epochs explain`.",
-        missing=missing,
-    )
-
-
-def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
-    """What retention has withdrawn, as *reading* found it."""
-    stamped = reading.get(retention_key(domain))
-    return NOTHING_WITHDRAWN if stamped is None else stamped.record
-
-
-def refuse_withdrawn(retention: RetentionRecord, found: Resolved, barrier: datetime) -> None:
-    """:raises Unavailable: the state of a table at *barrier* was withdrawn; ``kept`` has the nearest barriers."""
-    gone = [table for table in sorted(found) if retention.range_at(table, barrier) is not None]
-    if gone:
-        kept = nearest_kept(found, retention, barrier)
-        said = " and ".join(one.isoformat() for one in kept) or "none"
-        raise Unavailable(
-            f"{', '.join(gone)}: what was there at {barrier.isoformat()} is withdrawn.",
-            next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
-            barrier=barrier,
-            tables=tuple(gone),
-            kept=kept,
-        )
-
-
-def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
-    if isinstance(tables, str | EpochTable):
-        tables = [tables]
-    names = [table_name(one.name if isinstance(one, EpochTable) else one) for one in tables]
-    if not names:
-        raise InvalidInput(field="tables", value=[], expected="one table or more")
-    return list(dict.fromkeys(names))
-
-
 def _state(cut: Cut, table: str | EpochTable) -> State:
     name = names_of([table])[0]
     state = cut.states.get(name)
@@ -317,12 +278,7 @@ def _state(cut: Cut, table: str | EpochTable) -> State:
 
 
 def _level(value: Level | str) -> Level:
-    try:
-        level = Level(value)
-    except ValueError as error:
-        raise InvalidInput(
-            field="level", value=value, expected=f"one of {[one.value for one in Level]}"
-        ) from error
+    level = choice(Level, value, "level")
     if level is Level.REPEATABLE_READ:
         raise InvalidInput(
             field="level",
@@ -331,3 +287,14 @@ def _level(value: Level | str) -> Level:
             next_step="call leases.cut, which makes the cut and holds it; this side of the store changes nothing.",
         )
     return level
+
+
+def _checked_session(session: Session | None, domain: DomainName) -> Session | None:
+    if session is not None and session.domain != domain:
+        raise InvalidInput(
+            field="session",
+            value=session.domain,
+            expected=f"a session of the domain {domain!r}",
+            next_step="keep a session for each domain.",
+        )
+    return session

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
-from airflow_provider.coordination.cuts import Cuts, names_of, retention_of
+from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.settling import settled
 from airflow_provider.domain.clock import Clock, SystemClock
-from airflow_provider.domain.cut import Cut
+from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, Unavailable
@@ -92,7 +93,7 @@ class Leases:
         def request() -> Lease:
             held, reading = self._held(key, owner)
             if held is None:
-                found = self.cuts.cut(key.domain, wanted, at=until, **options)
+                found = self.cuts.cut(key.domain, wanted, at=until, level=Level.READ_COMMITTED, **options)
                 return self._claim(found, key, owner, ttl)
             _refuse_other_wish(held, wanted, until)
             return self._renew(held, reading, ttl)

@@ -10,8 +10,11 @@ from typing import Self
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
+from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.clock import Clock
+from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.errors import choice
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import open_store
 from airflow_provider.tables.factory import TableFormats, open_formats
@@ -23,10 +26,21 @@ class Settings:
 
     :param store_url: URL of the metadata store; may hold a password, so it is not shown.
     :param warehouse: URI under which tables keep their files, such as ``file:///data/warehouse``.
+    :param read_level: isolation of reads that do not name one. :param read_consistency: likewise.
     """
 
     store_url: str = field(repr=False)
     warehouse: str
+    read_level: str = READ_DEFAULTS.level.value
+    read_consistency: str = READ_DEFAULTS.consistency.value
+
+    @property
+    def reading(self) -> ReadDefaults:
+        """:raises InvalidInput: a level or consistency that there is not."""
+        return ReadDefaults(
+            level=choice(Level, self.read_level, "read_level"),
+            consistency=choice(Consistency, self.read_consistency, "read_consistency"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,9 +69,10 @@ class EpochService:
         :raises StoreIncompatible: the store lacks a capability in *require*, or has another schema.
         :raises StoreUnavailable: the store does not answer.
         """
+        reading = settings.reading
         store = open_store(settings.store_url, require=require)
         formats = open_formats(settings.store_url, settings.warehouse)
-        cuts = Cuts(store, formats, defaults=defaults)
+        cuts = Cuts(store, formats, defaults=defaults, reading=reading)
         return cls(
             store=store,
             formats=formats,

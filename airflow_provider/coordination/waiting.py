@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from airflow_provider.coordination.cuts import names_of, read_registered
+from airflow_provider.coordination.resolving import names_of, read_registered
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Lag, lagging
 from airflow_provider.domain.defaults import DEFAULTS, Defaults

@@ -71,15 +71,39 @@ class Cut:
     readable_until: datetime
     lease: LeaseId | None = None
 
+    @property
+    def behind(self) -> Mapping[TableName, timedelta]:
+        """The tables that are read at an earlier barrier than the cut's, and how much earlier."""
+        own = {table: self.barrier - state.barrier for table, state in self.states.items()}
+        return {table: lag for table, lag in own.items() if lag and self.level is not Level.READ_UNCOMMITTED}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staleness:
+    """The age of a table in a cut, and of what it consists.
+
+    :param wall_clock: from the table's barrier in the cut to the store's now.
+    :param local: its own job is behind its calendar by so much.
+    :param global_: it is ahead of its barrier in the cut by so much: other tables hold the cut back.
+    """
+
+    wall_clock: timedelta
+    local: timedelta
+    global_: timedelta
+
+    def __str__(self) -> str:
+        return f"wall clock lag {self.wall_clock}, local {self.local}, global {self.global_}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lag:
-    """Why a table holds a cut back."""
+    """Why a table holds a cut back; ``staleness`` where age is the reason."""
 
     table: TableName
     watermark: datetime | None
     wanted: datetime
     reason: str
+    staleness: Staleness | None = None
 
 
 def as_of(stamped: Stamped[TableRecord], csn: int) -> Moved | None:

@@ -9,7 +9,8 @@ Every error keeps its data as attributes (``error.details``) and ends with the n
 
 from __future__ import annotations
 
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 
 class EpochError(Exception):
@@ -101,6 +102,22 @@ class InvalidInput(FinalError):
                 f"expected {details.get('expected')}."
             )
         super().__init__(message, next_step=next_step, **details)
+
+
+Chosen = TypeVar("Chosen", bound=StrEnum)
+
+
+def choice(kind: type[Chosen], value: object, field: str) -> Chosen:
+    """Return *value* as one of *kind*.
+
+    :raises InvalidInput: naming *field* and the choices.
+    """
+    try:
+        return kind(str(value))
+    except ValueError as error:
+        raise InvalidInput(
+            field=field, value=value, expected=f"one of {[one.value for one in kind]}"
+        ) from error
 
 
 class UnknownName(FinalError):

@@ -8,9 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import BaseHook
+from airflow.sdk.configuration import conf
 from airflow.sdk.log import amask_secret, mask_secret
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.alignment import READ_DEFAULTS
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.hooks.connection import CONN_TYPE, ConnectionFields, parsed_extra, place_of
 from airflow_provider.stores.base import MetadataReader
@@ -104,7 +106,12 @@ def _settings_of(connection: Any) -> Settings:
             extra=parsed_extra(connection.conn_id, connection.extra),
         )
     )
-    return Settings(store_url=place.store_url, warehouse=place.warehouse)
+    return Settings(
+        store_url=place.store_url,
+        warehouse=place.warehouse,
+        read_level=conf.get("epochs", "read_level", fallback=READ_DEFAULTS.level.value),
+        read_consistency=conf.get("epochs", "read_consistency", fallback=READ_DEFAULTS.consistency.value),
+    )
 
 
 def _secrets_of(connection: Any, settings: Settings) -> tuple[str, ...]:

@@ -1,0 +1,186 @@
+"""From what a reader asks for to one barrier and one CSN: what all that read cuts share (protocol section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
+from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
+from airflow_provider.domain.identifiers import DomainName, TableName, table_name
+from airflow_provider.domain.records import Kind, retention_key, table_key
+from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
+from airflow_provider.domain.session import Session
+from airflow_provider.domain.staleness import too_old
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+
+_TRIES = 20
+
+Resolved = Mapping[TableName, tuple[TableRecord, Moved]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What a reader asks of a cut; see :meth:`Cuts.cut`."""
+
+    at: datetime | None = None
+    align: Align = Align.EXACT
+    max_lag: timedelta | None = None
+    max_staleness: timedelta | None = None
+    consistency: Consistency = Consistency.ROLLING
+    session: Session | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """Where the tables of a cut stand, and at which barriers they are read."""
+
+    reading: Reading
+    found: Resolved
+    aligned: Aligned
+
+
+def resolved(reader: MetadataReader, domain: DomainName, names: Sequence[TableName], wish: Wish) -> Answer:
+    """Resolve *names* at the head, as *wish* says; errors as :meth:`Cuts.cut`."""
+    everybody = _all_tables(reader, domain) if wish.consistency is Consistency.ALTOGETHER else []
+    reading, stood = read_tables(reader, domain, list(dict.fromkeys([*names, *everybody])))
+    found = {name: stood[name] for name in names}
+    at = wish.at
+    if everybody:
+        limit = published_by_all(stood.values())
+        at = min((one for one in (at, limit) if one is not None), default=None)
+    answer = aligned(found, at, wish.align, wish.max_lag)
+    if answer is None:
+        raise _no_common_barrier(stood, wish.at)
+    refuse_withdrawn(retention_of(domain, reading), found, answer)
+    _refuse_behind(wish.session, reading, found, answer)
+    if wish.max_staleness is not None:
+        refuse_stale(too_old(found, answer.tables, reading.now, wish.max_staleness), wish.max_staleness)
+    return Answer(reading=reading, found=found, aligned=answer)
+
+
+def _all_tables(reader: MetadataReader, domain: DomainName) -> list[TableName]:
+    return [TableName(one.key.item) for one in pages(reader, domain, Kind.TABLE, "")]
+
+
+def read_tables(
+    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    """Read where *names* stood at the head.
+
+    :raises UnknownName: a table that no job has registered.
+    """
+    reading, found = read_registered(reader, domain, names)
+    for name in names:
+        if name not in found:
+            raise UnknownName(
+                f"table {name!r} is not registered in domain {domain!r}.",
+                next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
+                domain=domain,
+                table=name,
+            )
+    return reading, found
+
+
+def read_registered(
+    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    """Read where those of *names* that are registered stood at the head, and what retention has withdrawn.
+
+    The head is read first, then only what is immutable at or below it (R3).
+    """
+    for _ in range(_TRIES):
+        reading = reader.read(domain, [retention_key(domain), *(table_key(domain, name) for name in names)])
+        stood = {
+            TableName(key.item): (stamped.record, as_of(stamped, reading.head.csn))
+            for key, stamped in reading.records.items()
+            if key.kind is Kind.TABLE
+        }
+        found = {name: (record, moved) for name, (record, moved) in stood.items() if moved is not None}
+        if len(found) == len(stood):
+            return reading, found
+    raise Conflict(
+        "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
+    )
+
+
+def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
+    """What retention has withdrawn, as *reading* found it."""
+    stamped = reading.get(retention_key(domain))
+    return NOTHING_WITHDRAWN if stamped is None else stamped.record
+
+
+def refuse_withdrawn(retention: RetentionRecord, found: Resolved, answer: Aligned) -> None:
+    """:raises Unavailable: the state of a table was withdrawn; ``kept`` has the nearest barriers that are not."""
+    gone = [table for table, own in sorted(answer.tables.items()) if retention.range_at(table, own)]
+    if gone:
+        kept = nearest_kept({table: found[table] for table in gone}, retention, answer.tables[gone[0]])
+        said = " and ".join(one.isoformat() for one in kept) or "none"
+        raise Unavailable(
+            f"{', '.join(gone)}: what was there at {answer.tables[gone[0]].isoformat()} is withdrawn.",
+            next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
+            barrier=answer.barrier,
+            tables=tuple(gone),
+            kept=kept,
+        )
+
+
+def refuse_stale(lags: tuple[Lag, ...], limit: timedelta) -> None:
+    """:raises NotReady: there are *lags*: what would be read is older than *limit*."""
+    if lags:
+        raise NotReady(
+            f"older than {limit}: " + "; ".join(f"{lag.table}: {lag.reason}" for lag in lags) + ".",
+            next_step="a local lag: see `airflow epochs explain` of the job that writes the table; a global one: "
+            "the other tables; otherwise allow the age that the calendars have.",
+            missing=lags,
+        )
+
+
+def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, answer: Aligned) -> None:
+    """:raises NotReady: a table would go back. :raises Unavailable: the store is another one by now."""
+    if session is None:
+        return
+    if session.incarnation and session.incarnation != reading.head.incarnation:
+        raise Unavailable(
+            f"the session has seen incarnation {session.incarnation} of the store, which is "
+            f"{reading.head.incarnation} now: it was restored, and what was seen may be undone.",
+            next_step="look at what was restored, then begin a new session.",
+            expected=session.incarnation,
+            found=reading.head.incarnation,
+            kept=(),
+        )
+    missing = session.behind(reading.head.csn, answer.tables)
+    if missing:
+        others = lagging(found, max(lag.wanted for lag in missing))
+        slower = tuple(lag for lag in others if lag.table not in {one.table for one in missing})
+        raise NotReady(
+            "; ".join(f"{lag.table}: {lag.reason}" for lag in (*missing, *slower)) + ".",
+            next_step="wait for the slower tables (EpochSensor), or read without this session.",
+            missing=(*missing, *slower),
+        )
+
+
+def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
+    marks = [moved.watermark for _, moved in stood.values() if moved.watermark is not None]
+    wanted = at or max(marks, default=None)
+    missing = lagging(stood, wanted) if wanted else ()
+    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or "nothing is committed yet"
+    return NotReady(
+        f"{', '.join(sorted(stood))} have no common barrier yet: {reasons}.",
+        next_step="wait for it (EpochSensor), or see `airflow epochs explain`.",
+        missing=missing,
+    )
+
+
+def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
+    """:raises InvalidInput: no table, or a name that cannot be one."""
+    if isinstance(tables, str | EpochTable):
+        tables = [tables]
+    names = [table_name(one.name if isinstance(one, EpochTable) else one) for one in tables]
+    if not names:
+        raise InvalidInput(field="tables", value=[], expected="one table or more")
+    return list(dict.fromkeys(names))

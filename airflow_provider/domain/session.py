@@ -1,0 +1,114 @@
+"""What a reader has seen: kept by the reader, so that no later cut takes it back (R20). Pure values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from airflow_provider.domain.cut import Cut, Lag
+from airflow_provider.domain.epoch import Published
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
+from airflow_provider.domain.interval import as_utc
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """The highest state of one table that a session had."""
+
+    csn: int
+    barrier: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """What a reader has seen of a domain. A value: each cut makes the next one (:meth:`after`).
+
+    :param incarnation: of the store that was seen; empty before the first cut.
+    """
+
+    domain: DomainName
+    incarnation: str = ""
+    seen: Mapping[TableName, Seen] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, domain: str) -> Session:
+        """Begin a session: it has seen nothing."""
+        return cls(domain=domain_name(domain))
+
+    def after(self, cut: Cut) -> Session:
+        """The session once *cut* was read.
+
+        :raises InvalidInput: a cut of another domain.
+        """
+        self._check_domain(cut.domain)
+        seen = {name: Seen(csn=cut.csn, barrier=state.barrier) for name, state in cut.states.items()}
+        return replace(self, incarnation=cut.incarnation, seen=self._with(seen))
+
+    def committed(self, published: Published) -> Session:
+        """The session once it has published itself: it will see its own rows.
+
+        :raises InvalidInput: a commit of another domain.
+        """
+        self._check_domain(published.domain)
+        own = Seen(csn=published.csn, barrier=published.interval.end)
+        return replace(self, seen=self._with({name: own for name, _ in published.tables}))
+
+    def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Lag, ...]:
+        """The tables that a cut at *csn* and *barriers* would take back, with the reason."""
+        found = []
+        for name, barrier in sorted(barriers.items()):
+            seen = self.seen.get(name)
+            if seen is not None and (csn < seen.csn or barrier < seen.barrier):
+                reason = (
+                    f"this session has seen {seen.barrier.isoformat()} at CSN {seen.csn}, "
+                    f"and the cut has {barrier.isoformat()} at CSN {csn}"
+                )
+                found.append(Lag(table=name, watermark=barrier, wanted=seen.barrier, reason=reason))
+        return tuple(found)
+
+    def text(self) -> str:
+        """As text, to keep it between two programs; :meth:`parse` reads it."""
+        seen = {name: [one.csn, one.barrier.isoformat()] for name, one in sorted(self.seen.items())}
+        return json.dumps({"domain": self.domain, "incarnation": self.incarnation, "seen": seen})
+
+    @classmethod
+    def parse(cls, text: str) -> Session:
+        """Read what :meth:`text` wrote.
+
+        :raises InvalidInput: it is something else.
+        """
+        try:
+            found = json.loads(text)
+            return cls(
+                domain=domain_name(found["domain"]),
+                incarnation=str(found["incarnation"]),
+                seen={
+                    table_name(name): Seen(
+                        csn=int(csn), barrier=as_utc(datetime.fromisoformat(at), "barrier")
+                    )
+                    for name, (csn, at) in found["seen"].items()
+                },
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                field="session", value=text, expected="the text of a session, as Session.text() gives it"
+            ) from error
+
+    def _with(self, seen: Mapping[TableName, Seen]) -> dict[TableName, Seen]:
+        merged = dict(self.seen)
+        for name, one in seen.items():
+            before = merged.get(name, one)
+            merged[name] = Seen(csn=max(before.csn, one.csn), barrier=max(before.barrier, one.barrier))
+        return merged
+
+    def _check_domain(self, domain: DomainName) -> None:
+        if domain != self.domain:
+            raise InvalidInput(
+                field="domain",
+                value=domain,
+                expected=f"{self.domain!r}, the domain of the session",
+                next_step="keep a session for each domain.",
+            )
