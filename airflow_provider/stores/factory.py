@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from airflow_provider.stores.schema_status import SchemaStatus
     from airflow_provider.stores.sql.dialect import SqlDialect
     from airflow_provider.stores.sql.store import SqlStore
+    from airflow_provider.stores.zookeeper.store import ZookeeperStore
 
 Now = Callable[[], datetime]
 
 MEMORY = "memory"
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql+psycopg"
+ZOOKEEPER = "zookeeper"
 SCHEMES = {
     MEMORY: "memory://NAME",
     SQLITE: "sqlite:////absolute/path/of/the/file.db",
     POSTGRESQL: "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE",
+    ZOOKEEPER: "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT",
 }
 """What a store's URL looks like, by scheme."""
 
@@ -43,7 +46,7 @@ def open_store(
         from airflow_provider.stores.memory import MemoryStore, system_time
 
         return _fitting(MemoryStore(_memory_name(url), now=now or system_time), url, require)
-    store = _sql_store(url, now)
+    store = _server_store(url, now)
     _fitting(store, url, require)
     return store.open()
 
@@ -74,6 +77,13 @@ def catalog_properties(url: str) -> dict[str, str]:
             value=redacted(url),
             expected="a store with an Iceberg catalog in its database, such as sqlite:////absolute/path.db",
             next_step="declare the tables with format='memory', or use another store.",
+        )
+    if scheme_of(url) == ZOOKEEPER:
+        raise InvalidInput(
+            field="store url",
+            value=redacted(url),
+            expected="a store with an Iceberg catalog in its database: ZooKeeper has none",
+            next_step="give the Iceberg catalog an address of its own.",
         )
     _dialect(url)
     properties = {"type": "sql", "uri": url, "init_catalog_tables": "false"}
@@ -133,14 +143,22 @@ def _fitting(store: MetadataStore, url: str, require: Collection[StoreCapability
 
 
 def _with(url: str, *, upgrade: bool) -> SchemaStatus:
-    store = _sql_store(url)
+    store = _server_store(url)
     try:
         if upgrade:
-            store.prepare()
             return store.upgrade_schema()
         return store.schema_status()
     finally:
         store.close()
+
+
+def _server_store(url: str, now: Now | None = None) -> SqlStore | ZookeeperStore:
+    if scheme_of(url) == ZOOKEEPER:
+        from airflow_provider.stores.zookeeper.address import parsed
+        from airflow_provider.stores.zookeeper.store import ZookeeperStore
+
+        return ZookeeperStore(parsed(url))
+    return _sql_store(url, now)
 
 
 def _sql_store(url: str, now: Now | None = None) -> SqlStore:

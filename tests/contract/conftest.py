@@ -12,8 +12,9 @@ import pytest
 from airflow_provider.stores.factory import open_store
 from tests.contract.coordination_world import Backend, World
 from tests.services.postgresql import postgresql
+from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
 
-__all__ = ["postgresql"]  # a fixture of this folder
+__all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble"]  # fixtures of this folder
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is made by tempfile
 

@@ -77,6 +77,7 @@ class SqlStore(MetadataStore):
 
     def upgrade_schema(self) -> SchemaStatus:
         """Bring the schema up to date, wholly or not at all."""
+        self.prepare()
         return self._run(
             lambda connection: migrate.upgrade(connection, self._dialect.location),
             purpose=Purpose.UPGRADE,

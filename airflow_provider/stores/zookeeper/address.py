@@ -1,0 +1,138 @@
+"""From a store's URL to where ZooKeeper is and how it is spoken to. Opens nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
+
+from airflow_provider.domain.errors import InvalidInput
+
+FORM = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"
+DEFAULT_PORT = 2181
+OPTIONS = ("auth", "tls", "ca", "cert", "key", "session_timeout")
+"""The options that a URL may have."""
+
+AUTH = ("digest", "sasl")
+TLS = ("off", "verify-ca", "verify-full")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+_RESERVED = frozenset({".", "..", "zookeeper"})
+_DEFAULT_SESSION_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """Where a store is.
+
+    :param hosts: ``host:port`` of each server.
+    :param chroot: absolute path of the node under which everything lies.
+    :param user: empty for nobody. :param auth: how the user is proven, ``digest`` or ``sasl`` (DIGEST-MD5).
+    :param tls: ``off``, ``verify-ca``, or ``verify-full`` (the certificate's names are compared, too).
+    :param ca: file with the authorities that are trusted. :param cert: the client's certificate, and
+    :param key: its key.
+    :param session_timeout_s: how long the ensemble keeps the session of a silent client.
+    """
+
+    hosts: tuple[str, ...]
+    chroot: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    auth: str = "digest"
+    tls: str = "off"
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    session_timeout_s: float = _DEFAULT_SESSION_S
+
+    @property
+    def location(self) -> str:
+        """The address for messages."""
+        return f"zookeeper://{','.join(self.hosts)}{self.chroot}"
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether the servers know who we are, so that nodes can be ours alone."""
+        return bool(self.user or self.cert)
+
+
+def parsed(url: str) -> Address:
+    """Read a store's URL.
+
+    :raises InvalidInput: it is none; the message holds neither user nor password.
+    """
+    rest, _, query = url.partition("://")[2].partition("?")
+    authority, slash, path = rest.rpartition("@")[2].partition("/")
+    user, colon, password = rest.rpartition("@")[0].partition(":")
+    if "/" in user or "/" in password:
+        raise _refused("(user and password)", "them percent-encoded")
+    if colon and not user:
+        raise _refused("(a password without a user)", "a user")
+    if user and not password:
+        raise _refused("(a user without a password)", "a password")
+    chroot = unquote(path.rstrip("/"))
+    if not slash or not _CHROOT.fullmatch(chroot) or _RESERVED & set(chroot.split("/")):
+        raise _refused(chroot, "a chroot of letters, digits, '.', '_', '-' and '/'")
+    options = _options(query)
+    return Address(
+        hosts=tuple(_host(host) for host in authority.split(",")),
+        chroot=f"/{chroot}",
+        user=unquote(user),
+        password=unquote(password),
+        auth=_choice(options, "auth", AUTH, "digest"),
+        tls=_choice(options, "tls", TLS, "verify-full" if options.keys() & {"ca", "cert", "key"} else "off"),
+        ca=options.get("ca", ""),
+        cert=options.get("cert", ""),
+        key=options.get("key", ""),
+        session_timeout_s=_seconds(options.get("session_timeout")),
+    )
+
+
+def _host(text: str) -> str:
+    found = _HOST.fullmatch(text)
+    port = int(found[2] or DEFAULT_PORT) if found else 0
+    if not found or not 1 <= port <= 65_535:
+        raise _refused(text, "hosts with ports from 1 to 65535, separated by commas")
+    return f"{found[1]}:{port}"
+
+
+def _options(query: str) -> dict[str, str]:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    options = dict(pairs)
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown or len(options) < len(pairs):
+        raise _refused(
+            unknown or "(an option twice)", f"each of the options {', '.join(OPTIONS)} once at most"
+        )
+    if bool(options.get("cert")) != bool(options.get("key")):
+        raise _refused("cert without key, or key without cert", "both or neither")
+    if options.get("tls") == "off" and len(options.keys() & {"ca", "cert", "key"}) > 0:
+        raise _refused("tls=off", "no ca, cert and key without TLS")
+    return options
+
+
+def _choice(options: dict[str, str], name: str, known: tuple[str, ...], default: str) -> str:
+    value = options.get(name, default)
+    if value not in known:
+        raise _refused(value, f"one {name} of {', '.join(known)}")
+    return value
+
+
+def _seconds(value: str | None) -> float:
+    try:
+        seconds = _DEFAULT_SESSION_S if value is None else float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 300:
+        raise _refused(value, "a session_timeout from 1 to 300 seconds")
+    return seconds
+
+
+def _refused(value: object, expected: str) -> InvalidInput:
+    return InvalidInput(
+        field="store url",
+        value=value,
+        expected=f"{FORM}, {expected}",
+        next_step="correct host, port, schema (the chroot), login, password and extra of the Airflow connection "
+        "epochs_default.",
+    )

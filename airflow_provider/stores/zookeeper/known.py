@@ -1,0 +1,101 @@
+"""What a client believes about the store: hints that save round trips. Every one may be outdated at any time.
+
+A transaction says the versions that it was decided on, so a wrong hint makes it fail, never succeed wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Stamped
+from airflow_provider.stores.zookeeper.nodes import Copy, Index
+
+_MOST = 50_000
+_MOST_SEGMENTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record's node: the version of its data, and whether it holds a record or stands for a deleted one."""
+
+    version: int
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeenHead:
+    """A domain's head; *version* is that of its node, None when there is none."""
+
+    version: int | None = None
+    csn: int = 0
+    index: Index = field(default_factory=Index)
+    transaction: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """The store's identity, and the version of the node that holds it."""
+
+    name: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCheckpoint:
+    name: str
+    copies: dict[tuple[str, str], Copy]
+
+
+class Known:
+    """All hints of one store in one process. Threads may share it: each entry is replaced as a whole."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: the store is another one than before."""
+        self.incarnation: Incarnation | None = None
+        self.records: dict[Key, Seen | None] = {}
+        self.folders: set[str] = set()
+        self.heads: dict[DomainName, SeenHead] = {}
+        self.checkpoints: dict[DomainName, SeenCheckpoint] = {}
+        self.segments: dict[tuple[DomainName, int], list[Copy]] = {}
+        self.decoded: dict[Key, Stamped[Any]] = {}
+
+    def see_incarnation(self, answer: Any) -> Incarnation:
+        """Learn the identity from kazoo's answer; all hints are of the store that had it."""
+        seen = Incarnation(answer[0].decode(), answer[1].version) if answer else Incarnation("", -1)
+        if self.incarnation is not None and self.incarnation.name != seen.name:
+            self.clear()
+        self.incarnation = seen
+        return seen
+
+    def see(self, key: Key, seen: Seen | None) -> None:
+        if len(self.records) > _MOST:
+            self.records.clear()
+        self.records[key] = seen
+
+    def see_folders(self, paths: Iterable[str]) -> None:
+        if len(self.folders) > _MOST:
+            self.folders.clear()
+        self.folders.update(paths)
+
+    def keep(self, stamped: Stamped[Any]) -> Stamped[Any]:
+        if len(self.decoded) > _MOST:
+            self.decoded.clear()
+        self.decoded[stamped.key] = stamped
+        return stamped
+
+    def keep_segment(self, domain: DomainName, number: int, copies: list[Copy]) -> None:
+        if len(self.segments) > _MOST_SEGMENTS:
+            self.segments.clear()
+        self.segments[domain, number] = copies
+
+    def forget(self, keys: Iterable[Key], folders: Iterable[str]) -> None:
+        """Drop what was believed about *keys* and *folders*."""
+        for key in keys:
+            self.records.pop(key, None)
+        self.folders.difference_update(folders)

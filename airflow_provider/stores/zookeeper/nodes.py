@@ -1,0 +1,161 @@
+"""What is in a node: a small header and a body, compressed where that helps.
+
+A node begins with one byte for the version of this form, one for flags, eight for the CSN of the transaction
+that wrote it (0: it took none), and eight random ones that name this transaction: with them a lost reply is
+asked about. A deleted record is a node without a body; so a version of a key never comes twice.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from airflow_provider.domain.errors import StoreIncompatible
+
+FORM = 1
+TRANSACTION_BYTES = 8
+_HEADER = struct.Struct(">BBQ8s")
+_DELETED, _COMPRESSED = 1, 2
+_SHORTEST_COMPRESSED = 64
+_LEVEL = 1
+
+
+def new_transaction() -> bytes:
+    """A name that no other transaction has."""
+    return secrets.token_bytes(TRANSACTION_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The contents of a node; ``body`` is None for a deleted record."""
+
+    csn: int | None
+    transaction: bytes
+    body: bytes | None
+
+
+def packed(body: bytes | None, csn: int | None, transaction: bytes) -> bytes:
+    """Return a node's data."""
+    flags, content = 0, b""
+    if body is None:
+        flags = _DELETED
+    else:
+        content = body
+        if len(body) >= _SHORTEST_COMPRESSED:
+            smaller = zlib.compress(body, _LEVEL)
+            if len(smaller) < len(body):
+                flags, content = _COMPRESSED, smaller
+    return _HEADER.pack(FORM, flags, csn or 0, transaction) + content
+
+
+def unpacked(where: object, data: bytes) -> Node:
+    """Return what a node's data says.
+
+    :param where: the key or path, for the message.
+    :raises StoreIncompatible: it is of another form, or damaged.
+    """
+    if len(data) < _HEADER.size or data[0] != FORM:
+        raise _unreadable(where, f"form {data[0]}" if data else "nothing", f"form {FORM}")
+    _, flags, csn, transaction = _HEADER.unpack_from(data)
+    if flags & ~(_DELETED | _COMPRESSED):
+        raise _unreadable(where, f"flags {flags}", "flags that this version knows")
+    if flags & _DELETED:
+        return Node(csn or None, transaction, None)
+    content = data[_HEADER.size :]
+    try:
+        body = zlib.decompress(content) if flags & _COMPRESSED else content
+    except zlib.error as error:
+        raise _unreadable(where, str(error), "a body that can be decompressed") from error
+    return Node(csn or None, transaction, body)
+
+
+def is_deleted(data: bytes) -> bool:
+    """Whether a node's data stands for a deleted record."""
+    return len(data) >= _HEADER.size and bool(data[1] & _DELETED)
+
+
+# --- the head ------------------------------------------------------------------------------------------------
+
+
+class Changed(msgspec.Struct, array_like=True, frozen=True):
+    """A table that was written since the checkpoint; *version* is the head's version after that write."""
+
+    partition: str
+    item: str
+    version: int
+
+
+class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
+    """The name of a checkpoint, and in how many nodes it lies. No name: there is none."""
+
+    name: str = ""
+    parts: int = 0
+
+
+class Index(msgspec.Struct, array_like=True, frozen=True):
+    """Where the domain's tables are found without reading each: a checkpoint, and what changed since."""
+
+    checkpoint: Checkpoint = Checkpoint()
+    previous: Checkpoint = Checkpoint()
+    tail: tuple[Changed, ...] = ()
+
+
+_index = msgspec.msgpack.Decoder(Index)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def packed_head(index: Index, csn: int, transaction: bytes) -> bytes:
+    return packed(_encoder.encode(index), csn, transaction)
+
+
+def unpacked_index(where: object, node: Node) -> Index:
+    """:raises StoreIncompatible: it is damaged."""
+    try:
+        return _index.decode(node.body or b"")
+    except msgspec.MsgspecError as error:
+        raise _unreadable(where, str(error), "a list of tables") from error
+
+
+# --- copies of nodes -----------------------------------------------------------------------------------------
+
+
+class Copy(msgspec.Struct, array_like=True, frozen=True):
+    """A node as it was, in a checkpoint or a segment: its name, version, time in milliseconds and data."""
+
+    partition: str
+    item: str
+    version: int
+    at_ms: int
+    data: bytes
+
+
+_copies = msgspec.msgpack.Decoder(list[Copy])
+
+
+def packed_copies(copies: Iterable[Copy], transaction: bytes) -> bytes:
+    return packed(_encoder.encode(list(copies)), None, transaction)
+
+
+def unpacked_copies(where: object, data: bytes) -> list[Copy]:
+    """:raises StoreIncompatible: it is damaged."""
+    node = unpacked(where, data)
+    try:
+        return _copies.decode(node.body or b"")
+    except msgspec.MsgspecError as error:
+        raise _unreadable(where, str(error), "a list of nodes") from error
+
+
+def _unreadable(where: object, found: str, expected: str) -> StoreIncompatible:
+    return StoreIncompatible(
+        f"{where} cannot be read: found {found}, expected {expected}.",
+        next_step="run `airflow epochs db check`; if a newer version of the package wrote it, upgrade this host; "
+        "otherwise restore the store from a backup, never edit it by hand.",
+        key=where,
+        found=found,
+        expected=expected,
+    )

@@ -1,0 +1,337 @@
+"""Reading records: by their nodes, tables by checkpoint and tail, commits by number.
+
+**Tables by checkpoint and tail.** A cut over a thousand tables must not cost a thousand reads. So the head lists
+the tables that were written since the newest checkpoint: every transaction that writes or deletes a table's record
+also sets the head. A table that is in the checkpoint and not in the tail was not written between the moment of
+the checkpoint and the moment at which the head was read: its copy in the checkpoint is what its node held at the
+head that was read. Everything else is read from its node, behind the head, as every record is. Checkpoints are
+never changed, so one that a client has decoded once it needs not read again.
+
+**Commits by number.** Their numbers have no gaps, so no list of them is ever asked for. Old ones are folded,
+64 to a node; where a commit is not found at the one place it is looked for at the other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from airflow_provider.domain.errors import StoreIncompatible
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
+from airflow_provider.stores import codec
+from airflow_provider.stores.base import commit_key
+from airflow_provider.stores.zookeeper.clock import moment
+from airflow_provider.stores.zookeeper.known import Known, Seen, SeenCheckpoint, SeenHead
+from airflow_provider.stores.zookeeper.nodes import Copy, Node, unpacked, unpacked_copies, unpacked_index
+from airflow_provider.stores.zookeeper.paths import Paths, decoded
+from airflow_provider.stores.zookeeper.session import Deadline, Request, Session
+
+FEW_TABLES = 16
+"""So many tables are read from their nodes, without looking at the checkpoint."""
+SEGMENT = 64
+"""Commits that are folded into one node."""
+UNFOLDED = 64
+"""At least so many of the newest commits have nodes of their own."""
+_FLIGHT = 1000
+"""Records asked for at once."""
+_TRIES = 5
+"""How often what is being folded or replaced meanwhile is looked for."""
+
+
+def get(path: str) -> Request:
+    return lambda client: client.get_async(path)
+
+
+def children(path: str) -> Request:
+    return lambda client: client.get_children_async(path)
+
+
+def exists(path: str) -> Request:
+    return lambda client: client.exists_async(path)
+
+
+class Records:
+    """Reads what a store holds, and learns from it."""
+
+    def __init__(self, session: Session, paths: Paths, known: Known) -> None:
+        self._session, self._paths, self._known = session, paths, known
+        self.sync: Request = lambda client: client.sync_async(paths.domains)
+        """Makes the server that we are connected to catch up with all commits before this moment."""
+
+    def look(
+        self, domain: DomainName, keys: Sequence[Key], deadline: Deadline, *, more: Sequence[Request] = ()
+    ) -> tuple[SeenHead, dict[Key, Stamped[Any]], list[Any]]:
+        """Return the head, those of *keys* that exist, and the answers to *more*, which is asked first."""
+        wanted = list(dict.fromkeys(keys))
+        tables = [key for key in wanted if key.kind is Kind.TABLE]
+        apart = set(tables) if len(tables) > FEW_TABLES else set()
+        nodes = [key for key in wanted if key not in apart and key.kind is not Kind.COMMIT]
+        answers = self._session.ask(
+            deadline,
+            [
+                *more,
+                self.sync,
+                get(self._paths.head(domain)),
+                *(get(self._paths.record(key)) for key in nodes),
+            ],
+        )
+        asked = answers[: len(more)]
+        head = self.see_head(domain, answers[len(more) + 1])
+        found = self.learn(nodes, answers[len(more) + 2 :])
+        if apart:
+            found |= self.tables(domain, tables, head, deadline)
+        csns = {csn: key for key in wanted if key.kind is Kind.COMMIT and (csn := csn_of(key)) is not None}
+        found |= {csns[csn]: one for csn, one in self.commits(domain, csns, head.csn, deadline).items()}
+        return head, found, asked
+
+    def head(self, domain: DomainName, deadline: Deadline) -> SeenHead:
+        """Return the head as it is now."""
+        _, answer = self._session.ask(deadline, [self.sync, get(self._paths.head(domain))])
+        return self.see_head(domain, answer)
+
+    def see_head(self, domain: DomainName, answer: Any) -> SeenHead:
+        """Learn the head from kazoo's answer."""
+        if answer is None:
+            seen = SeenHead()
+        else:
+            path = self._paths.head(domain)
+            node = unpacked(path, answer[0])
+            seen = SeenHead(answer[1].version, node.csn or 0, unpacked_index(path, node), node.transaction)
+        self._known.heads[domain] = seen
+        return seen
+
+    def nodes(self, keys: Sequence[Key], deadline: Deadline) -> dict[Key, Stamped[Any]]:
+        """Return those of *keys* that exist, each from its node."""
+        found: dict[Key, Stamped[Any]] = {}
+        for first in range(0, len(keys), _FLIGHT):
+            flight = keys[first : first + _FLIGHT]
+            found |= self.learn(
+                flight, self._session.ask(deadline, [get(self._paths.record(key)) for key in flight])
+            )
+        return found
+
+    def learn(self, keys: Sequence[Key], answers: Sequence[Any]) -> dict[Key, Stamped[Any]]:
+        """Learn the nodes of *keys* from kazoo's answers; return the records among them."""
+        found = {}
+        for key, answer in zip(keys, answers, strict=True):
+            if answer is None:
+                self._known.see(key, None)
+                continue
+            data, stat = answer
+            stamped = self.stamped(key, data, stat.version, stat.mtime)
+            self._known.see(key, Seen(stat.version, stamped is not None))
+            if stamped is not None:
+                found[key] = stamped
+        return found
+
+    def stamped(self, key: Key, data: bytes, version: int, at_ms: int) -> Stamped[Any] | None:
+        """Return the record that a node holds, None for a deleted one."""
+        before = self._known.decoded.get(key)
+        if before is not None and before.version == version + 1:
+            return before
+        node = unpacked(key, data)
+        if node.body is None:
+            return None
+        return self._known.keep(_stamped(key, node, version + 1, at_ms))
+
+    # --- ranges ----------------------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        domain: DomainName,
+        kind: Kind,
+        partition: str,
+        *,
+        within: Callable[[list[str]], list[str]],
+        limit: int | None,
+        deadline: Deadline,
+    ) -> list[Stamped[Any]]:
+        """Return the records of a partition.
+
+        :param within: chooses and orders the items, given all, sorted.
+        """
+        path = self._paths.partition(domain, kind, partition)
+        _, head_answer, names = self._session.ask(
+            deadline, [self.sync, get(self._paths.head(domain)), children(path)]
+        )
+        head = self.see_head(domain, head_answer)
+        if names is None:
+            return []
+        self._known.see_folders([*self._paths.parents(path), path])
+        keys = [Key(domain, kind, partition, item) for item in within(sorted(map(decoded, names)))]
+        read = partial(self.tables, domain, head=head, deadline=deadline) if kind is Kind.TABLE else None
+        found: list[Stamped[Any]] = []
+        first = 0
+        while first < len(keys) and (limit is None or len(found) < limit):
+            size = _FLIGHT if limit is None else max(limit - len(found), 1)
+            flight = keys[first : first + size]
+            records = read(flight) if read else self.nodes(flight, deadline)
+            found += [records[key] for key in flight if key in records]
+            first += size
+        return found
+
+    def commits_between(
+        self,
+        domain: DomainName,
+        *,
+        start: str | None,
+        end: str | None,
+        limit: int | None,
+        reverse: bool,
+        deadline: Deadline,
+    ) -> list[Stamped[Any]]:
+        """Return commits whose item is in a range, in order."""
+        head = self.head(domain, deadline)
+        numbers = range(1, head.csn + 1)
+        low = 0 if start is None else bisect_left(numbers, start, key=commit_item)
+        high = len(numbers) if end is None else bisect_left(numbers, end, key=commit_item)
+        wanted = numbers[low:high]
+        chosen = list(reversed(wanted) if reverse else wanted)[:limit]
+        found = self.commits(domain, chosen, head.csn, deadline)
+        return [found[csn] for csn in chosen]
+
+    # --- tables ----------------------------------------------------------------------------------------------
+
+    def tables(
+        self, domain: DomainName, keys: Sequence[Key], head: SeenHead, deadline: Deadline
+    ) -> dict[Key, Stamped[Any]]:
+        """Return those of the tables *keys* that exist, as of *head* or later."""
+        checkpoint = self.checkpoint(domain, head, deadline) if len(keys) > FEW_TABLES else None
+        if checkpoint is None:
+            return self.nodes(keys, deadline)
+        changed = {(one.partition, one.item) for one in head.index.tail}
+        copies = checkpoint.copies
+        found, rest = {}, []
+        for key in keys:
+            name = (key.partition, key.item)
+            copy = None if name in changed else copies.get(name)
+            stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
+            if stamped is None:
+                rest.append(key)
+            else:
+                found[key] = stamped
+                self._known.see(key, Seen(stamped.version - 1, live=True))
+        return found | self.nodes(rest, deadline)
+
+    def checkpoint(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> SeenCheckpoint | None:
+        """Return the checkpoint that *head* names; None when there is none, or it is gone already."""
+        name, parts = head.index.checkpoint.name, head.index.checkpoint.parts
+        if not name:
+            return None
+        known = self._known.checkpoints.get(domain)
+        if known is not None and known.name == name:
+            return known
+        paths = checkpoint_parts(self._paths, domain, name, parts)
+        answers = self._session.ask(deadline, [get(path) for path in paths])
+        if None in answers:
+            return None
+        copies = [
+            copy
+            for path, (data, _) in zip(paths, answers, strict=True)
+            for copy in unpacked_copies(path, data)
+        ]
+        seen = SeenCheckpoint(name, {(copy.partition, copy.item): copy for copy in copies})
+        self._known.checkpoints[domain] = seen
+        return seen
+
+    # --- commits ---------------------------------------------------------------------------------------------
+
+    def commits(
+        self, domain: DomainName, csns: Iterable[int], head_csn: int, deadline: Deadline
+    ) -> dict[int, Stamped[Any]]:
+        """Return the commits *csns*, those that there can be at the head *head_csn*."""
+        found: dict[int, Stamped[Any]] = {}
+        missing = [csn for csn in csns if 1 <= csn <= head_csn]
+        for attempt in range(_TRIES):
+            if not missing:
+                return found
+            folded = [csn for csn in missing if attempt or is_old(csn, head_csn)]
+            own = [csn for csn in missing if attempt or not is_old(csn, head_csn)]
+            found |= self._from_segments(domain, folded, deadline)
+            found |= self._from_nodes(domain, [csn for csn in own if csn not in found], deadline)
+            missing = [csn for csn in missing if csn not in found]
+        raise StoreIncompatible(
+            f"{self._session.location}: the commit {missing[0]} of {domain!r} is missing; the head is {head_csn}.",
+            next_step="restore the store from a backup; never edit it by hand.",
+            key=commit_key(domain, missing[0]),
+            found=None,
+            expected="a commit record for every number",
+        )
+
+    def _from_nodes(
+        self, domain: DomainName, csns: Sequence[int], deadline: Deadline
+    ) -> dict[int, Stamped[Any]]:
+        found = {}
+        for first in range(0, len(csns), _FLIGHT):
+            flight = csns[first : first + _FLIGHT]
+            paths = [self._paths.record(commit_key(domain, csn)) for csn in flight]
+            answers = self._session.ask(deadline, [get(path) for path in paths])
+            for csn, answer in zip(flight, answers, strict=True):
+                if answer is not None:
+                    found[csn] = _commit(domain, csn, answer[0], answer[1].mtime)
+        return found
+
+    def _from_segments(
+        self, domain: DomainName, csns: Sequence[int], deadline: Deadline
+    ) -> dict[int, Stamped[Any]]:
+        numbers = list(dict.fromkeys(segment_of(csn) for csn in csns))
+        unread = [number for number in numbers if (domain, number) not in self._known.segments]
+        read: dict[int, list[Copy]] = {
+            number: self._known.segments[domain, number] for number in numbers if number not in unread
+        }
+        paths = [segment_path(self._paths, domain, number) for number in unread]
+        for number, path, answer in zip(
+            unread,
+            paths,
+            self._session.ask(deadline, [get(path) for path in paths]) if paths else [],
+            strict=True,
+        ):
+            if answer is not None:
+                read[number] = unpacked_copies(path, answer[0])
+                self._known.keep_segment(domain, number, read[number])
+        copies = {copy.item: copy for segment in read.values() for copy in segment}
+        return {
+            csn: _commit(domain, csn, copy.data, copy.at_ms)
+            for csn in csns
+            if (copy := copies.get(commit_item(csn))) is not None
+        }
+
+
+def _commit(domain: DomainName, csn: int, data: bytes, at_ms: int) -> Stamped[Any]:
+    """A commit's version is its number: it is written once, and every one has another."""
+    key = commit_key(domain, csn)
+    return _stamped(key, unpacked(key, data), csn, at_ms)
+
+
+def _stamped(key: Key, node: Node, version: int, at_ms: int) -> Stamped[Any]:
+    return Stamped(key, codec.decode(key, node.body or b""), version, node.csn, moment(at_ms))
+
+
+def csn_of(key: Key) -> int | None:
+    """The CSN that a commit's key names, None when no commit can have that key."""
+    item = key.item
+    if key.partition or not (item.isascii() and item.isdigit()) or commit_item(int(item)) != item:
+        return None
+    return int(item)
+
+
+def segment_of(csn: int) -> int:
+    """The number of the segment into which a commit is folded."""
+    return (csn - 1) // SEGMENT
+
+
+def segment_path(paths: Paths, domain: DomainName, number: int) -> str:
+    return f"{paths.folder(domain, 'segments')}/{number:010d}"
+
+
+def is_old(csn: int, head_csn: int) -> bool:
+    """Whether a commit is likely to have been folded at that head."""
+    return (segment_of(csn) + 1) * SEGMENT + UNFOLDED <= head_csn
+
+
+def checkpoint_parts(paths: Paths, domain: DomainName, name: str, parts: int) -> list[str]:
+    """The nodes of a checkpoint."""
+    return [f"{paths.folder(domain, 'checkpoints')}/{name}.{part}" for part in range(parts)]

@@ -1,0 +1,84 @@
+"""The version of the layout: which one a chroot has, whether it fits, and how the first one is made."""
+
+from __future__ import annotations
+
+import uuid
+
+from kazoo.exceptions import KazooException, NodeExistsError
+
+from airflow_provider.domain.errors import StoreUnavailable
+from airflow_provider.stores.schema_status import Fit, SchemaStatus
+from airflow_provider.stores.zookeeper.paths import Paths
+from airflow_provider.stores.zookeeper.records import children, get
+from airflow_provider.stores.zookeeper.session import Deadline, Operation, ReplyLostError, Session
+
+LAYOUTS = ("1",)
+"""Every version of the layout, oldest first; the last one is what this version of the package needs."""
+_TRIES = 5
+
+
+def status(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
+    """Look at the layout; changes nothing."""
+    _, answer, names = session.ask(
+        deadline, [lambda client: client.sync_async("/"), get(paths.schema), children(paths.chroot)]
+    )
+    found = None if answer is None else answer[0].decode(errors="replace")
+    if found is None:
+        fit = Fit.ABSENT if names else Fit.EMPTY
+    elif found == LAYOUTS[-1]:
+        fit = Fit.CURRENT
+    else:
+        fit = Fit.OLDER if found in LAYOUTS else Fit.NEWER
+    return SchemaStatus(location=session.location, fit=fit, found=found, expected=LAYOUTS[-1])
+
+
+def upgrade(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
+    """Make the layout where there is none; each step may be done by several at once.
+
+    :raises StoreIncompatible: it is newer than this version of the package.
+    """
+    for _ in range(_TRIES):
+        found = status(session, paths, deadline)
+        if found.fit is Fit.CURRENT:
+            return found
+        if found.fit is not Fit.EMPTY and found.fit is not Fit.ABSENT:
+            found.require_current()
+        _make(session, paths, deadline)
+    return status(session, paths, deadline)
+
+
+def _make(session: Session, paths: Paths, deadline: Deadline) -> None:
+    parts = paths.chroot.strip("/").split("/")
+    for depth in range(len(parts)):
+        folder = "/" + "/".join(parts[: depth + 1])
+        (there,) = session.ask(deadline, [lambda client, path=folder: client.exists_async(path)])  # type: ignore[misc]
+        if there is None:
+            _create(session, deadline, [Operation("create", folder)])
+    _create(
+        session,
+        deadline,
+        [
+            Operation("create", paths.schema, LAYOUTS[-1].encode()),
+            Operation("create", paths.incarnation, uuid.uuid4().hex.encode()),
+            Operation("create", paths.clock),
+            Operation("create", paths.domains),
+        ],
+    )
+
+
+def _create(session: Session, deadline: Deadline, operations: list[Operation]) -> None:
+    """Create nodes, all or none; that others did meanwhile is as good. A lost reply is looked after by the caller.
+
+    :raises StoreUnavailable: the servers refuse to.
+    """
+    try:
+        answers = session.change(deadline, operations)
+    except ReplyLostError:
+        return
+    failed = [answer for answer in answers if isinstance(answer, KazooException)]
+    if failed and not any(isinstance(answer, NodeExistsError) for answer in failed):
+        raise StoreUnavailable(
+            f"{session.location}: {type(failed[0]).__name__}.",
+            next_step="look into the servers' logs.",
+            store=session.location,
+        )

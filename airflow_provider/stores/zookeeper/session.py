@@ -1,0 +1,324 @@
+"""The connection to ZooKeeper: opened on first use, again in a forked child, and no call of it lasts for ever.
+
+kazoo's own waiting is not used: its plain calls hang while the connection is suspended, and its retries repeat
+changes blindly. Every call here is asynchronous and waited for until one deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from threading import Event, RLock, Thread
+from time import monotonic
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NoNodeError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import CREATOR_ALL_ACL
+
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable
+from airflow_provider.stores.zookeeper.address import Address
+
+log = logging.getLogger(__name__)
+
+_RECONNECTING = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 1.0}
+_GONE = (ConnectionLoss, SessionExpiredError, SessionMovedError, ConnectionClosedError)
+_LONGEST_PAUSE_S = 0.2
+_LONGEST_CLOSE_S = 3.0
+_SHARE_FOR_ASKING = 0.3
+"""Of the time that a change has left: kept to ask what became of it."""
+
+Request = Callable[[KazooClient], Any]
+"""Sends one request and returns kazoo's promise of an answer."""
+
+
+class ReplyLostError(Exception):
+    """The answer to a change never came; it may have been made."""
+
+
+class Deadline:
+    """A moment of the monotonic clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+
+    def left_s(self) -> float:
+        """Seconds until then, 0 when it has passed."""
+        return max(0.0, self._end - monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One part of a change: ``create``, ``set_data``, ``check`` or ``delete``.
+
+    :param version: of the node's data, -1 for any; not for ``create``.
+    """
+
+    verb: str
+    path: str
+    data: bytes = b""
+    version: int = -1
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a message: its fields, and the ACL of a created node."""
+        return len(self.path) + len(self.data) + 80
+
+    def add(self, request: Any) -> None:
+        """Add it to kazoo's transaction."""
+        match self.verb:
+            case "create":
+                request.create(self.path, self.data)
+            case "set_data":
+                request.set_data(self.path, self.data, self.version)
+            case "check":
+                request.check(self.path, self.version)
+            case _:
+                request.delete(self.path, self.version)
+
+
+class _Reasons(logging.Handler):
+    """Keeps the last thing that kazoo complained about; its own log would hold passwords."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = record.getMessage()
+        log.debug("kazoo: %s", self.last)
+
+
+class Session:
+    """A connection that is opened on first use.
+
+    :attr:`generation` changes whenever the connection was lost: what must be true only of one server's life
+    is asked again then.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.generation = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = RLock()
+        self._client: Any = None
+        self._changed = Event()
+        self._refused = False
+        self._ended = False
+        self._reasons = _Reasons()
+
+    @property
+    def location(self) -> str:
+        return self._address.location
+
+    # --- asking ----------------------------------------------------------------------------------------------
+
+    def ask(self, deadline: Deadline, requests: Sequence[Request]) -> list[Any]:
+        """Send *requests*, all that only read or may be repeated, in one flight; return their answers.
+
+        None stands for a node that does not exist. After a lost connection all are sent again.
+
+        :raises StoreUnavailable: no answer until *deadline*.
+        :raises StoreIncompatible: we may not read that.
+        """
+        while True:
+            client = self._connected(deadline)
+            try:
+                promises = [request(client) for request in requests]
+                return [self._answer(promise, deadline) for promise in promises]
+            except _GONE:
+                self._changed.wait(min(0.01, deadline.left_s()))
+            except KazooTimeoutError as error:
+                raise self._unavailable("no answer in time") from error
+            except (NoAuthError, AuthFailedError) as error:
+                raise self._not_allowed(error) from error
+            except KazooException as error:
+                raise self._unavailable(f"{type(error).__name__} {error}".strip()) from error
+
+    def change(self, deadline: Deadline, operations: Sequence[Operation]) -> list[Any]:
+        """Send *operations* as one transaction; return the answer to each, exceptions among them if it failed.
+
+        :raises StoreUnavailable: it was not sent.
+        :raises ReplyLostError: it was sent, and no answer came.
+        """
+        client = self._connected(deadline)
+        request = client.transaction()
+        for operation in operations:
+            operation.add(request)
+        try:
+            answers: list[Any] = request.commit_async().get(
+                timeout=deadline.left_s() * (1 - _SHARE_FOR_ASKING)
+            )
+        except AuthFailedError as error:
+            raise self._not_allowed(error) from error
+        except (KazooException, KazooTimeoutError, RuntimeError) as error:
+            raise ReplyLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+        for answer in answers:
+            if isinstance(answer, NoAuthError):
+                raise self._not_allowed(answer)
+        return answers
+
+    def send(self, deadline: Deadline, request: Request) -> Any:
+        """Send one request once; return its answer, None when it failed for whatever reason."""
+        with suppress(KazooException, KazooTimeoutError, StoreUnavailable):
+            return request(self._connected(deadline)).get(timeout=deadline.left_s())
+        return None
+
+    def _answer(self, promise: Any, deadline: Deadline) -> Any:
+        try:
+            return promise.get(timeout=deadline.left_s())
+        except NoNodeError:
+            return None
+
+    # --- connecting ------------------------------------------------------------------------------------------
+
+    def _connected(self, deadline: Deadline) -> KazooClient:
+        while True:
+            client = self._opened()
+            if client.connected:
+                return client
+            if self._refused:
+                self._ended = True  # the next call tries again
+                raise self._not_allowed(AuthFailedError())
+            if deadline.left_s() <= 0:
+                raise self._unavailable(self._reasons.last or "no connection")
+            self._changed.clear()
+            if not client.connected:
+                self._changed.wait(min(_LONGEST_PAUSE_S, deadline.left_s()))
+
+    def _opened(self) -> KazooClient:
+        if self._process != os.getpid():
+            self._leave_to_parent()
+        with self._lock:
+            if self._client is None or self._ended:
+                self._close_client()
+                self._client = self._new_client()
+                self._client.start_async()
+            return self._client
+
+    def _new_client(self) -> KazooClient:
+        address = self._address
+        self._refused = self._ended = False
+        logger = logging.Logger("kazoo", logging.WARNING)  # noqa: LOG001 - apart: at DEBUG kazoo logs passwords
+        logger.addHandler(self._reasons)
+        client = KazooClient(
+            hosts=",".join(address.hosts),
+            timeout=address.session_timeout_s,
+            connection_retry=_RECONNECTING,
+            default_acl=CREATOR_ALL_ACL if address.has_identity else None,
+            auth_data=self._credentials(),
+            sasl_options=self._sasl_options(),
+            use_ssl=address.tls != "off",
+            verify_certs=True,
+            check_hostname=address.tls == "verify-full",
+            ca=address.ca or None,
+            certfile=address.cert or None,
+            keyfile=address.key or None,
+            logger=logger,
+        )
+
+        def listen(state: str) -> None:
+            if self._client is not client:
+                return  # of a connection that was given up
+            self.generation += 1
+            if state == KazooState.LOST:
+                self._refused = client.client_state == KeeperState.AUTH_FAILED
+                self._ended = client.client_state == KeeperState.CLOSED
+            self._changed.set()
+
+        client.add_listener(listen)
+        return client
+
+    def _credentials(self) -> list[tuple[str, str]]:
+        address = self._address
+        return (
+            [("digest", f"{address.user}:{address.password}")]
+            if address.user and address.auth == "digest"
+            else []
+        )
+
+    def _sasl_options(self) -> dict[str, str] | None:
+        address = self._address
+        if not address.user or address.auth != "sasl":
+            return None
+        if find_spec("puresasl") is None:
+            raise InvalidInput(
+                field="auth",
+                value="sasl",
+                expected="the library pure-sasl",
+                next_step="pip install 'airflow-provider-epochs[zookeeper]' on every host that uses the store.",
+            )
+        return {"mechanism": "DIGEST-MD5", "username": address.user, "password": address.password}
+
+    # --- ending ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the session, so that what lives with it is removed; may be called twice."""
+        if self._process != os.getpid():
+            self._leave_to_parent()
+        with self._lock:
+            self._close_client()
+
+    def _close_client(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            ending = Thread(target=_end, args=(client,), daemon=True)
+            ending.start()
+            ending.join(_LONGEST_CLOSE_S)
+        self._changed.set()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: the connection is the parent's; its threads do not exist here."""
+        client = self._client
+        self._forget()
+        if client is not None:
+            connection = client._connection  # noqa: SLF001 - kazoo has no other way to let go of a socket
+            for one in (connection._socket, connection._read_sock, connection._write_sock):  # noqa: SLF001
+                with suppress(OSError, AttributeError):
+                    os.close(one.detach())
+
+    # --- errors ----------------------------------------------------------------------------------------------
+
+    def _unavailable(self, reason: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.location}: {reason}.",
+            next_step="check that a majority of the ensemble runs (`echo ruok | nc HOST PORT`), and host, port, "
+            "schema (the chroot), login and password of the Airflow connection.",
+            store=self.location,
+        )
+
+    def _not_allowed(self, error: Exception) -> StoreIncompatible:
+        reason = (
+            "login or password is wrong" if isinstance(error, AuthFailedError) else "this user may not do so"
+        )
+        return StoreIncompatible(
+            f"{self.location}: {reason} ({type(error).__name__}).",
+            next_step="correct login and password of the Airflow connection: every process uses the identity that "
+            "made the store; docs/how-to/zookeeper.md has the details.",
+            store=self.location,
+            found=type(error).__name__,
+        )
+
+
+def _end(client: KazooClient) -> None:
+    with suppress(Exception):  # a socket that is gone already; there is nobody left to tell
+        client.stop()
+        client.close()

@@ -1,0 +1,175 @@
+"""The metadata store on ZooKeeper: every change is one ``multi``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores.base import (
+    Head,
+    MetadataStore,
+    Reading,
+    Receipt,
+    StoreCapability,
+    Transaction,
+)
+from airflow_provider.stores.requests import check_keys, check_limit, check_text, checked
+from airflow_provider.stores.schema_status import SchemaStatus
+from airflow_provider.stores.zookeeper import schema
+from airflow_provider.stores.zookeeper.address import Address
+from airflow_provider.stores.zookeeper.clock import ServerClock
+from airflow_provider.stores.zookeeper.known import Incarnation, Known
+from airflow_provider.stores.zookeeper.listing import domains, within
+from airflow_provider.stores.zookeeper.paths import Paths
+from airflow_provider.stores.zookeeper.records import Records, get
+from airflow_provider.stores.zookeeper.session import Deadline, Request, Session
+from airflow_provider.stores.zookeeper.transacting import Writer
+from airflow_provider.stores.zookeeper.watching import Watches
+
+_LONGEST_OPENING_S = 10.0
+
+
+class ZookeeperStore(MetadataStore):
+    """A store under a chroot of a ZooKeeper ensemble; :meth:`open` makes sure that it fits.
+
+    :param patience: how long to wait for others who write, and for an ensemble that elects a leader.
+    """
+
+    capabilities = frozenset({StoreCapability.SERVER_TIME, StoreCapability.WATCH, StoreCapability.CLUSTER})
+
+    def __init__(self, address: Address, *, patience: timedelta = DEFAULTS.store_patience) -> None:
+        self._address = address
+        self._patience_s = patience.total_seconds()
+        self._closed = False
+        self._session = Session(address)
+        self._paths = Paths(address.chroot)
+        self._known = Known()
+        self._clock = ServerClock()
+        self._generation = -1
+        self._records = Records(self._session, self._paths, self._known)
+        self._writer = Writer(self._session, self._paths, self._known, self._records, self._clock)
+        self._watches = Watches(self._session, self._paths, self._records)
+
+    def __repr__(self) -> str:
+        return f"ZookeeperStore({self._address.location})"
+
+    def open(self) -> ZookeeperStore:
+        """Check the layout.
+
+        :raises StoreIncompatible: it is missing or another one, or we may not read it; says what to do.
+        :raises StoreUnavailable: the ensemble does not answer.
+        """
+        try:
+            self.schema_status().require_current()
+            self._greet(self._deadline(read=True))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def schema_status(self) -> SchemaStatus:
+        """Look at the layout; changes nothing."""
+        return schema.status(self._session, self._paths, self._opening())
+
+    def upgrade_schema(self) -> SchemaStatus:
+        """Make the layout where there is none."""
+        self._opening_check()
+        return schema.upgrade(self._session, self._paths, Deadline(self._patience_s))
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+        check_keys(domain, keys)
+        deadline = self._deadline(read=True)
+        incarnation = self._greet(deadline)
+        head, found, _ = self._records.look(domain, keys, deadline)
+        now = max([self._clock.now(), *(one.at for one in found.values())])
+        return Reading(Head(head.csn, incarnation.name), now, found)
+
+    def scan(
+        self,
+        domain: DomainName,
+        kind: Kind,
+        partition: str,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[Stamped[Any]]:
+        check_text("domain", domain, empty=False)
+        check_text("partition", partition, empty=True)
+        for bound in (start, end):
+            check_text("item", bound or "", empty=True)
+        check_limit(limit)
+        deadline = self._deadline(read=True)
+        if kind is Kind.COMMIT:
+            if partition:
+                return []
+            return self._records.commits_between(
+                domain, start=start, end=end, limit=limit, reverse=reverse, deadline=deadline
+            )
+        return self._records.scan(
+            domain, kind, partition, within=within(start, end, reverse), limit=limit, deadline=deadline
+        )
+
+    def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
+        return self.scan(domain, Kind.COMMIT, "", start=commit_item(max(0, after) + 1), limit=limit)
+
+    def domains(self) -> list[DomainName]:
+        return domains(self._session, self._paths, self._records, self._deadline(read=True))
+
+    def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
+        check_text("domain", domain, empty=False)
+        return self._watches.wait(
+            domain, after, Deadline(timeout.total_seconds()), lambda: self._deadline(read=True)
+        )
+
+    # --- changing --------------------------------------------------------------------------------------------
+
+    def transact(self, transaction: Transaction) -> Receipt:
+        request = checked(transaction, self.capabilities)
+        deadline = self._deadline()
+        self._greet(deadline)
+        receipt, _ = self._writer.apply(request, transaction.number, deadline)
+        return receipt
+
+    def close(self) -> None:
+        self._closed = True
+        self._session.close()
+        self._watches.wake()
+
+    # --- the connection --------------------------------------------------------------------------------------
+
+    def _deadline(self, *, read: bool = False) -> Deadline:
+        self._opening_check()
+        return Deadline(self._patience_s / 2 if read else self._patience_s)
+
+    def _opening(self) -> Deadline:
+        self._opening_check()
+        return Deadline(min(self._patience_s, _LONGEST_OPENING_S))
+
+    def _opening_check(self) -> None:
+        if self._closed:
+            raise InvalidInput(
+                field="store", value=self, expected="an open store", next_step="open it again."
+            )
+
+    def _greet(self, deadline: Deadline) -> Incarnation:
+        """Learn the servers' time and the store's identity: at first, after a lost connection, and now and then."""
+        generation = self._session.generation
+        known = self._known.incarnation
+        fresh = known is not None and generation == self._generation
+        if known is not None and fresh and not self._clock.is_stale(generation):
+            return known
+        touch: Request = lambda client: client.set_async(self._paths.clock, b"")  # noqa: E731 - one of two requests
+        stat, answer = self._session.ask(deadline, [touch, get(self._paths.incarnation)])
+        self._generation = self._session.generation
+        self._clock.hear(stat.mtime, self._generation)
+        return self._known.see_incarnation(answer)

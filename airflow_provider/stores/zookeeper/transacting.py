@@ -1,0 +1,252 @@
+"""Changing a store: look up what is not known, plan, send, and find out what became of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from time import sleep
+from typing import Any
+
+from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
+
+from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.stores.base import Absent, Exists, Number, Receipt, RequirementFailed
+from airflow_provider.stores.requests import CheckedTransaction
+from airflow_provider.stores.zookeeper import planning
+from airflow_provider.stores.zookeeper.clock import ServerClock, moment
+from airflow_provider.stores.zookeeper.known import Known, Seen, SeenHead
+from airflow_provider.stores.zookeeper.nodes import unpacked
+from airflow_provider.stores.zookeeper.paths import Paths
+from airflow_provider.stores.zookeeper.planning import Plan, Role
+from airflow_provider.stores.zookeeper.records import Records, exists, get
+from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError, Session
+
+_LONGEST_PAUSE_S = 0.02
+_GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.ROOT})
+"""Kinds that are written once: not looked up before they are made."""
+
+
+class Writer:
+    """Applies transactions to a store."""
+
+    def __init__(
+        self, session: Session, paths: Paths, known: Known, records: Records, clock: ServerClock
+    ) -> None:
+        self._session, self._paths, self._known = session, paths, known
+        self._records, self._clock = records, clock
+        self._domains: dict[DomainName, Lock] = {}
+
+    def apply(
+        self, request: CheckedTransaction, number: Number | None, deadline: Deadline
+    ) -> tuple[Receipt, Plan]:
+        """Apply *request*, sending it again while others move the head and *deadline* lasts.
+
+        :raises RequirementFailed: as :meth:`MetadataStore.transact`, and so are the other errors.
+        """
+        lost = 0
+        while True:
+            self._look_up(request, deadline)
+            if self._seems_refused(request, number):
+                self._refuse(request, number, deadline)
+                self._look_up(request, deadline)
+            with self._in_turn(request, deadline):
+                outcome = self._try(request, number, deadline)
+            if outcome is not None:
+                return outcome
+            if deadline.left_s() <= 0:
+                raise StoreUnavailable(
+                    f"{self._session.location}: others were faster until patience ended.",
+                    next_step="try again; let fewer jobs publish at the same time.",
+                    store=self._session.location,
+                )
+            lost += 1
+            sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.0005 * 2**lost)))  # noqa: S311 - not for secrets
+
+    @contextmanager
+    def _in_turn(self, request: CheckedTransaction, deadline: Deadline) -> Iterator[None]:
+        """Threads of one process do not race each other for a domain's head."""
+        lock = self._domains.setdefault(request.domain, Lock()) if planning.writes_head(request) else Lock()
+        mine = lock.acquire(timeout=deadline.left_s())
+        try:
+            yield
+        finally:
+            if mine:
+                lock.release()
+
+    def _try(
+        self, request: CheckedTransaction, number: Number | None, deadline: Deadline
+    ) -> tuple[Receipt, Plan] | None:
+        """Send it once; None when it failed because of what was not known."""
+        head = self._known.heads.get(request.domain)
+        if head is None:
+            head = self._records.head(request.domain, deadline) if needs_head(request) else SeenHead()
+        if number is not None and number.expected not in (None, head.csn + 1):
+            return None
+        plan = planning.plan(request, number, self._known, self._paths, head=head)
+        try:
+            answers = self._session.change(deadline, plan.operations)
+        except ReplyLostError as error:
+            asked = self._ask(plan, request, deadline, error)
+            return None if asked is None else (asked, plan)
+        failed = _failed(answers)
+        if failed is None:
+            at = self._clock.hear(answers[-1].mtime, self._session.generation)
+            versions = {key: _version(answers[position]) for key, position in plan.puts.items()}
+            self._learn(plan, versions, answers)
+            return Receipt(csn=plan.csn, at=at, versions=versions), plan
+        if plan.roles[failed] is Role.HEAD:
+            self._known.heads.pop(request.domain, None)
+        else:
+            keys = planning.touched(request)
+            self._known.forget(keys, plan.made)
+            self._refuse(request, number, deadline)
+        return None
+
+    def _learn(self, plan: Plan, versions: dict[Key, int], answers: Sequence[Any]) -> None:
+        self._known.see_folders(plan.made)
+        for key, version in versions.items():
+            self._known.see(key, Seen(version - 1, live=True))
+        for key, position in plan.deletes.items():
+            match plan.operations[position].verb:
+                case "set_data":
+                    self._known.see(key, Seen(answers[position].version, live=False))
+                case "create":  # and deleted again
+                    self._known.see(key, None)
+        if plan.head is not None:
+            self._known.heads[plan.domain] = plan.head
+
+    # --- what is not known -----------------------------------------------------------------------------------
+
+    def _look_up(self, request: CheckedTransaction, deadline: Deadline) -> None:
+        """Ask for what the plan needs and nobody has told us yet, in one flight."""
+        absent = {one.key for one in request.requires if isinstance(one, Absent)}
+        required = {one.key: one for one in request.requires if isinstance(one, Exists)}
+        known = self._known.records
+        unknown, creating = [], []
+        for key in planning.touched(request):
+            if key in known:
+                if known[key] is None:
+                    creating.append(key)
+            elif key in absent or (key.kind in _GUESSED_ABSENT and key not in required):
+                self._known.see(key, None)
+                creating.append(key)
+            else:
+                unknown.append(key)
+                if key not in required:
+                    creating.append(key)
+        wanted = planning.folders_of(self._paths, request.domain, creating, number=request.commit is not None)
+        folders = [path for path in wanted if path not in self._known.folders]
+        requests = [get(self._paths.record(key)) for key in unknown] + [exists(path) for path in folders]
+        if needs_head(request) and request.domain not in self._known.heads:
+            requests.append(get(self._paths.head(request.domain)))
+        if not requests:
+            return
+        answers = self._session.ask(deadline, [self._records.sync, *requests])[1:]
+        self._records.learn(unknown, answers[: len(unknown)])
+        there = answers[len(unknown) : len(unknown) + len(folders)]
+        self._known.see_folders(path for path, stat in zip(folders, there, strict=True) if stat is not None)
+        if len(answers) > len(unknown) + len(folders):
+            self._records.see_head(request.domain, answers[-1])
+
+    def _seems_refused(self, request: CheckedTransaction, number: Number | None) -> bool:
+        """Whether what is known contradicts a requirement, or cannot tell."""
+        if len({one.key for one in request.requires}) < len(set(request.requires)):
+            return True  # two that cannot both hold
+        for requirement in request.requires:
+            if requirement.key.kind is Kind.COMMIT:
+                return True
+            seen = self._known.records.get(requirement.key)
+            found = seen.version + 1 if seen is not None and seen.live else None
+            if found != _expected(requirement):
+                return True
+        if number is None:
+            return False
+        head = self._known.heads.get(request.domain) or SeenHead()
+        here = self._known.incarnation
+        return number.expected not in (None, head.csn + 1) or (
+            number.incarnation is not None and (here is None or number.incarnation != here.name)
+        )
+
+    def _refuse(self, request: CheckedTransaction, number: Number | None, deadline: Deadline) -> None:
+        """Look at everything that is required, now.
+
+        :raises RequirementFailed: for the first requirement that does not hold; none, if all of them do.
+        """
+        keys = [*(one.key for one in request.requires), *planning.touched(request)]
+        head, found, (answer,) = self._records.look(
+            request.domain, keys, deadline, more=[get(self._paths.incarnation)]
+        )
+        incarnation = self._known.see_incarnation(answer)
+        for requirement in request.requires:
+            stamped = found.get(requirement.key)
+            version = None if stamped is None else stamped.version
+            if version != _expected(requirement):
+                raise RequirementFailed.of(requirement, version)
+        if number is not None and number.expected not in (None, head.csn + 1):
+            raise RequirementFailed.of(number, head.csn + 1)
+        if number is not None and number.incarnation not in (None, incarnation.name):
+            raise RequirementFailed.of(number, incarnation.name)
+
+    # --- lost replies ----------------------------------------------------------------------------------------
+
+    def _ask(
+        self, plan: Plan, request: CheckedTransaction, deadline: Deadline, lost: ReplyLostError
+    ) -> Receipt | None:
+        """Ask what became of a transaction whose reply was lost: its name stands in what it wrote.
+
+        :return: None when it changes nothing, so that it may be sent again.
+        :raises OutcomeUnknown: its name is not there. It may still come, or others wrote over it.
+        """
+        self._known.forget(planning.touched(request), plan.made)
+        self._known.heads.pop(request.domain, None)
+        if plan.witness is None:
+            return None
+        puts = list(plan.puts)
+        paths = [plan.witness, *(self._paths.record(key) for key in puts)]
+        try:
+            answers = self._session.ask(deadline, [self._records.sync, *(get(path) for path in paths)])[1:]
+        except StoreUnavailable as error:
+            raise self._unknown(lost) from error
+        ours = [
+            answer is not None and unpacked(path, answer[0]).transaction == plan.transaction
+            for path, answer in zip(paths, answers, strict=True)
+        ]
+        if not all(ours):
+            raise self._unknown(lost)
+        versions = {key: answer[1].version + 1 for key, answer in zip(puts, answers[1:], strict=True)}
+        return Receipt(csn=plan.csn, at=moment(answers[0][1].mtime), versions=versions)
+
+    def _unknown(self, lost: ReplyLostError) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"{self._session.location}: the transaction was not confirmed: {lost}.",
+            next_step="read what the transaction would have changed.",
+            store=self._session.location,
+        )
+
+
+def needs_head(request: CheckedTransaction) -> bool:
+    """Whether a plan cannot be made without the head."""
+    return planning.writes_head(request) or any(one.key.kind is Kind.COMMIT for one in request.requires)
+
+
+def _expected(requirement: Exists | Absent) -> int | None:
+    return requirement.version if isinstance(requirement, Exists) else None
+
+
+def _failed(answers: Sequence[Any]) -> int | None:
+    """The position of the operation that failed; the others were rolled back or never tried."""
+    for position, answer in enumerate(answers):
+        if isinstance(answer, KazooException) and not isinstance(
+            answer, RolledBackError | RuntimeInconsistency
+        ):
+            return position
+    return None
+
+
+def _version(answer: Any) -> int:
+    """The version of a record after its node was set, or made."""
+    return int(answer.version) + 1 if hasattr(answer, "version") else 1
