@@ -16,6 +16,8 @@ from airflow_provider.stores.sql.dialect import SqlDialect
 from airflow_provider.stores.sql.postgresql.address import parsed
 from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
 from airflow_provider.stores.sql.sqlite import SqliteDialect
+from airflow_provider.stores.zookeeper import address as zookeeper_address
+from airflow_provider.stores.zookeeper.store import ZookeeperStore
 
 ODD = "s3cr@t:/%"
 """A password with everything in it that a URL gives a meaning to."""
@@ -28,7 +30,7 @@ ODD = "s3cr@t:/%"
         "sqlite",
         "nosuch://host/db",
         f"postgresql://user:{ODD}@db.example/epochs",
-        f"zookeeper://user:{ODD}@zk.example:2181/epochs",
+        f"zookeepers://user:{ODD}@zk.example:2181/epochs",
         "sqlite:relative.db",
         "SQLITE:////a.db",
         None,
@@ -127,10 +129,67 @@ def test_what_leaves_this_host_is_encrypted_unless_the_url_says_otherwise(
     assert parsed(f"postgresql+psycopg://me:secret@{host}/epochs{options}").sslmode == mode
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        "zk.example",
+        "zk.example/",
+        "zk.example:2181",
+        "zk.example:0/epochs",
+        "zk.example:port/epochs",
+        "zk.example,/epochs",
+        "zk.example/a//b",
+        "zk.example/../b",
+        "zk.example/zookeeper",
+        "zk.example/a%2Fb%00",
+        "zk.example/a b",
+        "user:secret@zk.example",
+        ":secret@zk.example/epochs",
+        "secret@zk.example/epochs",
+        f"user:{ODD}@zk.example:2181/epochs",
+        "user:secret@zk.example/epochs?auth=kerberos",
+        "user:secret@zk.example/epochs?password=secret",
+        "user:secret@zk.example/epochs?tls=maybe",
+        "user:secret@zk.example/epochs?tls=off&ca=/ca",
+        "user:secret@zk.example/epochs?cert=/cert",
+        "user:secret@zk.example/epochs?session_timeout=0",
+        "user:secret@zk.example/epochs?session_timeout=5&session_timeout=6",
+    ],
+)
+def test_an_address_that_is_no_ensemble_is_refused_without_its_password(rest: str) -> None:
+    for use in (open_store, check_schema):
+        with pytest.raises(InvalidInput, match=r"zookeeper://\[USER:PASSWORD@\]HOST") as refused:
+            use(f"zookeeper://{rest}")
+        for shown in (str(refused.value), repr(refused.value.details)):
+            assert "secret" not in shown
+            assert "s3cr" not in shown
+
+
+def test_an_address_of_an_ensemble_is_read_whole() -> None:
+    address = zookeeper_address.parsed(
+        "zookeeper://me%40x:p%2Fw%25@one,[::1]:2182/prod/epochs?auth=sasl&ca=/ca&cert=/c&key=/k&session_timeout=20"
+    )
+    assert (address.user, address.password, address.hosts) == ("me@x", "p/w%", ("one:2181", "[::1]:2182"))
+    assert (address.chroot, address.auth, address.tls) == ("/prod/epochs", "sasl", "verify-full")
+    assert (address.ca, address.cert, address.key, address.session_timeout_s) == ("/ca", "/c", "/k", 20.0)
+    assert address.location == "zookeeper://one:2181,[::1]:2182/prod/epochs"
+    assert "p/w" not in repr(address)
+    plain = zookeeper_address.parsed("zookeeper://one/epochs")
+    assert (plain.user, plain.tls, plain.has_identity) == ("", "off", False)
+
+
+def test_zookeeper_has_no_iceberg_catalog() -> None:
+    with pytest.raises(InvalidInput, match="ZooKeeper has none"):
+        catalog_properties("zookeeper://zk.example/epochs")
+
+
 def test_a_missing_capability_is_named() -> None:
     with pytest.raises(StoreIncompatible, match="cluster-wide") as refused:
         open_store("memory://x", require={StoreCapability.CLUSTER, StoreCapability.WATCH})
     assert refused.value.missing == (StoreCapability.CLUSTER,)
+    with pytest.raises(StoreIncompatible, match="snapshot read"):
+        open_store("zookeeper://nowhere.invalid/epochs", require={StoreCapability.SNAPSHOT_READ})
     with pytest.raises(StoreIncompatible, match="cluster-wide"):
         open_store("sqlite:////nowhere/is/nothing.db", require={StoreCapability.CLUSTER})
 
@@ -174,6 +233,7 @@ def test_the_docs_table_of_stores_is_the_codes() -> None:
         "memory": MemoryStore,
         "sqlite": SqliteDialect,
         "postgresql": PostgresqlDialect,
+        "zookeeper": ZookeeperStore,
     }
     lines = (Path(__file__).parents[2] / "docs" / "reference" / "store.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
