@@ -13,7 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import urllib.request
+import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 VERSION = "3.9.5"
 """The oldest version that the store is meant for; ``versions.env`` has it too, and a test compares them."""
-REPOSITORY = "https://repo1.maven.org/maven2/org/apache/zookeeper"
 SHA256 = {
     "zookeeper": "936d025db1a85f085edea25048c3f5b3de5fc29329c371a10925e3b78b0b38a0",
     "zookeeper-jute": "abcbc7f9d6c493daa118da6fa3061a201e2c521217526e8535adfb56b629e52a",
@@ -68,7 +67,7 @@ rootLogger.level=warn
 rootLogger.appenderRef.c.ref=c
 """
 _LONGEST_START_S = 60.0
-_LONGEST_DOWNLOAD_S = 30.0
+_LONGEST_DOWNLOAD_S = 60.0
 
 
 def cache_directory() -> Path:
@@ -84,35 +83,43 @@ def class_path() -> str | None:
     if spec is None or not spec.submodule_search_locations or shutil.which("java") is None:
         return None
     folder = Path(spec.submodule_search_locations[0]) / "jars"
-    own = _from_maven() or [path for name in SHA256 for path in folder.glob(f"{name}-3.*.jar")]
+    own = _from_maven(folder) or [path for name in SHA256 for path in folder.glob(f"{name}-3.*.jar")]
     libraries = {path for pattern in LIBRARIES for path in folder.glob(f"{pattern}.jar")}
     return ":".join(str(path) for path in (*own, *sorted(libraries)))
 
 
-def _from_maven() -> list[Path]:
+def _from_maven(folder: Path) -> list[Path]:
     """Return ZooKeeper's own jars, fetched once; nothing, and a warning, where Maven Central cannot be reached."""
     paths = []
     for name, checksum in SHA256.items():
         path = cache_directory() / f"{name}-{VERSION}.jar"
         try:
             if not path.exists() or _sha256(path.read_bytes()) != checksum:
-                _fetch(f"{REPOSITORY}/{name}/{VERSION}/{path.name}", path, checksum)
-        except OSError as error:
+                _fetch(folder, name, path)
+        except (OSError, StopIteration, subprocess.SubprocessError) as error:
             log.warning("no ZooKeeper %s from Maven Central (%s): pyspark's own serves", VERSION, error)
             return []
+        if _sha256(path.read_bytes()) != checksum:
+            raise ServerFailedError(f"{path}: another checksum than {checksum}")
         paths.append(path)
     return paths
 
 
-def _fetch(url: str, path: Path, checksum: str) -> None:
-    with urllib.request.urlopen(url, timeout=_LONGEST_DOWNLOAD_S) as answer:  # noqa: S310 - a constant https URL
-        content: bytes = answer.read()
-    if _sha256(content) != checksum:
-        raise ServerFailedError(f"{url}: its checksum is {_sha256(content)}, expected {checksum}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    partial.write_bytes(content)
-    partial.replace(path)
+def _fetch(folder: Path, name: str, path: Path) -> None:
+    """Let Ivy, which pyspark brings along, fetch a jar from Maven Central or from what the host has instead of it."""
+    with tempfile.TemporaryDirectory(prefix="epochs-ivy-") as directory:
+        command = [
+            "java", "-jar", str(next(folder.glob("ivy-*.jar"))), "-error", "-cache", f"{directory}/cache",
+            "-dependency", "org.apache.zookeeper", name, VERSION, "-confs", "master", "-notransitive",
+            "-retrieve", f"{directory}/[artifact]-[revision].[ext]",
+        ]  # fmt: skip
+        subprocess.run(  # noqa: S603 - Java with a jar of pyspark's
+            command, check=True, capture_output=True, timeout=_LONGEST_DOWNLOAD_S, stdin=subprocess.DEVNULL
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+        shutil.copyfile(Path(directory) / path.name, partial)
+        partial.replace(path)
 
 
 def _sha256(content: bytes) -> str:
