@@ -8,6 +8,9 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 # More arguments for the program that a task starts, for example: make test-quick ARGS='-k lease -x'
 ARGS ?=
+# Where the demo keeps its metadata: sqlite, postgresql. FAULT=1 breaks its server while epochs are in publish
+STORE ?= sqlite
+FAULT ?= 0
 # What mypy reads; not dags/: types cannot say that Airflow passes a task its arguments
 CODE := airflow_provider demo spark_jobs benchmarks
 
@@ -23,8 +26,9 @@ help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: prepare ## Run the cascade with epochs and its naive twin side by side, about 10 minutes
-	@$(PY) -m demo run $(ARGS)
+demo: export EPOCHS_STORE := $(STORE)
+demo: prepare ## Run the cascade with epochs and its naive twin, about 10 minutes (STORE=postgresql, FAULT=1)
+	@$(PY) -m demo run --store '$(STORE)' $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
 
 .PHONY: up
 up: prepare ## Start the demo's Airflow and keep it running

@@ -7,10 +7,21 @@ import os
 import sys
 from pathlib import Path
 
+from airflow_provider.testing.servers.postgresql import ServerFailedError
 from demo.keep import down, serve, up
 from demo.processes import PortInUseError, ProcessFailedError
 from demo.run import run
 from demo.stack import CHECKOUT, Plan, StillRunningError
+from demo.stores import STORES, MissingProgramError, ServerStore
+
+CANNOT_START = (
+    FileExistsError,
+    MissingProgramError,
+    PortInUseError,
+    ProcessFailedError,
+    ServerFailedError,
+    StillRunningError,
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -18,16 +29,23 @@ def main(argv: list[str] | None = None) -> int:
 
     :returns: the exit code: 0 kept its promises, 1 did not, 2 could not start.
     """
-    given = _parser().parse_args(argv)
+    parser = _parser()
+    given = parser.parse_args(argv)
     home = given.home.resolve()
+    if given.command == "run" and given.fault and not issubclass(STORES[given.store], ServerStore):
+        parser.error(f"--fault: {given.store} has no server that could be broken; choose another --store")
     try:
         if given.command == "run":
             plan = Plan(
-                days=given.days, twin_days=given.twin_days, port=given.port, connect_port=given.connect_port
+                days=given.days,
+                twin_days=given.twin_days,
+                port=given.port,
+                connect_port=given.connect_port,
+                store=given.store,
             )
-            return run(home=home, plan=plan)
+            return run(home=home, plan=plan, fault=given.fault)
         return {"up": up, "serve": serve, "down": down}[given.command](home)
-    except (FileExistsError, PortInUseError, ProcessFailedError, StillRunningError) as error:
+    except CANNOT_START as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -41,19 +59,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--home", type=Path, default=CHECKOUT / ".demo", help="folder of all that is written")
     commands = parser.add_subparsers(dest="command", required=True)
     run_command = commands.add_parser("run", help="run the demo from its start to its end")
-    for name, default, meaning in (
-        ("days", defaults.days, "days with the package"),
-        ("twin-days", defaults.twin_days, "days of the naive twin"),
-        ("port", _from_environment("DEMO_PORT", defaults.port), "Airflow's port"),
-        (
-            "connect-port",
-            _from_environment("DEMO_CONNECT_PORT", defaults.connect_port),
-            "Spark Connect's port",
-        ),
+    connect_port = _from_environment("DEMO_CONNECT_PORT", defaults.connect_port)
+    for name, kind, default, meaning in (
+        ("days", _positive, defaults.days, "days with the package"),
+        ("twin-days", _whole, defaults.twin_days, "days of the naive twin; 0 leaves it out"),
+        ("port", _positive, _from_environment("DEMO_PORT", defaults.port), "Airflow's port"),
+        ("connect-port", _positive, connect_port, "Spark Connect's port"),
     ):
         run_command.add_argument(
-            f"--{name}", type=_positive, default=default, help=f"{meaning} (default {default})"
+            f"--{name}", type=kind, default=default, help=f"{meaning} (default {default})"
         )
+    stores = "where the metadata are; a server is started in the demo's home"
+    run_command.add_argument("--store", choices=sorted(STORES), default=defaults.store, help=stores)
+    run_command.add_argument(
+        "--fault", action="store_true", help="break the store's server while epochs are in publish"
+    )
     commands.add_parser("up", help="start what the last run left, and keep it running")
     commands.add_parser("down", help="stop it")
     commands.add_parser("serve", help="what `up` starts: hold the processes until SIGTERM")
@@ -63,6 +83,11 @@ def _parser() -> argparse.ArgumentParser:
 def _from_environment(name: str, default: int) -> str:
     """Give an environment variable's text, which the argument's own parser then judges."""
     return os.environ.get(name) or str(default)
+
+
+def _whole(text: str) -> int:
+    """Parse a number of days that may be none."""
+    return 0 if text == "0" else _positive(text)
 
 
 def _positive(text: str) -> int:

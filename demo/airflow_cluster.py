@@ -146,6 +146,8 @@ class AirflowCluster:
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             # Airflow 3.3.2 marks waiting tasks failed when a late message arrives; this makes it rare.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+            # A busy machine's API server may answer a task late; the default of 5 s fails it.
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
         }

@@ -96,12 +96,13 @@ def reading_figures(family: str, counts: ReadCounts) -> Figures:
     }
 
 
-def broken_promises(figures: Figures, *, days: int, twin_days: int) -> list[str]:
+def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int = 0) -> list[str]:
     """Say which promises a run did not keep; none is an empty list.
 
     :param figures: of the run.
     :param days: that it computed with the package.
-    :param twin_days: that it computed without.
+    :param twin_days: that it computed without; 0 when the twin did not run.
+    :param faults: times that the store's server was to be broken while an epoch was in publish.
     """
     share = min(1.0, days / WHOLE_DEMO_DAYS)
     # The first day has one barrier; later ones add barriers, and commits at which each of them can be read.
@@ -112,8 +113,13 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int) -> list[str]
         "demo.waits.deferred": max(1, int(LEAST_WAITS * share)),
         "demo.twin.reads": int(LEAST_READS * share),
         "demo.twin.inconsistent": 1,
+        "demo.faults": faults,
     }
-    if twin_days == 1:
+    if not faults:
+        del least["demo.faults"]
+    if not twin_days:
+        del least["demo.twin.reads"]
+    if twin_days <= 1:
         # With one day there is no earlier state that a reader could mix with.
         del least["demo.twin.inconsistent"]
     broken = [
@@ -136,24 +142,30 @@ def over_budget(figures: Figures) -> list[str]:
     ]
 
 
-def side_by_side(epochs: ReadCounts, twin: ReadCounts, facts: Sequence[tuple[str, int, int]]) -> Table:
+def side_by_side(
+    epochs: ReadCounts, twin: ReadCounts | None, facts: Sequence[tuple[str, int, int | None]]
+) -> Table:
     """Make the table that ends a demo.
 
+    :param twin: None when the twin did not run.
     :param facts: further rows: what it is, with epochs, without.
     """
     table = Table(title="The same tables, the same readers", title_justify="left")
     table.add_column("")
     table.add_column("with epochs", justify="right")
-    table.add_column("plain Airflow and Spark", justify="right")
-    for what, with_epochs, without in facts:
-        table.add_row(what, str(with_epochs), str(without))
-    table.add_row("reads", str(epochs.reads), str(twin.reads))
-    table.add_row("wrong totals", _share(epochs, WRONG), _share(twin, WRONG))
-    table.add_row("failed after retries", _share(epochs, FAILED), _share(twin, FAILED))
-    table.add_row("needed a retry", str(epochs.retried), str(twin.retried))
-    table.add_row("distinct cuts read", str(epochs.cuts), "no cuts")
+    columns = [epochs]
+    if twin is not None:
+        table.add_column("plain Airflow and Spark", justify="right")
+        columns.append(twin)
+    for what, *values in facts:
+        table.add_row(what, *map(str, values[: len(columns)]))
+    table.add_row("reads", *(str(one.reads) for one in columns))
+    table.add_row("wrong totals", *(_share(one, WRONG) for one in columns))
+    table.add_row("failed after retries", *(_share(one, FAILED) for one in columns))
+    table.add_row("needed a retry", *(str(one.retried) for one in columns))
+    table.add_row("distinct cuts read", *(str(epochs.cuts), "no cuts")[: len(columns)])
     for title, wanted in (("of these, ad-hoc", False), ("of these, the DAG that waits", True)):
-        table.add_row(title, _bad_of(epochs, dag=wanted), _bad_of(twin, dag=wanted))
+        table.add_row(title, *(_bad_of(one, dag=wanted) for one in columns))
     return table
 
 

@@ -13,12 +13,16 @@ from types import FrameType
 
 from rich.console import Console
 
-from airflow_provider.coordination.service import Settings
+from airflow_provider.domain.errors import RetryableError
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.stores.factory import redacted
 from demo import figures
+from demo.faults import Aim
 from demo.figures import BUDGET_S, FIRST_PUBLISH_BUDGET_S, Figures
 from demo.phase import Outcome, Phase, Pipeline
 from demo.progress import Progress
 from demo.published import Published, published
+from demo.source import Days
 from demo.stack import DemoStack, Plan
 
 DOMAIN = "nyc"
@@ -41,6 +45,12 @@ TWIN_DAGS = (
     "twin_report",
     "twin_reader",
 )
+PUBLISHING_JOBS = ("scorecards", "delay_by_weather", "daily_report", "weather")
+"""The jobs whose programs publish what they wrote at once. The flights' program leaves that to its Airflow task."""
+LAST_JOB = "daily_report"
+FAULTS = 2
+MOST_STRIKES = 10
+
 EPOCHS_A_DAY = 24 + 4
 """Hourly weather, and a day's flights, scorecards, delays by weather and report."""
 
@@ -50,20 +60,21 @@ class Result:
     """What both halves gave.
 
     :param epochs: the half with the package.
-    :param twin: the half without.
+    :param twin: the half without; None when it did not run.
     :param published: what the package's store says at the end.
     """
 
     epochs: Outcome
-    twin: Outcome
+    twin: Outcome | None
     published: Published
 
 
-def run(*, home: Path, plan: Plan) -> int:
+def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     """Run the demo.
 
     :param home: folder of all that is written; emptied first.
-    :param plan: days and ports.
+    :param plan: days, ports and store.
+    :param fault: whether the store's server is broken while epochs are in publish.
     :returns: 0 when every promise was kept, else 1.
     :raises PortInUseError: before anything was started.
     :raises ProcessFailedError: when a part ends that should go on.
@@ -79,17 +90,18 @@ def run(*, home: Path, plan: Plan) -> int:
     stack.clear()
     with _stopped_at_the_end(stack, console):
         _prepare(stack, console)
-        result = _both_halves(stack, console, started)
+        result = _both_halves(stack, console, started, fault=fault)
     found: Figures = {
-        **figures.reading_figures("twin", result.twin.counts),
+        **(figures.reading_figures("twin", result.twin.counts) if result.twin else {}),
         **figures.reading_figures("epochs", result.epochs.counts),
         "demo.epochs.published": result.published.epochs,
         "demo.epochs.cuts": result.epochs.counts.cuts,
         "demo.waits.deferred": len(result.epochs.waits),
+        **({"demo.faults": stack.faults.counted} if stack.faults else {}),
         "demo.seconds": round(time.monotonic() - started, 1),
         "demo.first_publish_seconds": _seconds_to_first(result.published, started_at),
     }
-    return _conclude(console, stack, result, found)
+    return _conclude(console, stack, result, found, faults=FAULTS if fault else 0)
 
 
 def _prepare(stack: DemoStack, console: Console) -> None:
@@ -98,19 +110,43 @@ def _prepare(stack: DemoStack, console: Console) -> None:
     console.print(f"Landed {files} files of flights and weather of New York, {days.first} to {days.last}.")
     console.print("Starting Airflow (API server, scheduler, DAG processor, triggerer) and Spark Connect ...")
     stack.start()
+    console.print(f"Metadata: {redacted(stack.settings.store_url)}")
     console.print(f"Airflow is up: {stack.airflow.base_url}")
 
 
-def _both_halves(stack: DemoStack, console: Console, started: float) -> Result:
+def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: bool) -> Result:
     plan = stack.plan
-    settings = Settings(store_url=stack.store_url, warehouse=stack.warehouse)
 
     def notes() -> tuple[str, ...]:
-        return (f"{published(settings, DOMAIN).epochs}/{EPOCHS_A_DAY * plan.days} epochs published",)
+        try:
+            count = published(stack.settings, DOMAIN).epochs
+        except RetryableError:
+            return ("the store does not answer",)
+        told = [f"{count}/{EPOCHS_A_DAY * plan.days} epochs published"]
+        if stack.faults:
+            told.append(
+                f"{stack.faults.strikes} faults, {stack.faults.counted} while an epoch was in publish"
+            )
+        return tuple(told)
 
+    if fault:
+        stack.start_faults(_aim(plan), console.print)
     epochs = _half(stack, console, started, _with_epochs(plan), notes)
-    twin = _half(stack, console, started, _twin(plan), tuple)
-    return Result(epochs=epochs, twin=twin, published=published(settings, DOMAIN))
+    if stack.faults:
+        stack.faults.stop()
+    twin = _half(stack, console, started, _twin(plan.twin), tuple) if plan.twin else None
+    return Result(epochs=epochs, twin=twin, published=published(stack.settings, DOMAIN))
+
+
+def _aim(plan: Plan) -> Aim:
+    """Strike when there is something to read: with one day only, at any time."""
+    return Aim(
+        domain=DomainName(DOMAIN),
+        jobs=[JobName(one) for one in PUBLISHING_JOBS],
+        after=JobName(LAST_JOB) if plan.days > 1 else None,
+        wanted=FAULTS,
+        most=MOST_STRIKES,
+    )
 
 
 def _with_epochs(plan: Plan) -> Pipeline:
@@ -125,12 +161,12 @@ def _with_epochs(plan: Plan) -> Pipeline:
     )
 
 
-def _twin(plan: Plan) -> Pipeline:
+def _twin(days: Days) -> Pipeline:
     return Pipeline(
         family="twin",
         title="Plain Airflow and Spark",
         dags=TWIN_DAGS,
-        days=plan.twin,
+        days=days,
         run_date_lag=timedelta(0),
         max_active_runs=1,
         stops_at_failure=False,
@@ -165,30 +201,27 @@ def _seconds_to_first(found: Published, started_at: datetime) -> float:
     return round((found.first_at - started_at).total_seconds(), 1)
 
 
-def _conclude(console: Console, stack: DemoStack, result: Result, found: Figures) -> int:
+def _conclude(console: Console, stack: DemoStack, result: Result, found: Figures, *, faults: int) -> int:
     """Print the table, where to look, and the figures.
 
+    :param faults: how many were promised.
     :returns: the exit code.
     """
-    plan = stack.plan
-    console.print(
-        figures.side_by_side(
-            result.epochs.counts,
-            result.twin.counts,
-            [
-                ("days computed", plan.days, plan.twin_days),
-                ("DAG runs that failed", len(result.epochs.failed_runs), len(result.twin.failed_runs)),
-            ],
-        )
-    )
-    if example := figures.describe_example(result.twin.counts):
-        console.print(f"One of the wrong reads, judged at {result.twin.counts.example_barrier}:")
+    plan, twin = stack.plan, result.twin
+    twin_facts = (plan.twin_days, len(twin.failed_runs)) if twin else (None, None)
+    facts = [
+        ("days computed", plan.days, twin_facts[0]),
+        ("DAG runs that failed", len(result.epochs.failed_runs), twin_facts[1]),
+    ]
+    console.print(figures.side_by_side(result.epochs.counts, twin.counts if twin else None, facts))
+    if twin and (example := figures.describe_example(twin.counts)):
+        console.print(f"One of the wrong reads, judged at {twin.counts.example_barrier}:")
         console.print("\n".join(f"  {line}" for line in example))
     console.print(
         f"Look around: `make up`, then {stack.airflow.base_url} (DAGs nyc_* and twin_*, page Epochs); "
         f"`make down` stops it. Logs are in {stack.home / 'logs'}, every read in {stack.reads}."
     )
-    broken = figures.broken_promises(found, days=plan.days, twin_days=plan.twin_days)
+    broken = figures.broken_promises(found, days=plan.days, twin_days=plan.twin_days, faults=faults)
     if (expected := EPOCHS_A_DAY * plan.days) != result.published.epochs:
         broken.append(f"demo.epochs.published is {result.published.epochs}, promised {expected}")
     broken += [f"a run with epochs failed: {one}" for one in result.epochs.failed_runs]

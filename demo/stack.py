@@ -1,19 +1,22 @@
-"""Everything that the demo runs on, in one home: the landing zone, Spark, Airflow, and where tables and logs are."""
+"""Everything that the demo runs on, in one home: landing zone, store, Spark, Airflow, and where tables and logs are."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from demo import landing
+from demo import faults, landing
 from demo.airflow_cluster import AirflowCluster
+from demo.connection import VARIABLE, as_text, settings_of
+from demo.faults import Aim, FaultInjector
 from demo.processes import ManagedProcess, end_owned_by, owned_by
 from demo.source import Days
 from demo.spark_connect import SparkConnectServer, write_configuration
+from demo.stores import STORES, ServerStore, SqliteStore
 from demo.totals import SourceTotals
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -38,15 +41,17 @@ class Plan:
     """What a demo computes and where it listens.
 
     :param days: number of days that the pipeline with the package computes.
-    :param twin_days: number of days that the naive twin computes.
+    :param twin_days: number of days that the naive twin computes; 0 for a demo without it.
     :param port: of Airflow's API server and UI.
     :param connect_port: of the Spark Connect server.
+    :param store: where the metadata are, a name of :data:`demo.stores.STORES`.
     """
 
     days: int = 7
     twin_days: int = 3
     port: int = 8080
     connect_port: int = 15002
+    store: str = SqliteStore.name
 
     @property
     def epochs(self) -> Days:
@@ -54,14 +59,13 @@ class Plan:
         return Days.around_blizzard(self.days)
 
     @property
-    def twin(self) -> Days:
-        """The days of the naive twin."""
-        return Days.around_blizzard(self.twin_days)
+    def twin(self) -> Days | None:
+        """The days of the naive twin, if it runs."""
+        return Days.around_blizzard(self.twin_days) if self.twin_days else None
 
     def save(self, home: Path) -> None:
         """Keep it in a home, so that ``make up`` starts the same again."""
-        given = {name: getattr(self, name) for name in ("days", "twin_days", "port", "connect_port")}
-        (home / PLAN).write_text(json.dumps(given))
+        (home / PLAN).write_text(json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, home: Path) -> Plan:
@@ -80,9 +84,10 @@ class DemoStack:
     def __init__(self, *, home: Path, plan: Plan) -> None:
         self.home = home.resolve()
         self.plan = plan
-        self.store_file = self.home / "epochs" / "epochs.db"
-        self.warehouse = (self.home / "epochs" / "warehouse").as_uri()
-        self.store_url = f"sqlite:///{self.store_file}"
+        warehouse = (self.home / "epochs" / "warehouse").as_uri()
+        self.store = STORES[plan.store](home=self.home, warehouse=warehouse)
+        self.settings = settings_of(self.store.connection)
+        self.faults: FaultInjector | None = None
         self.reads = self.home / "reads"
         self.airflow = AirflowCluster(
             home=self.home,
@@ -99,10 +104,12 @@ class DemoStack:
         """Refuse to start over a running demo or a taken port, before anything is written or started.
 
         :raises StillRunningError: when processes of this home run.
+        :raises MissingProgramError: the store's server is not installed.
         :raises PortInUseError: naming the port and what holds it.
         """
         if running := owned_by(self.home):
             raise StillRunningError(home=self.home, pids=[process.pid for process in running])
+        self.store.require()
         self.airflow.require_free_ports()
         self.spark.require_free_port()
 
@@ -111,8 +118,7 @@ class DemoStack:
         if self.home.exists() and any(self.home.iterdir()) and not (self.home / PLAN).exists():
             raise FileExistsError(f"{self.home} holds files that no demo wrote; choose another --home")
         shutil.rmtree(self.home, ignore_errors=True)
-        self.store_file.parent.mkdir(parents=True)
-        self.reads.mkdir()
+        self.reads.mkdir(parents=True)
         self.plan.save(self.home)
 
     def land(self) -> int:
@@ -121,18 +127,20 @@ class DemoStack:
         :returns: the number of files.
         """
         for days, name in ((self.plan.epochs, "epochs"), (self.plan.twin, "twin")):
-            SourceTotals.of(days).save(self._totals(name))
-        first = min(self.plan.epochs.first, self.plan.twin.first)
-        count = max(self.plan.days, self.plan.twin_days)
-        return landing.land(self.home / "landing", Days(first=first, count=count))
+            if days is not None:
+                SourceTotals.of(days).save(self._totals(name))
+        most = max(self.plan.days, self.plan.twin_days)
+        return landing.land(self.home / "landing", Days.around_blizzard(most))
 
     def start(self) -> None:
-        """Start Spark and Airflow and wait until both are ready.
+        """Start the store, Spark and Airflow and wait until all are ready.
 
         :raises ProcessFailedError: when a part does not get ready.
+        :raises ServerFailedError: when the store's server does not start.
         """
         write_configuration(self.home / "spark")
         self.spark.start()
+        self.store.start()
         self.airflow.migrate()
         self.airflow.start()
         self.spark.wait_until_ready()
@@ -140,8 +148,11 @@ class DemoStack:
 
     def stop(self) -> None:
         """Stop everything, and whatever carries this home's mark."""
+        if self.faults is not None:
+            self.faults.stop()
         self.airflow.stop()
         self.spark.stop()
+        self.store.stop()
         end_owned_by(self.home)
 
     def check(self) -> None:
@@ -151,6 +162,19 @@ class DemoStack:
         """
         self.airflow.check()
         self.spark.process.check()
+        self.store.check()
+        if self.faults is not None:
+            self.faults.check()
+
+    def start_faults(self, aim: Aim, say: Callable[[str], None]) -> None:
+        """Break the store's server from now on, as *aim* says.
+
+        :param say: told of each strike.
+        """
+        if not isinstance(self.store, ServerStore):
+            raise TypeError(f"{self.store.name} has no server that could be broken")
+        self.faults = FaultInjector(store=self.store, aim=aim, log=self.home / faults.LOG, say=say)
+        self.faults.start()
 
     def reader(self, family: str, number: int, *, period_s: float) -> ManagedProcess:
         """Prepare an ad-hoc reader's process.
@@ -173,12 +197,15 @@ class DemoStack:
     def _environment(self) -> Mapping[str, str]:
         """What DAGs, jobs and readers are told."""
         twin_warehouse = str(self.home / "twin")
+        twin = self.plan.twin
+        about_twin = (
+            {"NYC_TWIN_ORIGIN": twin.start.isoformat(), "NYC_TWIN_DAYS": str(twin.count)} if twin else {}
+        )
         return {
+            **about_twin,
             "SPARK_CONF_DIR": str(self.home / "spark"),
             "NYC_ORIGIN": self.plan.epochs.start.isoformat(),
             "NYC_DAYS": str(self.plan.days),
-            "NYC_TWIN_ORIGIN": self.plan.twin.start.isoformat(),
-            "NYC_TWIN_DAYS": str(self.plan.twin_days),
             "NYC_TOTALS_EPOCHS": str(self._totals("epochs")),
             "NYC_TOTALS_TWIN": str(self._totals("twin")),
             "NYC_READS": str(self.reads),
@@ -186,15 +213,7 @@ class DemoStack:
             "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": twin_warehouse,
             "NYC_LANDING": str(self.home / "landing"),
             "NYC_TWIN_WAREHOUSE": twin_warehouse,
-            "NYC_STORE_URL": self.store_url,
-            "NYC_WAREHOUSE": self.warehouse,
-            "AIRFLOW_CONN_EPOCHS_DEFAULT": json.dumps(
-                {
-                    "conn_type": "epochs",
-                    "host": str(self.store_file),
-                    "extra": {"backend": "sqlite", "warehouse": self.warehouse},
-                }
-            ),
+            VARIABLE: as_text(self.store.connection),
             "AIRFLOW_CONN_SPARK_LOCAL": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_CONN_SPARK_CONNECT": json.dumps(
                 {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.plan.connect_port}

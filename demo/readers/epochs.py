@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta
 from itertools import cycle
 from random import Random
 
-from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import RetryableError, UnknownName
+from demo.connection import settings_from_environment
 from demo.measures import COLUMNS, measure
 from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
 from demo.source import midnight
 from demo.totals import TABLES, SourceTotals
 
 DOMAIN = "nyc"
-
-
-def service_settings() -> Settings:
-    """Take the store and the warehouse from this process's environment."""
-    return Settings(store_url=os.environ["NYC_STORE_URL"], warehouse=os.environ["NYC_WAREHOUSE"])
 
 
 def read_cut(service: EpochService, totals: SourceTotals, *, at: datetime | None = None) -> Seen:
@@ -53,7 +48,7 @@ def read_all_the_time(*, reader: str, period_s: float) -> None:
     def read() -> Seen:
         return read_cut(service, totals, at=None if next(wants_newest) else random.choice(ends))
 
-    with EpochService.open(service_settings()) as service:
+    with EpochService.open(settings_from_environment()) as service:
         read_until_told(
             ReadLog(settings, family="epochs", reader=reader),
             read,
@@ -67,7 +62,7 @@ def read_at_run(barrier: datetime) -> None:
     """Read once, in the downstream DAG, at the barrier that its sensor waited for."""
     settings = ReaderSettings.from_environment("epochs")
     totals = SourceTotals.load(settings.totals)
-    with EpochService.open(service_settings()) as service:
+    with EpochService.open(settings_from_environment()) as service:
         done = ReadLog(settings, family="epochs", reader="dag").perform(
             lambda: read_cut(service, totals, at=barrier), is_retryable=is_retryable
         )

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 from demo import figures
+from demo.__main__ import main
 from demo.measures import measure
 from demo.readers import twin
 from demo.readers.reading import FAILED, RIGHT, WRONG, ReaderSettings, ReadLog, Seen, compare
 from demo.source import Days, Row
+from demo.stack import Plan
 from demo.totals import TABLES, SourceTotals
 
 FIRST, SECOND = date(2013, 2, 8), date(2013, 2, 9)
@@ -147,18 +149,54 @@ KEPT = {
     "demo.waits.deferred": 7,
     "demo.twin.reads": 500,
     "demo.twin.inconsistent": 1,
+    "demo.faults": 2,
 }
 
 
 def test_kept_promises_break_nothing() -> None:
-    assert figures.broken_promises(KEPT, days=7, twin_days=3) == []
+    assert figures.broken_promises(KEPT, days=7, twin_days=3, faults=2) == []
+
+
+def test_what_did_not_run_promises_nothing() -> None:
+    with_epochs = {name: value for name, value in KEPT.items() if "epochs" in name or "waits" in name}
+    assert figures.broken_promises(with_epochs, days=7, twin_days=0) == []
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
 def test_each_promise_can_break(name: str) -> None:
     worse = {**KEPT, name: 1 if KEPT[name] == 0 else KEPT[name] - 1}
-    broken = figures.broken_promises(worse, days=7, twin_days=3)
+    broken = figures.broken_promises(worse, days=7, twin_days=3, faults=2)
     assert [one.split()[0] for one in broken] == [name]
+
+
+@pytest.mark.parametrize(("twin_days", "columns"), [(3, 3), (0, 2)])
+def test_the_table_has_a_column_for_each_half_that_ran(
+    log: ReadLog, tmp_path: Path, twin_days: int, columns: int
+) -> None:
+    log.perform(failing(0, OSError()), is_retryable=bool)
+    counts = figures.count_reads(tmp_path / "reads", "twin")
+    facts = [("days computed", 7, twin_days or None)]
+    table = figures.side_by_side(counts, counts if twin_days else None, facts)
+    cells = [list(column.cells) for column in table.columns]
+    assert [one[0] for one in cells] == ["days computed", "7", "3"][:columns]
+    assert {len(one) for one in cells} == {8}
+
+
+def test_a_file_has_no_server_that_could_be_broken(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--home", str(tmp_path / "demo"), "run", "--store", "sqlite", "--fault"])
+    assert "sqlite has no server that could be broken; choose another --store" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_plan_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    plan = Plan(days=2, twin_days=0, port=8081, store="postgresql")
+    plan.save(tmp_path)
+    assert Plan.load(tmp_path) == plan
+    assert plan.twin is None
+    assert Plan.load(tmp_path / "elsewhere") == Plan()
 
 
 def test_what_a_row_without_departure_means() -> None:

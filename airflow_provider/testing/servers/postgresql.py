@@ -1,6 +1,7 @@
 """A private PostgreSQL: a real server with a data directory, a port and a password of its own.
 
-PostgreSQL refuses to run as root: then everything is done by Debian's user ``postgres``.
+PostgreSQL refuses to run as root: then everything is done by Debian's user ``postgres``, who may pass through
+folders that only root may enter.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
+import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -22,9 +26,11 @@ if TYPE_CHECKING:
 USER = "epochs"
 SERVER_USER = "postgres"
 _BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+_TIMEOUT_S = 60
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
-    "max_connections": "60",
+    "max_connections": "100",
+    "unix_socket_directories": "",
     "shared_buffers": "32MB",
     "full_page_writes": "off",
 }
@@ -55,6 +61,7 @@ class PostgresqlServer:
 
     :param programs: directory of ``initdb`` and ``pg_ctl``, as :func:`binaries` finds it.
     :param directory: an empty one, for its data, its log and its password.
+    :param environment: added to that of its processes.
     :raises ServerFailedError: it does not start.
     """
 
@@ -62,9 +69,20 @@ class PostgresqlServer:
     directory: Path
     port: int = field(default_factory=free_port)
     password: str = field(default_factory=secrets.token_hex)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
+        self.create()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop("immediate")
+
+    def create(self) -> None:
+        """Make its data directory."""
         secret = self.directory / "password"
+        secret.touch(mode=0o600)
         secret.write_text(self.password)
         if os.geteuid() == 0:
             for path in (self.directory, secret):
@@ -73,25 +91,41 @@ class PostgresqlServer:
             "initdb", f"--username={USER}", f"--pwfile={secret}", "--auth=scram-sha-256", "--no-sync",
             "--encoding=UTF8", "--locale=C.UTF-8",
         )  # fmt: skip
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop("immediate")
 
     @property
     def data(self) -> Path:
         return self.directory / "data"
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        try:
+            os.kill(self._pid(), 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return True
+
     def start(self) -> None:
         """Start it and wait until it answers."""
-        settings = {**_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.directory)}
+        settings = {**_SETTINGS, "port": str(self.port)}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._run("pg_ctl", "-w", "-s", f"--log={self.directory / 'log'}", f"--options={options}", "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: ``fast`` rolls back what runs, ``immediate`` is a crash."""
         self._run("pg_ctl", "-w", "-s", f"--mode={mode}", "stop")
+
+    def end_at_once(self, number: signal.Signals) -> None:
+        """Signal the server itself, which is quicker than :meth:`stop`, and wait for its end.
+
+        :param number: SIGINT ends it as ``fast`` does, SIGQUIT as ``immediate``.
+        """
+        os.kill(self._pid(), number)
+        deadline = time.monotonic() + _TIMEOUT_S
+        while self.running:
+            if time.monotonic() > deadline:
+                raise ServerFailedError(f"the server did not end within {_TIMEOUT_S} s: {self._log()}")
+            time.sleep(0.002)
 
     def restart(self, mode: str = "fast") -> None:
         self.stop(mode)
@@ -139,17 +173,35 @@ class PostgresqlServer:
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self.programs / program), "-D", str(self.data), *arguments]
         if os.geteuid() == 0:
-            command = ["runuser", "-u", SERVER_USER, "--", *command]
+            command = [*self._as_server_user(), *command]
         done = subprocess.run(  # noqa: S603 - a program of PostgreSQL's own directory
             command,
             cwd="/",
+            env={**os.environ, **self.environment},
             capture_output=program == "initdb",
             check=False,
-            timeout=60,
+            timeout=_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
         if done.returncode != 0:
             raise ServerFailedError(f"{' '.join(command)}: {done.stderr!r} {self._log()}")
+
+    def _as_server_user(self) -> list[str]:
+        """The command that runs another one as the server's user, through folders that are closed to it too."""
+        closed = any(not folder.stat().st_mode & stat.S_IXOTH for folder in self.directory.resolve().parents)
+        passing = [f"--{way}-caps=+dac_override" for way in ("inh", "ambient")] if closed else []
+        return [
+            "setpriv",
+            f"--reuid={SERVER_USER}",
+            f"--regid={SERVER_USER}",
+            "--init-groups",
+            *passing,
+            "--",
+        ]
+
+    def _pid(self) -> int:
+        """:raises FileNotFoundError: it does not run."""
+        return int((self.data / "postmaster.pid").read_text().split()[0])
 
     def _log(self) -> str:
         log = self.directory / "log"

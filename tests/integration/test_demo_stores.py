@@ -1,0 +1,152 @@
+"""The demo's own servers: started in its home, broken while epochs are in publish, and gone with it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.testing.arrow_attempts import write_rows
+from demo.connection import settings_of
+from demo.faults import Aim, FaultInjector
+from demo.processes import ProcessFailedError, end_owned_by, owned_by
+from demo.published import published
+from demo.stores import STORES, MissingProgramError, ServerStore
+
+ORIGIN = datetime(2013, 2, 8, tzinfo=UTC)
+JOB = EpochJob("weather", outputs=[EpochTable("weather", "nyc")], cadence="@hourly", origin=ORIGIN)
+SERVERS = sorted(name for name, store in STORES.items() if issubclass(store, ServerStore))
+
+
+def prepared(name: str, home: Path) -> ServerStore:
+    store = STORES[name](home=home, warehouse=(home / "epochs" / "warehouse").as_uri())
+    assert isinstance(store, ServerStore)
+    try:
+        store.require()
+    except MissingProgramError as error:
+        pytest.skip(str(error))
+    return store
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def started(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerStore]:
+    """A server in a home that only this user may enter, as it may be in a checkout in somebody's own folder."""
+    parent = tmp_path_factory.mktemp("closed")
+    parent.chmod(stat.S_IRWXU)
+    store = prepared(request.param, parent / "demo")
+    try:
+        store.start()
+        yield store
+    finally:
+        store.stop()
+        end_owned_by(store.home)
+
+
+@pytest.fixture
+def store(started: ServerStore) -> ServerStore:
+    """The server, running, whatever the test before did to it."""
+    try:
+        started.check()
+    except ProcessFailedError:
+        started.start()
+    return started
+
+
+@pytest.fixture
+def home(started: ServerStore) -> Path:
+    return started.home
+
+
+def publish(service: EpochService, number: int) -> None:
+    """Compute one hour as a program does, without Spark."""
+    start = ORIGIN + timedelta(hours=number)
+    interval = Interval(start, start + timedelta(hours=1))
+    attempt = service.coordinator.begin(JOB, interval, Owner(dag_id="test", run_id=str(number)))
+    assert isinstance(attempt, Attempt)
+    write_rows(service.coordinator, attempt, "weather", pa.table({"hour": [number]}))
+    service.coordinator.complete(attempt)
+    service.coordinator.publish(attempt)
+
+
+def test_a_server_keeps_what_was_published_and_leaves_no_process(store: ServerStore, home: Path) -> None:
+    with EpochService.open(settings_of(store.connection)) as service:
+        publish(service, 0)
+    before = published(settings_of(store.connection), "nyc")
+    running = owned_by(home)
+    assert running
+    children = [child for one in running for child in one.children(recursive=True)]
+    store.stop()
+    _, alive = psutil.wait_procs([*running, *children], timeout=30)
+    assert alive == []
+    again = prepared(store.name, home)
+    try:
+        again.start()
+        assert published(settings_of(again.connection), "nyc") == before
+    finally:
+        again.stop()
+    assert owned_by(home) == []
+
+
+def test_a_server_that_ends_by_itself_is_named_and_a_broken_one_is_not(
+    store: ServerStore, home: Path
+) -> None:
+    store.check()
+    store.strike()
+    store.check()
+    store.repair()
+    store.check()
+    end_owned_by(home)
+    with pytest.raises(ProcessFailedError, match=store.name):
+        store.check()
+
+
+def test_strikes_meet_epochs_in_publish_and_nothing_is_lost(store: ServerStore, home: Path) -> None:
+    settings, told = settings_of(store.connection), []
+    aim = Aim(
+        domain=DomainName("nyc"),
+        jobs=[JobName("weather")],
+        after=JobName("weather"),
+        wanted=2,
+        most=40,
+        calm_s=0,
+    )
+    injector = FaultInjector(store=store, aim=aim, log=home / "faults.jsonl", say=told.append)
+    before = published(settings, "nyc")
+    first = hours = 100
+    with EpochService.open(settings) as service:
+        publish(service, hours)
+        injector.start()
+        while not injector.join(0.1):
+            hours += 1
+            publish(service, hours)
+    injector.check()
+    print("\n".join(told))
+    assert injector.counted == 2
+    after = published(settings, "nyc")
+    assert after.epochs - before.epochs == after.commits - before.commits == hours + 1 - first
+    lines = [json.loads(line) for line in (home / "faults.jsonl").read_text().splitlines()]
+    assert len(lines) == len(told) == injector.strikes
+    assert sum(line["in_publish"] for line in lines) == 2
+
+
+def test_a_stopped_injector_leaves_the_server_running(store: ServerStore, home: Path) -> None:
+    aim = Aim(domain=DomainName("nyc"), jobs=[JobName("weather")], after=None, wanted=1, most=1)
+    injector = FaultInjector(store=store, aim=aim, log=home / "faults.jsonl", say=print)
+    injector.start()
+    injector.stop()
+    injector.check()
+    assert injector.strikes == 0
+    store.check()
