@@ -38,6 +38,7 @@ class Plan:
 
     :param puts: for each key that is put, the position of the operation that does it.
     :param witness: path of a node that says afterwards whether the transaction was made.
+    :param before: the head that it was planned on.
     :param head: the head as the transaction leaves it, None when it leaves it alone.
     """
 
@@ -50,6 +51,7 @@ class Plan:
     deletes: dict[Key, int]
     made: tuple[str, ...]
     witness: str | None
+    before: SeenHead
     head: SeenHead | None
 
 
@@ -128,6 +130,7 @@ def plan(
         deletes=deletes,
         made=tuple(draft.made),
         witness=witness,
+        before=head,
         head=after,
     )
 

@@ -26,6 +26,7 @@ from airflow_provider.stores.zookeeper.address import Address
 from airflow_provider.stores.zookeeper.clock import ServerClock
 from airflow_provider.stores.zookeeper.known import Incarnation, Known
 from airflow_provider.stores.zookeeper.listing import domains, within
+from airflow_provider.stores.zookeeper.maintenance import Maintenance
 from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.records import Records, get
 from airflow_provider.stores.zookeeper.session import Deadline, Request, Session
@@ -54,6 +55,7 @@ class ZookeeperStore(MetadataStore):
         self._generation = -1
         self._records = Records(self._session, self._paths, self._known)
         self._writer = Writer(self._session, self._paths, self._known, self._records, self._clock)
+        self._maintenance = Maintenance(self._session, self._paths, self._known, self._records)
         self._watches = Watches(self._session, self._paths, self._records)
 
     def __repr__(self) -> str:
@@ -137,7 +139,9 @@ class ZookeeperStore(MetadataStore):
         request = checked(transaction, self.capabilities)
         deadline = self._deadline()
         self._greet(deadline)
-        receipt, _ = self._writer.apply(request, transaction.number, deadline)
+        receipt, plan = self._writer.apply(request, transaction.number, deadline)
+        if plan.head is not None:
+            self._maintenance.follow(transaction.domain, plan.before, plan.head, deadline)
         return receipt
 
     def close(self) -> None:

@@ -1,0 +1,247 @@
+"""What is done behind a commit so that reading stays cheap: checkpoints of the tables, segments of old commits.
+
+Nothing depends on it being done: whoever is interrupted leaves nodes that nobody refers to, and the next one
+does it again. Nothing that it does changes what is read.
+
+**A checkpoint is never wrong.** Its author reads the head at version *v*, then the nodes of all tables in the tail
+(and the former checkpoint for the others), and writes them into new nodes that nobody refers to yet. Then it
+sets the head, at whatever version that has by now, to the new checkpoint and to those entries of the tail that
+are younger than *v*. A table without such an entry was not written since *v*: its copy is its node's content at *v*
+and at the head that is being set. A table with one is read from its node. The head is set only if it still
+names the former checkpoint, and if all parts of the new one are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from kazoo.exceptions import KazooException
+
+from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, commit_item
+from airflow_provider.stores.base import commit_key
+from airflow_provider.stores.zookeeper.known import Known, SeenCheckpoint, SeenHead
+from airflow_provider.stores.zookeeper.nodes import (
+    Checkpoint,
+    Copy,
+    Index,
+    is_deleted,
+    new_transaction,
+    packed_copies,
+    packed_head,
+)
+from airflow_provider.stores.zookeeper.paths import Paths, decoded
+from airflow_provider.stores.zookeeper.records import (
+    SEGMENT,
+    UNFOLDED,
+    Records,
+    checkpoint_parts,
+    children,
+    exists,
+    get,
+    segment_path,
+)
+from airflow_provider.stores.zookeeper.session import Deadline, Operation, ReplyLostError, Session
+
+log = logging.getLogger(__name__)
+
+LONGEST_TAIL = 32
+"""Tables read from their nodes, before a checkpoint is made; a sixteenth of all, when those are many."""
+MAX_PART_BYTES = 400_000
+"""Largest node of a checkpoint or a segment, before it is compressed."""
+_CHANCE = 1 / 8
+"""Of a commit that finds the tail too long: someone else may have failed to shorten it."""
+_TRIES = 20
+_LONGEST_S = 5.0
+"""A commit that was made is not kept waiting for longer."""
+_MOST_SEGMENTS = 8
+"""Segments made behind one commit, when earlier ones were left out."""
+
+
+class Maintenance:
+    """Keeps reading cheap."""
+
+    def __init__(self, session: Session, paths: Paths, known: Known, records: Records) -> None:
+        self._session, self._paths, self._known, self._records = session, paths, known, records
+
+    def follow(self, domain: DomainName, before: SeenHead, after: SeenHead, deadline: Deadline) -> None:
+        """Do what a commit that moved the head from *before* to *after* makes necessary; never fails."""
+        deadline = Deadline(min(_LONGEST_S, deadline.left_s()))
+        try:
+            if after.csn > before.csn and after.csn % SEGMENT == 0:
+                self.fold(domain, after.csn, deadline)
+            limit = self.limit(domain)
+            was, now = len(before.index.tail), len(after.index.tail)
+            if now > limit and (was <= limit or random.random() < _CHANCE):  # noqa: S311 - not for secrets
+                self.checkpoint(domain, deadline)
+        except (EpochError, ReplyLostError) as error:
+            log.info("%s: maintenance was left to the next commit: %s", self._session.location, error)
+
+    def limit(self, domain: DomainName) -> int:
+        """Return how long the tail may be."""
+        checkpoint = self._known.checkpoints.get(domain)
+        return max(LONGEST_TAIL, len(checkpoint.copies) // 16 if checkpoint else 0)
+
+    # --- checkpoints -----------------------------------------------------------------------------------------
+
+    def checkpoint(self, domain: DomainName, deadline: Deadline) -> bool:
+        """Make a checkpoint of the domain's tables; return whether it is the newest one now."""
+        head = self._records.head(domain, deadline)
+        copies = self._copies(domain, head, deadline)
+        if copies is None or head.version is None:
+            return False
+        name = f"{head.csn:020d}-{new_transaction().hex()}"
+        shards = shared_out(list(copies.values()))
+        paths = checkpoint_parts(self._paths, domain, name, len(shards))
+        for path, shard in zip(paths, shards, strict=True):
+            if not self._create(path, packed_copies(shard, new_transaction()), deadline):
+                return False
+        made = self._publish(domain, head, Checkpoint(name, len(shards)), paths, deadline)
+        if made:
+            self._known.checkpoints[domain] = SeenCheckpoint(name, copies)
+        self._sweep(domain, deadline)
+        return made
+
+    def _copies(
+        self, domain: DomainName, head: SeenHead, deadline: Deadline
+    ) -> dict[tuple[str, str], Copy] | None:
+        """Return all tables as of *head* or later; None when somebody else is making a checkpoint."""
+        former = self._records.checkpoint(domain, head, deadline)
+        if former is None and head.index.checkpoint.name:
+            return None
+        copies = dict(former.copies) if former else {}
+        names = (
+            [(one.partition, one.item) for one in head.index.tail] if former else self._all(domain, deadline)
+        )
+        paths = [self._paths.record(Key(domain, Kind.TABLE, *name)) for name in names]
+        for name, answer in zip(
+            names, self._session.ask(deadline, [get(path) for path in paths]), strict=True
+        ):
+            if answer is None or is_deleted(answer[0]):
+                copies.pop(name, None)
+            else:
+                data, stat = answer
+                copies[name] = Copy(*name, stat.version, stat.mtime, data)
+        return copies
+
+    def _all(self, domain: DomainName, deadline: Deadline) -> list[tuple[str, str]]:
+        folder = f"{self._paths.domain(domain)}/{Kind.TABLE.value}"
+        (partitions,) = self._session.ask(deadline, [children(folder)])
+        names = sorted(partitions or [])
+        items = self._session.ask(deadline, [children(f"{folder}/{name}") for name in names])
+        return [
+            (decoded(name), decoded(item))
+            for name, found in zip(names, items, strict=True)
+            for item in found or []
+        ]
+
+    def _publish(
+        self, domain: DomainName, base: SeenHead, new: Checkpoint, paths: Sequence[str], deadline: Deadline
+    ) -> bool:
+        """Let the head name the checkpoint, unless it names another one by now."""
+        for _ in range(_TRIES):
+            head = self._records.head(domain, deadline)
+            if head.index.checkpoint != base.index.checkpoint or head.version is None or base.version is None:
+                return False
+            younger = tuple(one for one in head.index.tail if one.version > base.version)
+            index = Index(new, head.index.checkpoint, younger)
+            transaction = new_transaction()
+            answers = self._session.change(
+                deadline,
+                [
+                    *(Operation("check", path, version=0) for path in paths),
+                    Operation(
+                        "set_data",
+                        self._paths.head(domain),
+                        packed_head(index, head.csn, transaction),
+                        head.version,
+                    ),
+                ],
+            )
+            if not _failed(answers):
+                self._known.heads[domain] = SeenHead(head.version + 1, head.csn, index, transaction)
+                return True
+        return False
+
+    def _sweep(self, domain: DomainName, deadline: Deadline) -> None:
+        """Remove what no head refers to: older checkpoints, and those whose authors were interrupted."""
+        head = self._records.head(domain, deadline)
+        kept = {head.index.checkpoint.name, head.index.previous.name}
+        folder = self._paths.folder(domain, "checkpoints")
+        (names,) = self._session.ask(deadline, [children(folder)])
+        for name in names or []:
+            if name.partition(".")[0] not in kept:
+                self._session.send(deadline, _delete(f"{folder}/{name}"))
+
+    # --- segments --------------------------------------------------------------------------------------------
+
+    def fold(self, domain: DomainName, csn: int, deadline: Deadline) -> None:
+        """Fold the commits that are old at the head *csn*, newest first, until some are folded already."""
+        newest = (csn - UNFOLDED) // SEGMENT - 1
+        for number in range(newest, max(-1, newest - _MOST_SEGMENTS), -1):
+            if not self._fold(domain, number, deadline):
+                return
+
+    def _fold(self, domain: DomainName, number: int, deadline: Deadline) -> bool:
+        """Move 64 commits into one node, all or none; return whether they had not been moved."""
+        csns = range(number * SEGMENT + 1, (number + 1) * SEGMENT + 1)
+        paths = [self._paths.record(commit_key(domain, csn)) for csn in csns]
+        answers = self._session.ask(deadline, [get(path) for path in paths])
+        if None in answers:
+            return False
+        copies = [
+            Copy("", commit_item(csn), 0, stat.mtime, data)
+            for csn, (data, stat) in zip(csns, answers, strict=True)
+        ]
+        if sum(len(copy.data) for copy in copies) > MAX_PART_BYTES:
+            return True  # so large that each may keep its node
+        deletes = [Operation("delete", path, version=0) for path in paths]
+        return self._create(
+            segment_path(self._paths, domain, number),
+            packed_copies(copies, new_transaction()),
+            deadline,
+            more=deletes,
+        )
+
+    def _create(self, path: str, data: bytes, deadline: Deadline, *, more: Sequence[Operation] = ()) -> bool:
+        """Make a node and its folders, together with *more*; return whether that was done."""
+        folders = self._paths.parents(path)
+        unknown = [folder for folder in folders if folder not in self._known.folders]
+        there: list[Any] = (
+            self._session.ask(deadline, [exists(folder) for folder in unknown]) if unknown else []
+        )
+        missing = [folder for folder, stat in zip(unknown, there, strict=True) if stat is None]
+        answers = self._session.change(
+            deadline,
+            [*(Operation("create", folder) for folder in missing), Operation("create", path, data), *more],
+        )
+        if _failed(answers):
+            return False
+        self._known.see_folders(folders)
+        return True
+
+
+def shared_out(copies: Sequence[Copy]) -> list[list[Copy]]:
+    """Return *copies* in lists none of which is too large for a node."""
+    lists: list[list[Copy]] = [[]]
+    size = 0
+    for copy in copies:
+        bytes_ = len(copy.data) + len(copy.partition.encode()) + len(copy.item.encode()) + 32
+        if size + bytes_ > MAX_PART_BYTES and lists[-1]:
+            lists.append([])
+            size = 0
+        lists[-1].append(copy)
+        size += bytes_
+    return lists
+
+
+def _delete(path: str) -> Any:
+    return lambda client: client.delete_async(path)
+
+
+def _failed(answers: Sequence[Any]) -> bool:
+    return any(isinstance(answer, KazooException) for answer in answers)

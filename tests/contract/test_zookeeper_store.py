@@ -1,0 +1,389 @@
+"""What only the ZooKeeper store has: hints that go stale, checkpoints, segments, and sizes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Kind, commit_item
+from airflow_provider.domain.version import SchemaRecord
+from airflow_provider.stores.base import Absent, Delete, Exists, Put, RequirementFailed, Transaction
+from airflow_provider.stores.factory import check_schema, open_store, upgrade_schema
+from airflow_provider.stores.schema_status import Fit
+from airflow_provider.stores.zookeeper import maintenance, records
+from airflow_provider.stores.zookeeper.address import parsed
+from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError
+from airflow_provider.stores.zookeeper.store import ZookeeperStore
+from airflow_provider.testing.servers.zookeeper import ZookeeperServer
+from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
+from airflow_provider.testing.store_cases.samples import bare
+
+DOMAIN = DomainName("d")
+
+
+@pytest.fixture
+def url(zookeeper: ZookeeperServer) -> str:
+    """A chroot of its own."""
+    url = zookeeper.url()
+    upgrade_schema(url)
+    return url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[ZookeeperStore]:
+    with ZookeeperStore(parsed(url)).open() as store:
+        yield store
+
+
+@pytest.fixture
+def other(url: str) -> Iterator[ZookeeperStore]:
+    """Another client, with hints of its own."""
+    with ZookeeperStore(parsed(url)).open() as store:
+        yield store
+
+
+def table(number: int) -> Key:
+    return Key(DOMAIN, Kind.TABLE, "", f"table-{number:04d}")
+
+
+def put_table(key: Key, job: str) -> Put:
+    return Put(key, replace(bare(Kind.TABLE), job=job))
+
+
+def node(store: ZookeeperStore, path: str) -> Any:
+    """Look at a node, behind the store's back."""
+    (answer,) = store._session.ask(Deadline(10), [records.get(path)])
+    return answer
+
+
+def names(store: ZookeeperStore, path: str) -> list[str]:
+    (answer,) = store._session.ask(Deadline(10), [records.children(path)])
+    return sorted(answer or [])
+
+
+# --- stale hints ---------------------------------------------------------------------------------------------
+
+
+def test_a_version_from_before_a_deletion_is_never_valid_again(
+    store: ZookeeperStore, other: ZookeeperStore
+) -> None:
+    key = counter_key(DOMAIN)
+    old = write(store, put(key, 1)).versions[key]
+    assert other.read(DOMAIN, [key]).records[key].version == old
+    store.transact(Transaction(domain=DOMAIN, updates=(Delete(key),)))
+    for number in range(2, 5):
+        write(store, put(key, number))
+    with pytest.raises(RequirementFailed) as failed:
+        write(other, put(key, 9), requires=[Exists(key, old)])
+    assert failed.value.found == store.read(DOMAIN, [key]).records[key].version
+    assert store.read(DOMAIN, [key]).records[key].record.generation == 4
+
+
+def test_a_deleted_record_has_no_version(store: ZookeeperStore, other: ZookeeperStore) -> None:
+    """Also not that of the empty node that stands for it."""
+    key = counter_key(DOMAIN)
+    version = write(store, put(key)).versions[key]
+    store.transact(Transaction(domain=DOMAIN, updates=(Delete(key),)))
+    for asked in (store, other):
+        for wrong in (version, version + 1, version + 2):
+            with pytest.raises(RequirementFailed) as failed:
+                asked.transact(Transaction(domain=DOMAIN, requires=(Exists(key, wrong),)))
+            assert failed.value.found is None
+
+
+def test_wrong_hints_are_corrected(store: ZookeeperStore, other: ZookeeperStore, rng: random.Random) -> None:
+    """Two clients change the same keys in turns, never reading: each is always wrong about what is there."""
+    keys = [counter_key(DOMAIN, name, partition) for name in "abc" for partition in ("", "p")]
+    model: dict[Key, int] = {}
+    for number in range(120):
+        client, key = rng.choice([store, other]), rng.choice(keys)
+        requires = [Absent(key)] if rng.random() < 0.4 else []
+        update = Delete(key) if rng.random() < 0.4 else put(key, number)
+        try:
+            client.transact(Transaction(domain=DOMAIN, requires=tuple(requires), updates=(update,)))
+        except RequirementFailed:
+            assert requires
+            assert key in model
+            continue
+        assert not requires or key not in model
+        if isinstance(update, Delete):
+            model.pop(key, None)
+        else:
+            model[key] = number
+    found = store.read(DOMAIN, keys).records
+    assert {key: one.record.generation for key, one in found.items()} == model
+
+
+def test_a_requirement_on_a_commit_holds_also_when_it_was_folded(store: ZookeeperStore) -> None:
+    for number in range(3):
+        publish(store, DOMAIN, f"change-{number}")
+    (first,) = store.changes(DOMAIN, 0, limit=1)
+    mark = counter_key(DOMAIN)
+    missing = replace(first.key, item=commit_item(4))
+    for _ in range(2):
+        write(store, put(mark), requires=[Exists(first.key, first.version), Absent(missing)])
+        for wrong in (Absent(first.key), Exists(first.key, 2), Exists(missing, 4)):
+            with pytest.raises(RequirementFailed):
+                write(store, put(mark), requires=[wrong])
+        for number in range(records.SEGMENT + records.UNFOLDED):
+            publish(store, DOMAIN, f"later-{number}")
+        missing = replace(first.key, item=commit_item(store.read(DOMAIN, []).head.csn + 1))
+    assert node(store, store._paths.record(first.key)) is None
+
+
+# --- tables by checkpoint and tail ---------------------------------------------------------------------------
+
+
+def test_a_cut_over_many_tables_reads_few_nodes(store: ZookeeperStore, url: str) -> None:
+    keys = [table(number) for number in range(200)]
+    write(store, *(put_table(key, "first") for key in keys), number=commit())
+    write(store, put_table(keys[7], "second"), number=commit())
+    with ZookeeperStore(parsed(url)).open() as reader:
+        assert len(reader.read(DOMAIN, keys).records) == 200
+        asked: list[int] = []
+        ask = reader._session.ask
+        reader._session.ask = lambda deadline, requests: (
+            asked.append(len(requests)),
+            ask(deadline, requests),
+        )[1]  # type: ignore[method-assign]
+        found = reader.read(DOMAIN, keys)
+        assert sum(asked) <= 4
+    assert [found.records[key].record.job for key in keys[6:9]] == ["first", "second", "first"]
+    assert found.records[keys[7]].csn == found.head.csn == 2
+    direct = store._records.nodes(keys, Deadline(10))
+    assert found.records == direct
+
+
+def test_checkpoint_and_tail_say_what_the_nodes_say_while_others_commit(
+    store: ZookeeperStore, other: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never older than the head that was read, and equal to the nodes once nobody writes."""
+    monkeypatch.setattr(maintenance, "LONGEST_TAIL", 4)
+    keys = [table(number) for number in range(40)]
+    write(store, *(put_table(key, "0") for key in keys[:30]), number=commit())
+    done = threading.Event()
+
+    def author(client: ZookeeperStore, seed: int) -> None:
+        choose = random.Random(seed)
+        for number in range(1, 60):
+            chosen = choose.sample(keys, 2)
+            updates = [put_table(key, f"{number}") for key in chosen]
+            if choose.random() < 0.2:
+                client.transact(Transaction(domain=DOMAIN, updates=(Delete(chosen[0]),)))
+            else:
+                write(client, *updates, number=commit())
+
+    def reader() -> int:
+        reads = 0
+        with ZookeeperStore(parsed(url)).open() as client:
+            while not done.is_set() or not reads:
+                reading = client.read(DOMAIN, keys)
+                assert len(reading.records) >= 2
+                stamps = [one.csn or 0 for one in reading.records.values()]
+                commits = client.changes(DOMAIN, 0, limit=1000)
+                assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
+                assert max(stamps) <= commits[-1].csn
+                reads += 1
+        return reads
+
+    with ThreadPoolExecutor(3) as threads:
+        reading = threads.submit(reader)
+        try:
+            for one in [threads.submit(author, client, seed) for seed, client in enumerate((store, other))]:
+                one.result()
+        finally:
+            done.set()
+        assert reading.result() > 0
+    with ZookeeperStore(parsed(url)).open() as client:
+        by_checkpoint = client.read(DOMAIN, keys).records
+        assert client._known.heads[DOMAIN].index.checkpoint.name
+        assert by_checkpoint == client._records.nodes(keys, Deadline(10))
+        assert [one.key for one in client.scan(DOMAIN, Kind.TABLE, "")] == sorted(by_checkpoint)
+        folder = client._paths.folder(DOMAIN, "checkpoints")
+        assert len({name.partition(".")[0] for name in names(client, folder)}) <= 2
+
+
+@pytest.mark.parametrize("step", ["part", "head"])
+def test_an_interrupted_checkpoint_changes_nothing_and_is_cleared_away(
+    store: ZookeeperStore, other: ZookeeperStore, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr(maintenance, "LONGEST_TAIL", 1000)
+    keys = [table(number) for number in range(40)]
+    write(store, *(put_table(key, "first") for key in keys), number=commit())
+    change = store._session.change
+
+    def interrupted(deadline: Deadline, operations: Any) -> Any:
+        if step == "head" and operations[-1].path != store._paths.head(DOMAIN):
+            return change(deadline, operations)
+        if step == "part":
+            change(deadline, operations)
+        raise ReplyLostError("planted")
+
+    monkeypatch.setattr(store._session, "change", interrupted)
+    with pytest.raises(ReplyLostError):
+        store._maintenance.checkpoint(DOMAIN, Deadline(10))
+    monkeypatch.undo()
+    folder = store._paths.folder(DOMAIN, "checkpoints")
+    assert len(names(store, folder)) == 1
+    assert len(other.read(DOMAIN, keys).records) == 40
+    assert other._maintenance.checkpoint(DOMAIN, Deadline(10))
+    assert len(names(store, folder)) == 1
+    assert store.read(DOMAIN, keys).records == store._records.nodes(keys, Deadline(10))
+
+
+def test_a_checkpoint_of_many_large_tables_lies_in_several_nodes(
+    store: ZookeeperStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MAX_PART_BYTES", 2000)
+    keys = [table(number) for number in range(60)]
+    write(store, *(put_table(key, "first") for key in keys), number=commit())
+    head = store._records.head(DOMAIN, Deadline(10))
+    assert head.index.checkpoint.parts > 1
+    assert head.index.tail == ()
+    assert len(store.read(DOMAIN, keys).records) == 60
+    assert store.read(DOMAIN, keys).records == store._records.nodes(keys, Deadline(10))
+
+
+# --- commits in segments -------------------------------------------------------------------------------------
+
+
+def test_old_commits_are_folded_and_read_all_the_same(store: ZookeeperStore, url: str) -> None:
+    total = 3 * records.SEGMENT + records.UNFOLDED + 5
+    done = threading.Event()
+
+    def reader() -> int:
+        reads = 0
+        with ZookeeperStore(parsed(url)).open() as client:
+            while not done.is_set() or not reads:
+                found = client.changes(DOMAIN, 0, limit=10_000)
+                assert [one.csn for one in found] == list(range(1, len(found) + 1))
+                reads += 1
+        return reads
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(reader)
+        try:
+            made = [publish(store, DOMAIN, f"change-{number}").at for number in range(total)]
+        finally:
+            done.set()
+        assert reading.result() > 0
+    assert len(names(store, store._paths.folder(DOMAIN, "segments"))) == 3
+    own = names(store, store._paths.partition(DOMAIN, Kind.COMMIT, ""))
+    assert len(own) == total - 3 * records.SEGMENT
+    with open_store(url) as client:
+        found = client.changes(DOMAIN, 0, limit=10_000)
+        assert [one.record.change_set for one in found] == [f"change-{number}" for number in range(total)]
+        assert [one.at for one in found] == made
+        assert [one.version for one in found] == list(range(1, total + 1))
+        assert client.scan(DOMAIN, Kind.COMMIT, "", reverse=True, limit=2) == found[:-3:-1]
+        assert (
+            client.scan(DOMAIN, Kind.COMMIT, "", start=found[60].key.item, end=found[70].key.item)
+            == found[60:70]
+        )
+        assert client.read(DOMAIN, [found[3].key]).records == {found[3].key: found[3]}
+
+
+def test_a_fold_that_was_interrupted_is_whole_or_nothing(
+    store: ZookeeperStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = records.SEGMENT + records.UNFOLDED - 1
+    for number in range(total):
+        publish(store, DOMAIN, f"change-{number}")
+    before = store.changes(DOMAIN, 0)
+    change = store._session.change
+    for made in (False, True):
+
+        def interrupted(deadline: Deadline, operations: Any, made: bool = made) -> Any:
+            if made:
+                change(deadline, operations)
+            raise ReplyLostError("planted")
+
+        monkeypatch.setattr(store._session, "change", interrupted)
+        with pytest.raises(ReplyLostError):
+            store._maintenance.fold(DOMAIN, total + 1, Deadline(10))
+        monkeypatch.undo()
+        assert len(names(store, store._paths.folder(DOMAIN, "segments"))) == made
+        store._known.clear()
+        assert store.changes(DOMAIN, 0) == before
+    publish(store, DOMAIN, "last")
+    assert [one.csn for one in store.changes(DOMAIN, 0)] == list(range(1, total + 2))
+
+
+# --- sizes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_does_not_fit_is_refused_by_its_size(
+    store: ZookeeperStore, rng: random.Random
+) -> None:
+    keys = [Key(DOMAIN, Kind.SCHEMA, "table", str(number)) for number in range(3)]
+    updates = [Put(key, SchemaRecord(schema=rng.randbytes(300_000).hex())) for key in keys]
+    with pytest.raises(InvalidInput, match=r"takes about \d{6,7} bytes") as refused:
+        write(store, *updates)
+    assert "fewer tables" in refused.value.next_step
+    assert store.read(DOMAIN, keys).records == {}
+    write(store, *updates[:2])
+    assert len(store.read(DOMAIN, keys).records) == 2
+
+
+# --- the layout ----------------------------------------------------------------------------------------------
+
+
+def test_opening_makes_nothing_and_upgrading_makes_one_layout(zookeeper: ZookeeperServer) -> None:
+    url = zookeeper.url(f"a/{uuid.uuid4().hex}/b")
+    with pytest.raises(StoreIncompatible, match="airflow epochs db upgrade"):
+        open_store(url)
+    assert check_schema(url).fit is Fit.EMPTY
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: upgrade_schema(url), range(4)))
+    assert {one.fit for one in found if one} == {Fit.CURRENT}
+    with open_store(url) as one, open_store(url) as two:
+        assert one.read(DOMAIN, []).head == two.read(DOMAIN, []).head
+
+
+def test_another_layout_is_refused_by_name(store: ZookeeperStore, url: str) -> None:
+    def set_to(text: bytes) -> None:
+        path = store._paths.schema
+        store._session.ask(Deadline(10), [lambda client: client.set_async(path, text)])
+
+    set_to(b"9999")
+    for use in (open_store, upgrade_schema):
+        with pytest.raises(StoreIncompatible, match="9999.*upgrade the package"):
+            use(url)
+    assert check_schema(url).fit is Fit.NEWER
+    store._session.ask(Deadline(10), [lambda client: client.delete_async(store._paths.schema)])
+    assert check_schema(url).fit is Fit.ABSENT
+    with pytest.raises(StoreIncompatible, match="db upgrade"):
+        open_store(url)
+
+
+def test_a_store_of_another_incarnation_is_noticed(store: ZookeeperStore, zookeeper: ZookeeperServer) -> None:
+    """R33: after a backup was restored, hints of the former store are worth nothing."""
+    incarnation = store.read(DOMAIN, []).head.incarnation
+    publish(store, DOMAIN, "first", incarnation=incarnation)
+    path = store._paths.incarnation
+    store._session.ask(Deadline(10), [lambda client: client.set_async(path, b"restored")])
+    with pytest.raises(RequirementFailed) as refused:
+        publish(store, DOMAIN, "second", incarnation=incarnation)
+    assert refused.value.found == "restored"
+    zookeeper.restart()
+    assert store.read(DOMAIN, []).head.incarnation == "restored"
+    assert publish(store, DOMAIN, "second", incarnation="restored").csn == 2
+
+
+def test_time_goes_on_between_writes(store: ZookeeperStore) -> None:
+    receipt = write(store, put(counter_key(DOMAIN)))
+    first = store.read(DOMAIN, []).now
+    second = store.read(DOMAIN, []).now
+    later = write(store, put(counter_key(DOMAIN), 2))
+    assert receipt.at <= first <= second <= later.at
+    assert later.at - receipt.at < timedelta(minutes=1)
