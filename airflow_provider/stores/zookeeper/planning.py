@@ -30,6 +30,7 @@ class Role(Enum):
 
     RECORD = "a requirement or an update"
     HEAD = "the head, which others move"
+    TURN = "our place in the queue for the head"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,9 +91,11 @@ def plan(
     paths: Paths,
     *,
     head: SeenHead,
+    turn: str | None = None,
 ) -> Plan:
     """Return the ``multi`` for a transaction whose keys and folders are all known.
 
+    :param turn: path of our node in the queue for the head, which goes with the transaction.
     :raises InvalidInput: it is too large for ZooKeeper.
     """
     transaction = new_transaction()
@@ -114,6 +117,8 @@ def plan(
     if number is not None and number.incarnation is not None and known.incarnation is not None:
         draft.add("check", paths.incarnation, version=known.incarnation.version)
     after = _move_head(draft, paths, known, request, head=head, csn=csn, transaction=transaction)
+    if turn is not None:
+        draft.add("delete", turn, role=Role.TURN)
     draft.add("set_data", paths.clock)
     _check_size(draft.operations)
     puts = {put.key: positions[put.key] for put, _ in request.puts}

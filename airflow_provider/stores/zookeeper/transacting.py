@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
-from time import sleep
 from typing import Any
 
 from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
@@ -24,10 +23,20 @@ from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.planning import Plan, Role
 from airflow_provider.stores.zookeeper.records import Records, exists, get
 from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError, Session
+from airflow_provider.stores.zookeeper.turns import Turns
 
-_LONGEST_PAUSE_S = 0.02
+RACES_BEFORE_TURN = 2
+"""Races for the head that a transaction loses before it queues up."""
 _GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.ROOT})
 """Kinds that are written once: not looked up before they are made."""
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often one transaction lost the race for the head, and its place in the queue."""
+
+    lost: int = 0
+    turn: str | None = None
 
 
 class Writer:
@@ -38,6 +47,7 @@ class Writer:
     ) -> None:
         self._session, self._paths, self._known = session, paths, known
         self._records, self._clock = records, clock
+        self._turns = Turns(session, paths)
         self._domains: dict[DomainName, Lock] = {}
 
     def apply(
@@ -47,27 +57,32 @@ class Writer:
 
         :raises RequirementFailed: as :meth:`MetadataStore.transact`, and so are the other errors.
         """
-        lost = 0
-        while True:
-            self._look_up(request, deadline)
-            if self._seems_refused(request, number):
-                self._refuse(request, number, deadline)
+        tries = _Tries()
+        try:
+            while True:
                 self._look_up(request, deadline)
-            with self._in_turn(request, deadline):
-                outcome = self._try(request, number, deadline)
-            if outcome is not None:
-                return outcome
-            if deadline.left_s() <= 0:
-                raise StoreUnavailable(
-                    f"{self._session.location}: others were faster until patience ended.",
-                    next_step="try again; let fewer jobs publish at the same time.",
-                    store=self._session.location,
-                )
-            lost += 1
-            sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.0005 * 2**lost)))  # noqa: S311 - not for secrets
+                if self._seems_refused(request, number):
+                    self._refuse(request, number, deadline)
+                    self._look_up(request, deadline)
+                with self._alone(request, deadline):
+                    if tries.lost >= RACES_BEFORE_TURN and tries.turn is None:
+                        tries.turn = self._turns.take(request.domain, deadline)
+                        self._known.heads.pop(request.domain, None)
+                    outcome = self._try(request, number, tries, deadline)
+                if outcome is not None:
+                    tries.turn = None  # it went with the transaction
+                    return outcome
+                if deadline.left_s() <= 0:
+                    raise StoreUnavailable(
+                        f"{self._session.location}: others were faster until patience ended.",
+                        next_step="try again; let fewer jobs publish at the same time.",
+                        store=self._session.location,
+                    )
+        finally:
+            self._turns.leave(tries.turn, deadline)
 
     @contextmanager
-    def _in_turn(self, request: CheckedTransaction, deadline: Deadline) -> Iterator[None]:
+    def _alone(self, request: CheckedTransaction, deadline: Deadline) -> Iterator[None]:
         """Threads of one process do not race each other for a domain's head."""
         lock = self._domains.setdefault(request.domain, Lock()) if planning.writes_head(request) else Lock()
         mine = lock.acquire(timeout=deadline.left_s())
@@ -78,15 +93,15 @@ class Writer:
                 lock.release()
 
     def _try(
-        self, request: CheckedTransaction, number: Number | None, deadline: Deadline
+        self, request: CheckedTransaction, number: Number | None, tries: _Tries, deadline: Deadline
     ) -> tuple[Receipt, Plan] | None:
         """Send it once; None when it failed because of what was not known."""
         head = self._known.heads.get(request.domain)
         if head is None:
             head = self._records.head(request.domain, deadline) if needs_head(request) else SeenHead()
         if number is not None and number.expected not in (None, head.csn + 1):
-            return None
-        plan = planning.plan(request, number, self._known, self._paths, head=head)
+            return None  # refused by the next look
+        plan = planning.plan(request, number, self._known, self._paths, head=head, turn=tries.turn)
         try:
             answers = self._session.change(deadline, plan.operations)
         except ReplyLostError as error:
@@ -98,12 +113,15 @@ class Writer:
             versions = {key: _version(answers[position]) for key, position in plan.puts.items()}
             self._learn(plan, versions, answers)
             return Receipt(csn=plan.csn, at=at, versions=versions), plan
-        if plan.roles[failed] is Role.HEAD:
-            self._known.heads.pop(request.domain, None)
-        else:
-            keys = planning.touched(request)
-            self._known.forget(keys, plan.made)
-            self._refuse(request, number, deadline)
+        match plan.roles[failed]:
+            case Role.TURN:
+                tries.turn = None  # its session has ended
+            case Role.HEAD:
+                tries.lost += 1
+                self._known.heads.pop(request.domain, None)
+            case Role.RECORD:
+                self._known.forget(planning.touched(request), plan.made)
+                self._refuse(request, number, deadline)
         return None
 
     def _learn(self, plan: Plan, versions: dict[Key, int], answers: Sequence[Any]) -> None:

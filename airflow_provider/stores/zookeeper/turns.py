@@ -1,0 +1,72 @@
+"""A fair turn at a domain's head, for those who have lost the race for it.
+
+It is a hint, and nothing depends on it: a client makes a node that lives as long as its session, and waits a
+little while until the one before it is gone. Whoever is paused while it stands in the queue is passed: after
+a quarter of a second nobody waits for it any more. The node goes with the transaction that it was made for,
+so that the next in the queue is woken by the commit itself.
+"""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.stores.zookeeper.paths import Paths
+from airflow_provider.stores.zookeeper.records import children
+from airflow_provider.stores.zookeeper.session import Deadline, Request, Session
+
+LONGEST_WAIT_S = 0.25
+_MOST_PASSED = 1000
+
+
+class Turns:
+    """The queues of a store's domains."""
+
+    def __init__(self, session: Session, paths: Paths) -> None:
+        self._session, self._paths = session, paths
+        self._passed: set[str] = set()
+
+    def take(self, domain: DomainName, deadline: Deadline) -> str | None:
+        """Queue up, and wait until it is our turn or long enough; return our node's path, None if there is none."""
+        folder = self._paths.folder(domain, "turns")
+        until = Deadline(min(LONGEST_WAIT_S, deadline.left_s()))
+        own = self._session.send(deadline, _create(f"{folder}/turn-", ephemeral=True))
+        if own is None:
+            self._session.send(deadline, _create(folder, ephemeral=False))
+            own = self._session.send(deadline, _create(f"{folder}/turn-", ephemeral=True))
+        if own is None:
+            return None
+        while before := self._before(folder, str(own), deadline):
+            gone = Event()
+            there = self._session.send(deadline, _watch(f"{folder}/{before}", gone))
+            if there is not None and not gone.wait(until.left_s()):
+                if len(self._passed) > _MOST_PASSED:
+                    self._passed.clear()
+                self._passed.add(before)
+            if until.left_s() <= 0:
+                break
+        return str(own)
+
+    def leave(self, turn: str | None, deadline: Deadline) -> None:
+        """Leave the queue without a commit."""
+        if turn is not None:
+            self._session.send(deadline, lambda client: client.delete_async(turn))
+
+    def _before(self, folder: str, own: str, deadline: Deadline) -> str | None:
+        """Return who is right before us, and not known to be paused."""
+        names = self._session.send(deadline, children(folder))
+        mine = own.rpartition("/")[2]
+        waiting = sorted(name for name in names or [] if name < mine and name not in self._passed)
+        return waiting[-1] if waiting else None
+
+
+def _create(path: str, *, ephemeral: bool) -> Request:
+    return lambda client: client.create_async(path, b"", ephemeral=ephemeral, sequence=ephemeral)
+
+
+def _watch(path: str, gone: Event) -> Request:
+    def ring(_event: Any) -> None:
+        gone.set()
+
+    return lambda client: client.exists_async(path, watch=ring)

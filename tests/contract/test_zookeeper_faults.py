@@ -1,0 +1,391 @@
+"""The ZooKeeper store when something fails: replies, servers, sessions, leaders, and those who stand in the queue."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.stores.base import Absent, Exists, Transaction
+from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.stores.zookeeper import transacting, turns
+from airflow_provider.stores.zookeeper.address import parsed
+from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError
+from airflow_provider.stores.zookeeper.store import ZookeeperStore
+from airflow_provider.testing.servers.zookeeper import (
+    ZookeeperEnsemble,
+    ZookeeperServer,
+    expire_session,
+)
+from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
+from tests.services.proxy import Loss, Proxy
+
+DOMAIN = DomainName("d")
+KEY = counter_key(DOMAIN)
+PATIENCE = timedelta(seconds=2)
+HEAD = b"/domains/d/head"
+
+
+@pytest.fixture
+def url(zookeeper: ZookeeperServer) -> str:
+    """A chroot of its own."""
+    url = zookeeper.url()
+    upgrade_schema(url)
+    return url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[ZookeeperStore]:
+    with ZookeeperStore(parsed(url)).open() as store:
+        yield store
+
+
+@pytest.fixture
+def proxy(zookeeper: ZookeeperServer) -> Iterator[Proxy]:
+    with Proxy(zookeeper.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def far_store(url: str, zookeeper: ZookeeperServer, proxy: Proxy) -> Iterator[ZookeeperStore]:
+    """An impatient store behind a network."""
+    far = url.replace(zookeeper.hosts, f"127.0.0.1:{proxy.port}") + "?session_timeout=1"
+    with ZookeeperStore(parsed(far), patience=PATIENCE).open() as store:
+        yield store
+
+
+# --- a network ------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_reply_is_asked_about(far_store: ZookeeperStore, store: ZookeeperStore, proxy: Proxy) -> None:
+    """The transaction was made: its receipt is what it would have been."""
+    write(far_store, put(KEY), number=commit("first"))
+    proxy.loss = Loss(when=HEAD, reply=True, hang=False)
+    receipt = write(far_store, put(KEY, 2), requires=[Exists(KEY, 1)], number=commit("second"))
+    assert proxy.lost.is_set()
+    stamped = store.read(DOMAIN, [KEY]).records[KEY]
+    assert (receipt.csn, receipt.versions) == (2, {KEY: stamped.version})
+    assert (stamped.csn, stamped.at, stamped.record.generation) == (2, receipt.at, 2)
+    assert [one.record.change_set for one in store.changes(DOMAIN, 0)] == ["first", "second"]
+    assert publish(far_store, DOMAIN, "third").csn == 3
+
+
+def test_a_lost_request_is_an_unknown_outcome(
+    far_store: ZookeeperStore, store: ZookeeperStore, proxy: Proxy
+) -> None:
+    """It did not arrive, and that cannot be known: nothing is guessed, and nothing sent twice."""
+    publish(far_store, DOMAIN, "first")
+    proxy.loss = Loss(when=HEAD, reply=False, hang=False)
+    with pytest.raises(OutcomeUnknown, match="not confirmed") as unknown:
+        publish(far_store, DOMAIN, "lost")
+    assert "read what the transaction" in unknown.value.next_step
+    assert publish(far_store, DOMAIN, "second").csn == 2
+    assert [one.record.change_set for one in store.changes(DOMAIN, 0)] == ["first", "second"]
+
+
+def test_a_transaction_whose_traces_were_written_over_is_an_unknown_outcome(
+    store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, put(KEY))
+    change = store._session.change
+    with ZookeeperStore(parsed(url)).open() as other:
+
+        def lose(deadline: Deadline, operations: Any) -> Any:
+            change(deadline, operations)
+            write(other, put(KEY, 9))
+            raise ReplyLostError("planted")
+
+        monkeypatch.setattr(store._session, "change", lose)
+        with pytest.raises(OutcomeUnknown):
+            write(store, put(KEY, 2))
+
+
+def test_requirements_alone_are_asked_again(store: ZookeeperStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change nothing, so a lost reply is no unknown outcome."""
+    version = write(store, put(KEY)).versions[KEY]
+    change = store._session.change
+    lost = []
+
+    def lose(deadline: Deadline, operations: Any) -> Any:
+        if not lost:
+            lost.append(operations)
+            raise ReplyLostError("planted")
+        return change(deadline, operations)
+
+    monkeypatch.setattr(store._session, "change", lose)
+    store.transact(Transaction(domain=DOMAIN, requires=(Exists(KEY, version),)))
+    assert lost
+
+
+@pytest.mark.parametrize("reply", [True, False])
+def test_a_black_hole_ends_a_commit_at_the_deadline(
+    far_store: ZookeeperStore, store: ZookeeperStore, proxy: Proxy, reply: bool
+) -> None:
+    publish(far_store, DOMAIN, "first")
+    proxy.loss = Loss(when=HEAD, reply=reply, hang=True)
+    began = time.monotonic()
+    with suppress(OutcomeUnknown):  # after the session has moved to another connection it can be asked about
+        assert publish(far_store, DOMAIN, "second").csn == 2
+    assert proxy.lost.is_set()
+    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert publish(store, DOMAIN, "third").csn == 2 + reply
+
+
+def test_a_black_hole_ends_a_read_at_the_deadline(far_store: ZookeeperStore, proxy: Proxy) -> None:
+    publish(far_store, DOMAIN, "first")
+    proxy.loss = Loss(when=HEAD, reply=True, hang=True)
+    began = time.monotonic()
+    with suppress(StoreUnavailable):
+        assert far_store.read(DOMAIN, []).head.csn == 1
+    assert proxy.lost.is_set()
+    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert far_store.read(DOMAIN, []).head.csn == 1
+
+
+def test_a_call_that_was_lost_is_made_up_for_by_looking(
+    far_store: ZookeeperStore, store: ZookeeperStore
+) -> None:
+    """The watch is taken away from kazoo; the slow poll beneath sees the commit nevertheless."""
+    with ThreadPoolExecutor(1) as threads:
+        watch = threads.submit(far_store.watch, DOMAIN, 0, LATER)
+        client = far_store._session._client
+        while not client._data_watchers:
+            time.sleep(0.01)
+        client._data_watchers.clear()
+        publish(store, DOMAIN)
+        assert watch.result(10) == 1
+
+
+# --- servers --------------------------------------------------------------------------------------------------
+
+
+def commits_during(stores: list[ZookeeperStore], fault: Any) -> None:
+    """Commit from several clients while *fault* happens: nothing acknowledged is lost, nothing is there twice."""
+    done = threading.Event()
+    began = [threading.Event() for _ in stores]
+
+    def work(number: int, store: ZookeeperStore) -> tuple[list[int], int]:
+        acknowledged, unknown = [], 0
+        while not done.is_set():
+            try:
+                receipt = write(
+                    store,
+                    put(counter_key(DOMAIN, str(number))),
+                    number=commit(f"by {number}-{uuid.uuid4().hex}"),
+                )
+            except OutcomeUnknown:
+                unknown += 1
+            else:
+                acknowledged.append(receipt.csn or 0)
+                if len(acknowledged) > 5:
+                    began[number].set()
+        return acknowledged, unknown
+
+    with ThreadPoolExecutor(len(stores)) as threads:
+        workers = [threads.submit(work, number, store) for number, store in enumerate(stores)]
+        try:
+            for one in began:
+                assert one.wait(20)
+            fault()
+            for store in stores:
+                assert store.read(DOMAIN, []).head.csn > 0
+                publish(store, DOMAIN, uuid.uuid4().hex)
+        finally:
+            done.set()
+        results = [worker.result() for worker in workers]
+    acknowledged = sorted(csn for one, _ in results for csn in one)
+    kept = stores[0].changes(DOMAIN, 0, limit=100_000)
+    assert [one.csn for one in kept] == list(range(1, len(kept) + 1))
+    assert len({one.record.change_set for one in kept}) == len(kept)
+    assert set(acknowledged) <= {one.csn for one in kept}
+    assert len(acknowledged) == len(set(acknowledged))
+    assert len(kept) - len(acknowledged) - len(stores) <= sum(unknown for _, unknown in results)
+
+
+def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
+    zookeeper: ZookeeperServer, store: ZookeeperStore, url: str
+) -> None:
+    with ZookeeperStore(parsed(url)).open() as other:
+        commits_during([store, other], zookeeper.restart)
+
+
+def test_a_leader_that_is_killed_in_the_middle_loses_nothing(zookeeper_ensemble: ZookeeperEnsemble) -> None:
+    url = zookeeper_ensemble.url()
+    upgrade_schema(url)
+    killed = []
+    with ZookeeperStore(parsed(url)).open() as one, ZookeeperStore(parsed(url)).open() as two:
+        try:
+            commits_during([one, two], lambda: killed.append(zookeeper_ensemble.kill_leader()))
+        finally:
+            for server in killed:
+                server.start()
+            zookeeper_ensemble.wait()
+
+
+def test_a_session_that_expires_in_the_middle_loses_nothing(
+    zookeeper: ZookeeperServer, store: ZookeeperStore, url: str
+) -> None:
+    def expire() -> None:
+        session = store._session._client.client_id
+        expire_session(zookeeper.hosts, session)
+        while store._session._client.client_id in (session, None):
+            store.read(DOMAIN, [])
+
+    with ZookeeperStore(parsed(url)).open() as other:
+        commits_during([store, other], expire)
+
+
+def test_a_watch_outlives_its_session(zookeeper: ZookeeperServer, store: ZookeeperStore, url: str) -> None:
+    with ThreadPoolExecutor(1) as threads, ZookeeperStore(parsed(url)).open() as other:
+        watch = threads.submit(store.watch, DOMAIN, 0, LATER)
+        while not store._session._client._data_watchers:
+            time.sleep(0.01)
+        expire_session(zookeeper.hosts, store._session._client.client_id)
+        assert publish(other, DOMAIN).csn == 1
+        assert watch.result(10) == 1
+
+
+def test_nothing_hangs_while_the_servers_are_away(zookeeper: ZookeeperServer, url: str) -> None:
+    with ZookeeperStore(parsed(url), patience=timedelta(seconds=1)).open() as store:
+        version = write(store, put(KEY)).versions[KEY]
+        zookeeper.kill()
+        try:
+            for use in (
+                lambda: store.read(DOMAIN, [KEY]),
+                lambda: store.scan(DOMAIN, KEY.kind, ""),
+                lambda: store.changes(DOMAIN, 0),
+                store.domains,
+                lambda: store.watch(DOMAIN, 0, LATER),
+                lambda: write(store, put(KEY, 2), requires=[Exists(KEY, version)], number=commit()),
+            ):
+                began = time.monotonic()
+                with pytest.raises(StoreUnavailable) as failed:
+                    use()
+                assert time.monotonic() - began < 10
+                assert zookeeper.hosts in str(failed.value)
+        finally:
+            zookeeper.start()
+        assert write(store, put(KEY, 2), requires=[Exists(KEY, version)]).versions[KEY] == version + 1
+
+
+def test_a_store_closes_while_the_servers_are_away(zookeeper: ZookeeperServer, url: str) -> None:
+    store = ZookeeperStore(parsed(url)).open()
+    zookeeper.kill()
+    try:
+        began = time.monotonic()
+        store.close()
+        assert time.monotonic() - began < 10
+    finally:
+        zookeeper.start()
+
+
+def test_no_server_is_said_soon() -> None:
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="refused"):
+        ZookeeperStore(parsed("zookeeper://127.0.0.1:1/x"), patience=PATIENCE).open()
+    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+
+
+# --- the queue for the head -----------------------------------------------------------------------------------
+
+
+def test_those_who_queue_up_are_served_in_their_order(
+    store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT_S", 20.0)
+    publish(store, DOMAIN)
+    order: list[int] = []
+    stores = [ZookeeperStore(parsed(url)).open() for _ in range(3)]
+    first = store._writer._turns.take(DOMAIN, Deadline(10))
+    folder = store._paths.folder(DOMAIN, "turns")
+
+    def queue(number: int) -> None:
+        own = stores[number]._writer._turns.take(DOMAIN, Deadline(20))
+        order.append(number)
+        stores[number]._writer._turns.leave(own, Deadline(10))
+
+    with ThreadPoolExecutor(3) as threads:
+        waiting = []
+        for number in range(3):
+            waiting.append(threads.submit(queue, number))
+            while len(store._session._client.get_children(folder)) < number + 2:
+                time.sleep(0.01)
+        assert order == []
+        store._writer._turns.leave(first, Deadline(10))
+        for one in waiting:
+            one.result(20)
+    assert order == [0, 1, 2]
+    assert store._session._client.get_children(folder) == []
+    for one in stores:
+        one.close()
+
+
+def test_somebody_who_is_paused_in_the_queue_stops_nobody(
+    store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
+    publish(store, DOMAIN)
+    with ZookeeperStore(parsed(url)).open() as paused:
+        stands = paused._writer._turns.take(DOMAIN, Deadline(10))
+        waits: list[float] = []
+        wait = threading.Event.wait
+
+        def counted(event: threading.Event, timeout: float | None = None) -> bool:
+            if timeout is not None and threading.current_thread() is threading.main_thread():
+                waits.append(timeout)
+            return wait(event, timeout)
+
+        monkeypatch.setattr(turns.Event, "wait", counted)
+        assert [publish(store, DOMAIN).csn for _ in range(3)] == [2, 3, 4]
+        assert 1 <= len([one for one in waits if one > 0.2]) <= 2, "only the first one waited for it"
+        folder = store._paths.folder(DOMAIN, "turns")
+        left = store._session._client.get_children(folder)
+        assert left == [str(stands).rpartition("/")[2]]
+
+
+def test_a_place_in_the_queue_that_is_gone_does_no_harm(
+    store: ZookeeperStore, zookeeper: ZookeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
+    take = store._writer._turns.take
+
+    def take_and_lose(domain: DomainName, deadline: Deadline) -> str | None:
+        own = take(domain, deadline)
+        client = KazooClient(hosts=zookeeper.hosts)
+        client.start()
+        client.delete(own)
+        client.stop()
+        client.close()
+        monkeypatch.undo()
+        return own
+
+    publish(store, DOMAIN)
+    monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
+    monkeypatch.setattr(store._writer._turns, "take", take_and_lose)
+    assert publish(store, DOMAIN).csn == 2
+
+
+def test_many_who_publish_side_by_side_leave_no_gap_and_no_queue(url: str, store: ZookeeperStore) -> None:
+    stores = [ZookeeperStore(parsed(url)).open() for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        taken = threads.map(
+            lambda number: [publish(stores[number], DOMAIN, f"{number}-{one}").csn or 0 for one in range(25)],
+            range(4),
+        )
+        assert sorted(csn for one in taken for csn in one) == list(range(1, 101))
+    for one in stores:
+        one.close()
+    folder = store._paths.folder(DOMAIN, "turns")
+    client = store._session._client
+    assert client.exists(folder) is None or client.get_children(folder) == []
+    assert write(store, put(KEY), requires=[Absent(KEY)], number=commit()).csn == 101
