@@ -214,7 +214,7 @@ class Begin:
                 f"{self.job.name} {self.interval}: withdrawn: "
                 + ", ".join(f"{one.table} at {one.high.isoformat()}" for one in gone)
                 + ".",
-                next_step="compute these epochs of the input again, or leave this one.",
+                next_step="leave this epoch: what it would read was taken back by retention.",
                 tables=tuple(one.table for one in gone),
                 kept=(),
             )

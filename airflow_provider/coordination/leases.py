@@ -204,9 +204,10 @@ class Leases:
         )
         stamped: Stamped[LeaseRecord] | None = reading.get(key)
         refuse_other_holder(stamped, owner, reading.now)
-        requires = [unchanged(reading, retention), unchanged(reading, key), *_still_there(cut, reading)]
+        _refuse_gone(cut, reading)
+        requires = (unchanged(reading, retention), unchanged(reading, key))
         receipt = self.store.transact(
-            Transaction(domain=cut.domain, requires=tuple(requires), updates=(Put(key, record),))
+            Transaction(domain=cut.domain, requires=requires, updates=(Put(key, record),))
         )
         return _lease(Stamped(key, record, receipt.versions[key], None, receipt.at), reading)
 
@@ -242,14 +243,10 @@ class Leases:
         )
 
 
-def _still_there(cut: Cut, reading: Reading) -> list[Exists]:
-    """What must not move, so that every state of *cut* is there when the claim on it is made (R23).
-
-    :raises Unavailable: with the tables whose state is not.
-    """
+def _refuse_gone(cut: Cut, reading: Reading) -> None:
+    """:raises Unavailable: with the tables whose state in *cut* nobody can claim any more (R23)."""
     retention = retention_of(cut.domain, reading)
     gone: list[TableName] = []
-    required: list[Exists] = []
     for table, state in sorted(cut.states.items()):
         stamped = reading.get(table_key(cut.domain, table))
         newest = stamped.record.ref if stamped else None
@@ -257,8 +254,6 @@ def _still_there(cut: Cut, reading: Reading) -> list[Exists]:
         superseded = retention.superseded(state.csn, state.ref, newest)
         if withdrawn or superseded or reading.head.incarnation != cut.incarnation:
             gone.append(table)
-        elif stamped is not None and state.csn < retention.horizon:
-            required.append(Exists(stamped.key, stamped.version))
     if gone:
         raise Unavailable(
             f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were withdrawn.",
@@ -266,7 +261,6 @@ def _still_there(cut: Cut, reading: Reading) -> list[Exists]:
             tables=tuple(gone),
             kept=(),
         )
-    return required
 
 
 def _key(lease: Lease) -> Key:

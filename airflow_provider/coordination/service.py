@@ -10,6 +10,7 @@ from typing import Self
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.retention import Retention
 from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level
@@ -52,6 +53,7 @@ class EpochService:
     coordinator: Coordinator
     cuts: Cuts
     leases: Leases
+    retention: Retention
 
     @classmethod
     def open(
@@ -79,6 +81,7 @@ class EpochService:
             coordinator=Coordinator(store, formats, clock=clock, random=random, defaults=defaults),
             cuts=cuts,
             leases=Leases(store, cuts, clock=clock, random=random, defaults=defaults),
+            retention=Retention(store, formats, clock=clock, random=random, defaults=defaults),
         )
 
     def close(self) -> None:

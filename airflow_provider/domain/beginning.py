@@ -231,6 +231,21 @@ def withdrawn(
     return found
 
 
+def still_needed(
+    job: JobRecord, outputs: Sequence[TableRecord], table: TableName, record: TableRecord, barrier: datetime
+) -> bool:
+    """Whether an epoch that *job* has not committed yet may read *table* at *barrier*.
+
+    A job that declares no origin and has committed nothing may begin anywhere: it holds nothing back.
+    """
+    marks = [one.progress.watermark for one in outputs]
+    start = job.origin if None in marks or not marks else min(one for one in marks if one is not None)
+    if start is None:
+        return False
+    epoch = job.cadence.ending_at(job.cadence.next_after(start))
+    return any(edge_range(edge, epoch, record)[1] <= barrier for edge in job.all_edges if edge.table == table)
+
+
 def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
     """Why ``[low, high)`` cannot be read yet; empty when it can."""
     if not reached(record, moved, high):

@@ -22,6 +22,8 @@ class Defaults:
     """How long a lease lasts when none is asked for; renewing it makes it longer."""
     lease_longest: timedelta = timedelta(days=31)
     """The longest time to live that a lease may have: an orphan holds files for so long."""
+    retention_grace: timedelta = timedelta(hours=2)
+    """How long the files of a superseded version stay at least; longer than ``read_grace``."""
     publish_attempts: int = 50
     """How often a publish is decided anew when others moved the head or a table meanwhile."""
     publish_backoff: timedelta = timedelta(milliseconds=20)

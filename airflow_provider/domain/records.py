@@ -27,6 +27,7 @@ class Kind(StrEnum):
     COMMIT = "commit"
     LEASE = "lease"
     RETENTION = "retention"
+    VERSIONS = "versions"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -125,6 +126,10 @@ def lease_key(domain: DomainName, lease: LeaseId) -> Key:
 
 def retention_key(domain: DomainName) -> Key:
     return Key(domain, Kind.RETENTION, "", "retention")
+
+
+def versions_key(domain: DomainName, table: TableName) -> Key:
+    return Key(domain, Kind.VERSIONS, "", table)
 
 
 def commit_item(csn: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,26 +21,14 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Superseded:
-    """A version of a table that *csn* committed, that is no longer the newest, and whose files are still there."""
-
-    table: TableName
-    csn: int
-    ref: TableRef
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RetentionRecord:
     """What retention has taken back from readers: whoever makes a claim requires it as it was read.
 
     :param horizon: states resolved at a lower CSN may be gone, unless their version is still the table's newest.
-    :param swept: versions committed at or before it are gone, or listed in ``remaining``.
     """
 
     horizon: int = 0
-    swept: int = 0
     withdrawn: tuple[Withdrawn, ...] = ()
-    remaining: tuple[Superseded, ...] = ()
 
     def ranges(self, table: TableName) -> tuple[Interval, ...]:
         return next((one.ranges for one in self.withdrawn if one.table == table), ())
@@ -49,7 +38,11 @@ class RetentionRecord:
         return next((one for one in self.ranges(table) if one.start < barrier <= one.end), None)
 
     def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
-        """Whether the version *ref*, resolved at *csn*, cannot be claimed any more."""
+        """Whether the version *ref*, resolved at *csn*, cannot be claimed any more.
+
+        A version that is the newest now, and not when the claim is made, has moved the horizon meanwhile if it
+        is gone: the claim's requirement fails.
+        """
         return csn < self.horizon and ref is not None and ref != newest
 
     def withdrawing(self, table: TableName, epoch: Interval) -> RetentionRecord:
@@ -60,3 +53,30 @@ class RetentionRecord:
 
 
 NOTHING_WITHDRAWN = RetentionRecord()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """A version of a table, committed at *csn*, whose files are still there."""
+
+    csn: int
+    ref: TableRef
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionsRecord:
+    """The versions of a table up to the horizon that are not deleted, oldest first."""
+
+    versions: tuple[Version, ...] = ()
+
+    def with_commits(self, commits: Iterable[Version]) -> VersionsRecord:
+        """The record with later commits; those that it has already change nothing."""
+        found = {one.csn: one for one in (*self.versions, *commits)}
+        return VersionsRecord(versions=tuple(one for _, one in sorted(found.items())))
+
+    def superseded(self, horizon: int) -> tuple[Version, ...]:
+        """Those that were not the newest any more at *horizon*."""
+        return tuple(one for one in self.versions if one.csn <= horizon)[:-1]
+
+    def without(self, gone: Collection[Version]) -> VersionsRecord:
+        return VersionsRecord(versions=tuple(one for one in self.versions if one not in gone))

@@ -20,7 +20,7 @@ from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncomp
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord, TopologyRecord
-from airflow_provider.domain.retention import RetentionRecord
+from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
 
 FORMAT = 1
@@ -43,6 +43,7 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.COMMIT: CommitRecord,
     Kind.LEASE: LeaseRecord,
     Kind.RETENTION: RetentionRecord,
+    Kind.VERSIONS: VersionsRecord,
 }
 """The one dataclass of each kind of record."""
 

@@ -220,6 +220,19 @@ class TableFormat(ABC):
         """Delete everything staged under *place*; idempotent. Never call it for what was published."""
 
     @abstractmethod
+    def reclaim(
+        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
+    ) -> list[str]:
+        """Delete what only *withdrawn* versions consist of: data, and what describes it; return the URIs.
+
+        What a version in *kept* contains stays, and what the catalog itself still points at (its current version,
+        branches, tags). What no version ever contained, such as staged output, is not looked at. Idempotent; after
+        a crash, repeating it deletes the rest.
+
+        :raises Unavailable: a kept version cannot be read; nothing was deleted.
+        """
+
+    @abstractmethod
     def files(self, state: State) -> list[str]:
         """Return the URIs of the data files that hold exactly the rows of *state*, found from its ref alone."""
 

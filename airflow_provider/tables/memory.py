@@ -199,6 +199,18 @@ class MemoryFormat(TableFormat):
         for uri in [uri for uri in self._catalog.objects if uri.startswith(place.uri)]:
             self._catalog.objects.pop(uri, None)
 
+    def reclaim(
+        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
+    ) -> list[str]:
+        pointer = self._catalog.pointer(table.domain, table.name)
+        staying = {one.location for one in kept} | ({pointer} if pointer is not None else set())
+        needed = {uri for location in sorted(staying) for _, uri in self._version(location).slices}
+        gone = [one.location for one in withdrawn if one.location not in staying]
+        versions = [self._version(location) for location in gone if location in self._catalog.objects]
+        files = {uri for version in versions for _, uri in version.slices} - needed
+        wanted = (*sorted(files), *gone)
+        return [uri for uri in wanted if self._catalog.objects.pop(uri, None) is not None]
+
     def files(self, state: State) -> list[str]:
         committed = [] if state.ref is None else list(self._version(state.ref.location).slices)
         replaced = {one.interval.end for one in state.staged}

@@ -14,10 +14,11 @@ from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
+from airflow_provider.testing.table_cases.reclaiming import ReclaimingCases
 from airflow_provider.testing.table_cases.writing import WritingCases
 
 __all__ = ["TableBackend", "TableContract"]
 
 
-class TableContract(WritingCases, PublishingCases, ReadingCases, ModelCases):
+class TableContract(WritingCases, PublishingCases, ReadingCases, ReclaimingCases, ModelCases):
     """What every table format promises."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.retention import Retention
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
@@ -190,6 +191,7 @@ class World:
         self.coordinator = self.worker()
         self.cuts = Cuts(store, formats)
         self.leases = self.reader()
+        self.retention = self.keeper()
         self.cleanup: Callable[[], None] = lambda: None
 
     def worker(
@@ -207,6 +209,10 @@ class World:
         """Return the leases of another process, on *store* if given."""
         store = store or self.store
         return Leases(store, Cuts(store, self.formats), clock=self.clock, random=Random(seed))
+
+    def keeper(self, store: Any = None, seed: int = 0) -> Retention:
+        """Return the retention of another process, on *store* if given."""
+        return Retention(store or self.store, self.formats, clock=self.clock, random=Random(seed))
 
     def close(self) -> None:
         self.formats.close()
@@ -318,6 +324,7 @@ class World:
             Kind.COMMIT,
             Kind.LEASE,
             Kind.RETENTION,
+            Kind.VERSIONS,
         ):
             yield from self.store.scan(DOMAIN, kind, "")
         for table in tables:

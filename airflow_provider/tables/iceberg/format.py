@@ -18,7 +18,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.domain.version import Committable, Part
+from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.base import (
     Place,
@@ -31,7 +31,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.columns import refuse_difference, table_schema
-from airflow_provider.tables.iceberg import manifests, publishing, schemas
+from airflow_provider.tables.iceberg import manifests, publishing, reclaiming, schemas
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
@@ -159,6 +159,15 @@ class IcebergFormat(TableFormat):
             _refuse_outside(path, storage.filesystem(self._warehouse)[1])
         with checks.translated(self._warehouse), suppress(FileNotFoundError):
             filesystem.delete_dir(path)
+
+    def reclaim(
+        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
+    ) -> list[str]:
+        loaded = self._catalog.load(table)
+        with checks.translated(self._warehouse):
+            pinned = [] if loaded is None else reclaiming.pinned(loaded.metadata)
+            staying = {*(one.location for one in kept), *pinned}
+            return reclaiming.reclaim(self._io, [one.location for one in withdrawn], staying)
 
     def files(self, state: State) -> list[str]:
         with checks.translated(self._warehouse):

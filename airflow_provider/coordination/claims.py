@@ -1,0 +1,96 @@
+"""Who claims which versions of the tables: leases, inputs of open attempts, baselines (protocol section 7)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from airflow_provider.domain.epoch import EpochRecord, LockRecord, expired
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.lease import LeaseRecord
+from airflow_provider.domain.records import Kind, Stamped
+from airflow_provider.domain.version import TableRef
+from airflow_provider.stores.base import (
+    Delete,
+    Exists,
+    MetadataReader,
+    MetadataStore,
+    Put,
+    RequirementFailed,
+    Transaction,
+    pages,
+)
+
+
+def end_expired(store: MetadataStore, domain: DomainName) -> list[str]:
+    """End the claims whose time is over, each only as it was judged (R23); return their names.
+
+    The lock of a silent attempt stays, since it says that its epoch is open; it cannot be renewed any more.
+
+    :raises StoreIncompatible: a claim cannot be read.
+    """
+    now = store.read(domain, []).now
+    ended = []
+    for lease in list(pages(store, domain, Kind.LEASE, "")):
+        record: LeaseRecord = lease.record
+        if expired(lease.at, record.ttl, now) and _ended(store, lease, Delete(lease.key)):
+            ended.append(f"lease {lease.key.item}")
+    for lock in list(_locks(store, domain)):
+        over = replace(lock.record, ttl=timedelta(0), ended=True)
+        silent = not lock.record.ended and expired(lock.at, lock.record.ttl, now)
+        if silent and _ended(store, lock, Put(lock.key, over)):
+            ended.append(f"{lock.key.partition} {lock.key.item} of {lock.record.owner}")
+    return ended
+
+
+def _ended(
+    store: MetadataStore, claim: Stamped[LeaseRecord] | Stamped[LockRecord], update: Put | Delete
+) -> bool:
+    """Whether *claim* was still as it was judged, and is over now."""
+    required = (Exists(claim.key, claim.version),)
+    try:
+        store.transact(Transaction(domain=claim.key.domain, requires=required, updates=(update,)))
+    except RequirementFailed:
+        return False
+    return True
+
+
+def claimed_versions(reader: MetadataReader, domain: DomainName) -> dict[TableName, list[TableRef]]:
+    """The versions that somebody may read: by a lease, as inputs of a live attempt, as baselines of open epochs.
+
+    A claim counts until it was ended, whatever the time is.
+
+    :raises StoreIncompatible: a claim cannot be read.
+    """
+    found: defaultdict[TableName, list[TableRef]] = defaultdict(list)
+    for table, ref in (*_leased(reader, domain), *_used_by_attempts(reader, domain)):
+        if ref is not None and ref not in found[table]:
+            found[table].append(ref)
+    return dict(found)
+
+
+def _leased(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[TableName, TableRef | None]]:
+    for lease in pages(reader, domain, Kind.LEASE, ""):
+        yield from ((state.table, state.ref) for state in lease.record.states)
+
+
+def _used_by_attempts(
+    reader: MetadataReader, domain: DomainName
+) -> Iterator[tuple[TableName, TableRef | None]]:
+    locks = {replace(lock.key, kind=Kind.EPOCH): lock.record for lock in _locks(reader, domain)}
+    keys = list(locks)
+    for start in range(0, len(keys), 200):
+        for key, stamped in reader.read(domain, keys[start : start + 200]).records.items():
+            epoch: EpochRecord = stamped.record
+            if epoch.attempt is None:
+                continue
+            yield from epoch.attempt.baseline
+            if not (locks[key].ended and locks[key].token == epoch.token):
+                yield from ((one.table, one.ref) for one in epoch.attempt.inputs)
+
+
+def _locks(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[LockRecord]]:
+    for job in pages(reader, domain, Kind.JOB, ""):
+        yield from pages(reader, domain, Kind.LOCK, job.key.item)

@@ -1,0 +1,304 @@
+"""Retention of single states: withdrawn from readers first, deleted when nobody claims them (R24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from random import Random
+from typing import Any, TypeVar
+
+from airflow_provider.coordination.claims import claimed_versions, end_expired
+from airflow_provider.coordination.dependents import reading_jobs
+from airflow_provider.coordination.resolving import names_of, retention_of
+from airflow_provider.coordination.settling import settled
+from airflow_provider.domain.beginning import still_needed
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import reached, standing
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
+from airflow_provider.domain.interval import Interval, as_utc, time_key
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    retention_key,
+    schema_key,
+    table_key,
+    versions_key,
+)
+from airflow_provider.domain.retention import Version, VersionsRecord
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import (
+    CommitRecord,
+    SchemaRecord,
+    TableDelta,
+    TableRecord,
+    TableRef,
+)
+from airflow_provider.stores.base import (
+    Exists,
+    MetadataStore,
+    Number,
+    Put,
+    Reading,
+    RequirementFailed,
+    Transaction,
+    pages,
+    unchanged,
+)
+from airflow_provider.tables.base import Prepared, Publication, TablesAhead
+from airflow_provider.tables.factory import TableFormats
+
+Answer = TypeVar("Answer")
+_TRIES = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swept:
+    """What one sweep did.
+
+    :param horizon: states resolved before this CSN, and superseded since, are gone unless they were claimed.
+    :param ended: claims that had expired and were ended: ids of leases, and epochs whose attempts were silent.
+    :param deleted: URIs of what was deleted. :param claimed: superseded versions that somebody still claims.
+    """
+
+    horizon: int
+    ended: tuple[str, ...]
+    deleted: tuple[str, ...]
+    claimed: int
+
+
+class Retention:
+    """Withdraws states and deletes what nobody reads any more. No row of a table's newest state is ever touched.
+
+    :param clock: for waiting only. :param random: for pauses between tries.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        formats: TableFormats,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        defaults: Defaults = DEFAULTS,
+    ) -> None:
+        self.store = store
+        self.formats = formats
+        self.defaults = defaults
+        self._clock = clock or SystemClock()
+        self._random = random or Random()  # noqa: S311 - pauses need no secrecy
+
+    def withdraw(self, domain: str, table: str | EpochTable, barrier: datetime) -> None:
+        """Let no cut be made of *table* at *barrier* any more; again it changes nothing.
+
+        Claims that exist keep what they hold. Of a full table the rows of that barrier leave its next version, in a
+        commit of their own; an incremental table keeps all rows: only the barrier is gone.
+
+        :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
+            read.
+        """
+        checked = domain_name(domain)
+        (name,) = names_of([table])
+        moment = as_utc(barrier, "barrier")
+        self._done(lambda: self._withdraw(checked, name, moment))
+
+    def sweep(self, domain: str) -> Swept:
+        """End claims that have expired, and delete what was superseded long enough ago and nobody claims.
+
+        May be called at any time, by several at once, and again after a crash.
+
+        :raises StoreIncompatible: a claim cannot be read: nothing is deleted (R23).
+        """
+        checked = domain_name(domain)
+        ended = end_expired(self.store, checked)
+        horizon = self._done(lambda: self._advance(checked))
+        # Looked at once more, now that no new claim on what was superseded at the horizon can appear (R24).
+        claimed = claimed_versions(self.store, checked)
+        deleted: list[str] = []
+        left = 0
+        for stamped in list(pages(self.store, checked, Kind.VERSIONS, "")):
+            name = TableName(stamped.key.item)
+            superseded = stamped.record.superseded(horizon)
+            gone = [one for one in superseded if one.ref not in claimed.get(name, [])]
+            left += len(superseded) - len(gone)
+            if gone:
+                deleted += self._delete(stamped, gone, claimed.get(name, []))
+        return Swept(horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left)
+
+    # --- withdrawing ---------------------------------------------------------------------------------------------
+
+    def _withdraw(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
+        table, retention = table_key(domain, name), retention_key(domain)
+        reading = self.store.read(domain, [table, retention])
+        stamped: Stamped[TableRecord] | None = reading.get(table)
+        record = retention_of(domain, reading)
+        if stamped is None or not reached(stamped.record, standing(stamped), barrier):
+            raise _refused(name, barrier, "a barrier that the table has reached")
+        if record.range_at(name, barrier) is not None:
+            return
+        self._refuse_needed(domain, name, stamped, barrier)
+        epoch = stamped.record.cadence.ending_at(barrier)
+        withdrawn = record.withdrawing(name, epoch)
+        updates: list[Any] = [Put(retention, withdrawn)]
+        number = None
+        if stamped.record.kind is TableKind.FULL:
+            number = self._without_slice(reading, stamped, epoch, updates)
+        requires = (Exists(table, stamped.version), unchanged(reading, retention))
+        self.store.transact(
+            Transaction(domain=domain, requires=requires, updates=tuple(updates), number=number)
+        )
+
+    def _refuse_needed(
+        self, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime
+    ) -> None:
+        if stamped.record.progress.watermark == barrier:
+            raise _refused(name, barrier, "a barrier before the table's newest one")
+        for job in reading_jobs(self.store, domain, [name]):
+            keys = [table_key(domain, one) for one in job.all_outputs]
+            outputs = [one.record for one in self.store.read(domain, keys).records.values()]
+            if still_needed(job, outputs, name, stamped.record, barrier):
+                raise _refused(name, barrier, f"a barrier that job {job.name!r} has no epoch left to read at")
+
+    def _without_slice(
+        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval, updates: list[Any]
+    ) -> Number:
+        """Add what makes the table's next version without the rows of *epoch*."""
+        record, domain = stamped.record, stamped.key.domain
+        name = TableName(stamped.key.item)
+        if record.ref is None:
+            raise _refused(name, epoch.end, "a barrier of a table with a commit")
+        table = _table(domain, name, record, record.ref.format)
+        publication = Publication(
+            table=table,
+            base=record.ref,
+            removes=(epoch.end,),
+            adds=(),
+            csn=reading.head.csn + 1,
+            incarnation=reading.head.incarnation,
+            change_set=ChangeSetId(f"{name}@{time_key(epoch.end)}#withdrawn"),
+            revision=0,
+            token=0,
+        )
+        prepared = self._prepared(publication, stamped)
+        before = (standing(stamped), *record.earlier)[: self.defaults.states_remembered]
+        updates += [prepared.swap, Put(stamped.key, replace(record, ref=prepared.ref, earlier=before))]
+        if record.ref.schema_id != prepared.ref.schema_id:
+            key = schema_key(domain, name, prepared.ref.table_uuid, prepared.ref.schema_id)
+            updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
+        delta = TableDelta(
+            table=name,
+            interval=epoch,
+            revision=0,
+            watermark=record.progress.watermark,
+            ref=prepared.ref,
+            rows=0,
+        )
+        commit = CommitRecord(change_set=publication.change_set, members=(), by="retention", tables=(delta,))
+        return Number(commit, expected=publication.csn, incarnation=publication.incarnation)
+
+    def _prepared(self, publication: Publication, stamped: Stamped[TableRecord]) -> Prepared:
+        """:raises RequirementFailed: a publish moved the table since it was read."""
+        try:
+            return self.formats[publication.table.format].prepare(publication)
+        except (ForeignCommit, TablesAhead) as error:
+            now = self.store.read(stamped.key.domain, [stamped.key]).records[stamped.key]
+            if now.version == stamped.version:
+                raise
+            raise RequirementFailed.of(Exists(stamped.key, stamped.version), now.version) from error
+
+    # --- sweeping ------------------------------------------------------------------------------------------------
+
+    def _advance(self, domain: DomainName) -> int:
+        """Move the horizon to the last commit that is older than every cut without a lease; return it."""
+        key = retention_key(domain)
+        reading = self.store.read(domain, [key])
+        record = retention_of(domain, reading)
+        horizon = record.horizon
+        versions: dict[TableName, list[Version]] = {}
+        for commit in self._commits(domain, record.horizon):
+            if commit.at + self.defaults.retention_grace > reading.now:
+                break
+            horizon = commit.csn or horizon
+            for delta in commit.record.tables:
+                if delta.ref is not None:
+                    versions.setdefault(delta.table, []).append(Version(csn=horizon, ref=delta.ref))
+        if horizon > record.horizon:
+            self._remember(domain, versions)
+            updates = (Put(key, replace(record, horizon=horizon)),)
+            self.store.transact(
+                Transaction(domain=domain, requires=(unchanged(reading, key),), updates=updates)
+            )
+        return horizon
+
+    def _commits(self, domain: DomainName, after: int) -> Iterable[Stamped[CommitRecord]]:
+        while page := self.store.changes(domain, after, limit=500):
+            yield from page
+            after = page[-1].csn or after
+
+    def _remember(self, domain: DomainName, commits: dict[TableName, list[Version]]) -> None:
+        """Write down which versions there are; before the horizon moves, so that a crash loses none."""
+        keys = {versions_key(domain, name): found for name, found in commits.items()}
+        reading = self.store.read(domain, list(keys))
+        for key, found in keys.items():
+            stamped = reading.get(key)
+            before = VersionsRecord() if stamped is None else stamped.record
+            update = Put(key, before.with_commits(found))
+            self.store.transact(
+                Transaction(domain=domain, requires=(unchanged(reading, key),), updates=(update,))
+            )
+
+    def _delete(
+        self, stamped: Stamped[VersionsRecord], gone: list[Version], claimed: list[TableRef]
+    ) -> list[str]:
+        """Delete the versions *gone* of one table, but for what is in others; return what went."""
+        domain, name = stamped.key.domain, TableName(stamped.key.item)
+        key = table_key(domain, name)
+        record: TableRecord = self.store.read(domain, [key]).records[key].record
+        kept = [*claimed, *(one.ref for one in stamped.record.versions if one not in gone)]
+        if record.ref is not None:
+            kept.append(record.ref)
+        table = _table(domain, name, record, gone[-1].ref.format)
+        deleted = self.formats[table.format].reclaim(table, [one.ref for one in gone], kept)
+        self._done(lambda: self._forget(stamped.key, gone))
+        return deleted
+
+    def _forget(self, key: Key, gone: list[Version]) -> None:
+        reading = self.store.read(key.domain, [key])
+        stamped = reading.get(key)
+        if stamped is not None:
+            update = Put(key, stamped.record.without(gone))
+            self.store.transact(
+                Transaction(domain=key.domain, requires=(unchanged(reading, key),), updates=(update,))
+            )
+
+    def _done(self, request: Callable[[], Answer]) -> Answer:
+        for _ in range(_TRIES):
+            try:
+                return settled(
+                    request,
+                    clock=self._clock,
+                    random=self._random,
+                    patience=self.defaults.unknown_outcome_patience,
+                )
+            except RequirementFailed:
+                continue
+        raise Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again.")
+
+
+def _table(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> EpochTable:
+    """The table as its format needs to know it; what its job declares beside that is for writers."""
+    return EpochTable(name, domain=domain, kind=record.kind, format=table_format)
+
+
+def _refused(table: TableName, barrier: datetime, expected: str) -> InvalidInput:
+    return InvalidInput(
+        f"{table} at {barrier.isoformat()} cannot be withdrawn; expected {expected}.",
+        next_step="see `airflow epochs status` for the barriers that the table has.",
+        field="barrier",
+        value=barrier.isoformat(),
+        expected=expected,
+        table=table,
+    )

@@ -1,0 +1,82 @@
+"""Deleting what only withdrawn versions of a table consist of (R24)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table.metadata import TableMetadata
+
+from airflow_provider.tables import checks, storage
+from airflow_provider.tables.iceberg import manifests
+
+
+def pinned(metadata: TableMetadata) -> list[str]:
+    """Manifest lists of the versions that the catalog's branches and tags point at."""
+    referenced = {one.snapshot_id for one in metadata.refs.values()}
+    return [one.manifest_list for one in metadata.snapshots if one.snapshot_id in referenced]
+
+
+def reclaim(io: FileIO, withdrawn: Sequence[str], kept: Collection[str]) -> list[str]:
+    """Delete data files, manifests and lists that only the manifest lists *withdrawn* lead to.
+
+    Data goes first and lists last: what is left of an interrupted deletion can still be found.
+
+    :raises Unavailable: a list or manifest of *kept* is missing; nothing was deleted.
+    """
+    staying = {one.manifest_path: one for uri in sorted(kept) for one in _listed(io, uri)}
+    lists = [uri for uri in dict.fromkeys(withdrawn) if uri not in kept]
+    leaving = {
+        one.manifest_path: one
+        for uri in lists
+        for one in _listed_if_there(io, uri)
+        if one.manifest_path not in staying
+    }
+    data = {path for one in leaving.values() for path in _paths(io, one, missing_is_fine=True)}
+    near = (one for one in staying.values() if _may_share(one, leaving.values()))
+    data -= {path for one in near for path in _paths(io, one, missing_is_fine=False)}
+    return [uri for uri in (*sorted(data), *sorted(leaving), *lists) if _removed(uri)]
+
+
+def _listed(io: FileIO, uri: str) -> list[ManifestFile]:
+    try:
+        return manifests.read_list(io, uri)
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+
+
+def _listed_if_there(io: FileIO, uri: str) -> list[ManifestFile]:
+    try:
+        return manifests.read_list(io, uri)
+    except FileNotFoundError:
+        return []
+
+
+def _paths(io: FileIO, manifest: ManifestFile, *, missing_is_fine: bool) -> list[str]:
+    try:
+        return [entry.data_file.file_path for entry in manifests.entries(io, manifest)]
+    except FileNotFoundError as error:
+        if missing_is_fine:
+            return []
+        raise checks.missing_file(manifest.manifest_path) from error
+
+
+def _may_share(manifest: ManifestFile, others: Iterable[ManifestFile]) -> bool:
+    """Whether *manifest* and one of *others* have an epoch in common; a file belongs to one epoch."""
+    own = manifests.epochs_of(manifest)
+    for one in others:
+        bounds = manifests.epochs_of(one)
+        if own is None or bounds is None or (own[0] <= bounds[1] and bounds[0] <= own[1]):
+            return True
+    return False
+
+
+def _removed(uri: str) -> bool:
+    """Delete one file; return whether it was there."""
+    filesystem, path = storage.filesystem(uri)
+    try:
+        filesystem.delete_file(path)
+    except FileNotFoundError:
+        return False
+    return True

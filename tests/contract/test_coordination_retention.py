@@ -1,0 +1,326 @@
+"""Retention: what goes, when, and whose claims keep it (R23, R24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.coordination.explain import explain
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import (
+    InvalidInput,
+    LeaseExpired,
+    OutcomeUnknown,
+    StoreIncompatible,
+    StoreUnavailable,
+    Unavailable,
+)
+from airflow_provider.domain.identifiers import lease_id
+from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.records import lease_key
+from airflow_provider.domain.topology import EpochJob, TableKind, state
+from airflow_provider.testing.arrow_attempts import read_rows
+from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
+from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner
+
+PAST_GRACE = DEFAULTS.retention_grace + timedelta(seconds=1)
+DAY = timedelta(days=1)
+
+
+def full_job(world: World, days: int = 0, **options: Any) -> EpochJob:
+    """Job f with a full table of its name, and its first days."""
+    job = world.job("f", [world.table("f", kind=TableKind.FULL)], **options)
+    for number in range(1, days + 1):
+        world.run(job, day(number), [number])
+    return job
+
+
+def data(world: World) -> set[str]:
+    """URIs of all data in the warehouse of memory tables."""
+    return {uri for uri, found in world.pointers.objects.items() if isinstance(found, pa.Table)}
+
+
+def kept_data(world: World, *tables: str) -> set[str]:
+    """URIs of the data of the newest version of *tables*."""
+    pointers = [world.pointers.pointer(DOMAIN, table) for table in tables]
+    return {uri for one in pointers for _, uri in world.pointers.objects[str(one)].slices}
+
+
+def between(world: World, method: str, action: Callable[[], object]) -> FaultyStore:
+    """The world's store, with *action* before its first call of *method*."""
+    waiting = [action]
+
+    def plan(call: Call) -> None:
+        if call.method == method and waiting:
+            waiting.pop()()
+
+    return FaultyStore(world.store, plan)
+
+
+def held(world: World, table: str, at_barrier: datetime | None = None, name: str = "report") -> Lease:
+    return world.leases.cut(DOMAIN, [table], name=name, owner="me", at=at_barrier, ttl=DAY)
+
+
+def test_lea1_a_long_read_outlives_retention(table_world: World) -> None:
+    """R24: its state is withdrawn and superseded many times, and stays whole until the lease ends."""
+    job = full_job(table_world, 1)
+    lease = held(table_world, "f")
+    for number in range(2, 12):
+        table_world.run(job, day(number), [number])
+        if number > 2:
+            table_world.retention.withdraw(DOMAIN, "f", barrier(number - 1))
+    table_world.retention.withdraw(DOMAIN, "f", barrier(1))
+    table_world.clock.advance(PAST_GRACE)
+    table_world.retention.sweep(DOMAIN)
+    assert table_world.rows_of(lease.cut) == {"f": [(1, 1)]}
+    assert table_world.rows("f") == {"f": [(11, 11)]}
+    table_world.clock.advance(DAY)
+    swept = table_world.retention.sweep(DOMAIN)
+    assert swept.ended == ("lease report",)
+    assert swept.claimed == 0
+    with pytest.raises(LeaseExpired):
+        table_world.cuts.read(lease.cut, "f")
+    assert table_world.rows("f") == {"f": [(11, 11)]}
+
+
+def test_lea2_a_withdrawal_meets_a_claim(world: World) -> None:
+    """R23, R24: whichever comes first wins; there is never a claim on what is withdrawn."""
+    full_job(world, 3)
+    first = world.cut("f", at=barrier(1))
+
+    late = world.reader(between(world, "transact", lambda: world.retention.withdraw(DOMAIN, "f", barrier(1))))
+    with pytest.raises(Unavailable) as refused:
+        late.acquire(first, name="late", owner="me")
+    assert refused.value.tables == ("f",)
+    assert world.leases.all(DOMAIN) == []
+
+    second = world.cut("f", at=barrier(2))
+    keeper = world.keeper(
+        between(world, "transact", lambda: world.leases.acquire(second, name="early", owner="me", ttl=DAY))
+    )
+    keeper.withdraw(DOMAIN, "f", barrier(2))
+    world.clock.advance(PAST_GRACE)
+    world.retention.sweep(DOMAIN)
+    (lease,) = world.leases.all(DOMAIN)
+    assert world.rows_of(lease.cut) == {"f": [(2, 2)]}
+
+
+def test_lea2_an_expiry_meets_a_new_claim(world: World) -> None:
+    """R23: an expiry acts on the claim as it was judged; who took the id over meanwhile keeps what he holds."""
+    full_job(world, 2)
+    held(world, "f", barrier(1))
+    world.clock.advance(DAY)
+
+    def take_over() -> None:
+        world.leases.cut(DOMAIN, ["f"], name="report", owner="another", at=barrier(1))
+
+    swept = world.keeper(between(world, "transact", take_over)).sweep(DOMAIN)
+    assert swept.ended == ()
+    (lease,) = world.leases.all(DOMAIN)
+    assert (lease.owner, world.rows_of(lease.cut)) == ("another", {"f": [(1, 1)]})
+
+
+def test_lea2_a_claim_appears_while_a_sweep_looks(world: World) -> None:
+    """R24: once the horizon has moved, no claim on what was superseded before it can appear; before, it is seen."""
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    old = world.cut("d")
+    world.run(job, day(1), [2], owner("manual"))
+    world.clock.advance(PAST_GRACE)
+    claim = between(world, "transact", lambda: world.leases.acquire(old, name="old", owner="me", ttl=DAY))
+    assert world.keeper(claim).sweep(DOMAIN).claimed == 1
+    (lease,) = world.leases.all(DOMAIN)
+    assert world.rows_of(lease.cut) == {"d": [(1, 1)]}
+    world.leases.drop(lease)
+    world.retention.sweep(DOMAIN)
+    with pytest.raises(Unavailable, match="withdrawn"):
+        world.leases.acquire(old, name="old", owner="me")
+    assert data(world) == kept_data(world, "d")
+
+
+def test_lea8_shared_files(world: World) -> None:
+    """R24: the versions before and after the one that goes share files with it, and keep them."""
+    job = world.job("d")
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    first = held(world, "d", barrier(1), name="first")
+    for value in (20, 21):
+        world.run(job, day(2), [value], owner(f"again-{value}"))
+    last = held(world, "d", name="last")
+    before = data(world)
+    world.run(job, day(2), [22], owner("again-22"))
+    world.clock.advance(PAST_GRACE)
+    swept = world.retention.sweep(DOMAIN)
+    assert world.rows_of(first.cut) == {"d": [(1, 1)]}
+    assert world.rows_of(last.cut) == {"d": [(1, 1), (2, 21)]}
+    assert len(before - data(world)) == 1, "only the rows 20 were nobody's"
+    assert swept.claimed == 2
+
+
+def test_lea9_no_row_of_today_goes(table_world: World) -> None:
+    """R24: all barriers but the newest are withdrawn, and today's state has all its rows."""
+    job = table_world.job("d")
+    for number in range(1, 6):
+        table_world.run(job, day(number), [number])
+    for number in range(1, 5):
+        table_world.retention.withdraw(DOMAIN, "d", barrier(number))
+    table_world.clock.advance(PAST_GRACE)
+    table_world.retention.sweep(DOMAIN)
+    table_world.run(job, day(6), [6])
+    assert table_world.rows("d") == {"d": [(number, number) for number in range(1, 7)]}
+
+
+def test_lea10_the_claims_of_a_dead_attempt_end(world: World) -> None:
+    """R23: its inputs are let go when its lock has ended, the epoch stays open, and a later try reads anew."""
+    source = full_job(world, 1)
+    reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))])
+    attempt = world.begin(reader, day(1))
+    for number in range(2, 4):
+        world.run(source, day(number), [number])
+    world.run(source, day(1), [10], owner("again"))
+    world.clock.advance(timedelta(seconds=90))
+    world.coordinator.heartbeat(attempt)
+    world.clock.advance(timedelta(seconds=90))
+    assert world.retention.sweep(DOMAIN).ended == (), "a live attempt"
+    world.clock.advance(PAST_GRACE)
+    swept = world.retention.sweep(DOMAIN)
+    assert len(swept.ended) == 1
+    assert swept.claimed == 0
+    assert world.retention.sweep(DOMAIN).ended == (), "once"
+    with pytest.raises(LeaseExpired, match="claim on its inputs was ended"):
+        world.coordinator.heartbeat(attempt)
+    assert str(explain(world.store, DOMAIN, "r").interval) == str(day(1)), "it is reported as open"
+    again = world.begin(reader, day(1), owner("scheduled", 2))
+    assert again.inputs[0].csn > attempt.inputs[0].csn
+    found = read_rows(world.coordinator, again, "f")
+    assert found is not None
+    assert found["value"].to_pylist() == [10]
+
+
+def test_r24_the_inputs_of_a_live_attempt_stay(world: World) -> None:
+    """R23: they are claims that end with its lock."""
+    source = full_job(world, 1)
+    reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))])
+    attempt = world.begin(reader, day(1))
+    world.run(source, day(2), [2])
+    for _ in range(100):
+        world.clock.advance(DEFAULTS.lock_ttl - timedelta(seconds=1))
+        world.coordinator.heartbeat(attempt)
+    assert world.retention.sweep(DOMAIN).claimed == 1
+    found = read_rows(world.coordinator, attempt, "f")
+    assert found is not None
+    assert found["value"].to_pylist() == [1]
+
+
+def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
+    """R24: Unavailable, with the nearest barriers that are kept; neither a lease nor an epoch gets it."""
+    source = full_job(world, 5)
+    world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(1), [1])
+    world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(2), [1])
+    world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(3), [1])
+    before = world.cut("f", at=barrier(3))
+    for number in (2, 3):
+        world.retention.withdraw(DOMAIN, "f", barrier(number))
+    for read in (
+        lambda: world.cut("f", at=barrier(3)),
+        lambda: world.cut("f", "r", at=barrier(3)),
+        lambda: world.leases.cut(DOMAIN, ["f"], name="report", owner="me", at=barrier(2)),
+    ):
+        with pytest.raises(Unavailable) as refused:
+            read()
+        assert refused.value.kept == (barrier(1), barrier(4))
+    assert world.rows_of(before) == {"f": [(3, 3)]}, "what was returned stays readable"
+    with pytest.raises(Unavailable, match="withdrawn: f"):
+        world.begin(
+            world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(3), owner("again")
+        )
+    assert world.cut("f").barrier == barrier(5)
+    world.retention.withdraw(DOMAIN, "f", barrier(3))
+    assert len(world.commits()) == 10, "again it is no commit"
+    assert world.begin(source, day(6)).revision == 1
+
+
+@pytest.mark.parametrize("number", [5, 6, 4.5, 3, 4])
+def test_r24_what_is_needed_is_not_withdrawn(world: World, number: float) -> None:
+    """R24: the newest state, no state at all, and one that a job has yet to read are refused by name."""
+    full_job(world, 5)
+    world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(1), [1])
+    world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(2), [1])
+    before = world.exactly()
+    with pytest.raises(InvalidInput, match="cannot be withdrawn"):
+        world.retention.withdraw(DOMAIN, "f", barrier(number))
+    assert world.exactly() == before
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
+
+
+def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> None:
+    """I12: revisions and withdrawn days are gone, and nothing else."""
+    full, incremental = full_job(world, 4), world.job("d")
+    for number in (1, 2, 3):
+        world.run(incremental, day(number), [number])
+    for value in (5, 6):
+        world.run(incremental, day(2), [value], owner(f"again-{value}"))
+    world.run(full, day(4), [40], owner("again"))
+    for number in (1, 3):
+        world.retention.withdraw(DOMAIN, "f", barrier(number))
+    everything = data(world)
+    world.retention.sweep(DOMAIN)
+    assert data(world) == everything, "cuts without a lease may still be read"
+    world.clock.advance(PAST_GRACE)
+    swept = world.retention.sweep(DOMAIN)
+    assert data(world) == kept_data(world, "d", "f")
+    assert everything - data(world) == {uri for uri in swept.deleted if uri in everything}
+    assert world.rows("d") == {"d": [(1, 1), (2, 6), (3, 3)]}
+    assert world.rows("f", at=barrier(2)) == {"f": [(2, 2)]}
+    again = world.retention.sweep(DOMAIN)
+    assert (again.deleted, again.claimed) == ((), 0)
+
+
+def test_r23_a_claim_that_cannot_be_read_stops_the_sweep(world: World) -> None:
+    """R23: nothing is deleted while nobody can say what is claimed."""
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    held(world, "d")
+    world.run(job, day(1), [2], owner("again"))
+    world.plant(lease_key(DOMAIN, lease_id("report")), b"garbage")
+    world.clock.advance(10 * DAY)
+    before = data(world)
+    with pytest.raises(StoreIncompatible):
+        world.retention.sweep(DOMAIN)
+    assert data(world) == before
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fault: Fault) -> None:
+    """R15: each message lost once; repeated, they end alike, and no claimed row is lost on the way."""
+    for number in range(0, 200, 1 if backend.name == "memory" else 4):
+        world = backend.world()
+        try:
+            job = full_job(world, 3)
+            lease = held(world, "f", barrier(1))
+            world.run(job, day(3), [30], owner("again"))
+            store = FaultyStore(world.store, at(number, fault))
+            keeper = world.keeper(store)
+            for request in (
+                lambda keeper=keeper: keeper.withdraw(DOMAIN, "f", barrier(2)),
+                lambda world=world: world.clock.advance(PAST_GRACE),
+                lambda keeper=keeper: keeper.sweep(DOMAIN),
+            ):
+                try:
+                    request()
+                except (StoreUnavailable, OutcomeUnknown):
+                    request()
+            assert len(world.commits()) == 5
+            assert world.rows_of(lease.cut) == {"f": [(1, 1)]}
+            world.leases.drop(lease)
+            world.retention.sweep(DOMAIN)
+            assert data(world) == kept_data(world, "f")
+            if number >= len(store.calls):
+                return
+        finally:
+            world.close()
+    pytest.fail("the operations never ended without a fault")
