@@ -50,6 +50,10 @@ test-quick: prepare ## The tiers unit, property and contract, under 3 minutes
 test-slow: prepare ## The slow tier: kills in every window
 	@$(PY) -m pytest -m slow $(ARGS)
 
+.PHONY: bench
+bench: prepare ## Measure what the docs say about speed, each store beside bare clients on the same server
+	@$(PY) -m benchmarks $(ARGS)
+
 .PHONY: lint
 lint: prepare ## ruff, ruff's formatter, mypy strict, import-linter
 	@$(PY) -m ruff check --output-format concise .

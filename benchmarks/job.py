@@ -1,0 +1,72 @@
+"""A job with two sinks of the memory table, as the measurements run it: epoch after epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from random import Random
+
+import pyarrow as pa
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import Attempt, Owner, Published
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.stores.factory import open_store
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.memory import MemoryFormat
+from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import FaultyStore
+from airflow_provider.testing.servers.pointers import StoreCatalog
+
+ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ROWS = pa.table({"id": [1, 2, 3], "value": [1.0, 2.0, 3.0]})
+
+
+class MeasuredJob:
+    """An hourly job in a process of its own: its store, its tables, its next epoch.
+
+    :param sinks: names of its tables.
+    """
+
+    def __init__(self, url: str, domain: str, name: str, sinks: Sequence[str]) -> None:
+        self.store = FaultyStore(open_store(url), lambda _: None)  # counts its calls
+        self._catalog = StoreCatalog(url)
+        tables = MemoryFormat(self._catalog)
+        self.coordinator = Coordinator(
+            self.store,
+            TableFormats({"memory": lambda: tables}),
+            random=Random(name),  # noqa: S311
+        )
+        outputs = [EpochTable(sink, domain=DomainName(domain), format="memory") for sink in sinks]
+        self.job = EpochJob(name, outputs=outputs, cadence="@hourly", origin=ORIGIN)
+        self._epochs = count()
+
+    def begin(self) -> Attempt:
+        """Begin the next epoch."""
+        number = next(self._epochs)
+        epoch = Interval(ORIGIN + number * HOUR, ORIGIN + (number + 1) * HOUR)
+        attempt = self.coordinator.begin(self.job, epoch, Owner(dag_id="bench", run_id=str(number)))
+        assert isinstance(attempt, Attempt), attempt
+        return attempt
+
+    def write(self, attempt: Attempt) -> Attempt:
+        """Stage three rows for each sink and report them."""
+        for sink in attempt.sinks:
+            write_rows(self.coordinator, attempt, sink.name, ROWS)
+        return attempt
+
+    def run(self) -> Published:
+        """One epoch, from its begin to its publish."""
+        return self.coordinator.publish(self.write(self.begin()))
+
+    def transactions(self) -> int:
+        """How many transactions were sent to the store until now."""
+        return sum(call.method == "transact" for call in self.store.calls)
+
+    def close(self) -> None:
+        self.store.close()
+        self._catalog.close()

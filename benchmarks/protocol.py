@@ -1,0 +1,73 @@
+"""``bench.protocol``: one epoch, begin to publish, over as many bare transactions, by turns in one process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from benchmarks import bare
+from benchmarks.figures import figure, percentile, progress
+from benchmarks.job import MeasuredJob
+from benchmarks.stores import Store
+
+MOST_TRANSACTIONS = 6
+ROUNDS = 5
+EPOCHS = 40
+"""In each round."""
+WARM_UP = 10
+
+
+def measure(store: Store) -> None:
+    """Print the ratio through the store's library and through the raw driver, and how long an epoch took."""
+    bare.prepare(store.url, 2)
+    job = MeasuredJob(store.url, "protocol", "job", ["first", "second"])
+    library, raw = bare.library_client(store.url, 1), bare.raw_client(store.url, 2)
+    try:
+        for _ in range(WARM_UP):
+            job.run()
+            _many(library.transaction, MOST_TRANSACTIONS)
+            _many(raw.transaction, MOST_TRANSACTIONS)
+        rounds = [_round(store, job, library, raw, number) for number in range(1, ROUNDS + 1)]
+    finally:
+        for one in (job, library, raw):
+            one.close()
+    ours, by_library, by_driver = (statistics.median(one) for one in zip(*rounds, strict=True))
+    ratios = [(one[0] / one[1], one[0] / one[2]) for one in rounds]
+    figure(f"bench.protocol.{store.name}.ratio", statistics.median(one for one, _ in ratios))
+    figure(f"bench.protocol.{store.name}.raw_ratio", statistics.median(one for _, one in ratios))
+    figure(f"bench.protocol.{store.name}.epoch_ms", ours)
+    figure(f"bench.protocol.{store.name}.bare_ms", by_library)
+    figure(f"bench.protocol.{store.name}.raw_ms", by_driver)
+    figure(f"bench.protocol.{store.name}.transactions", MOST_TRANSACTIONS)
+
+
+def _round(
+    store: Store, job: MeasuredJob, library: bare.BareClient, raw: bare.BareClient, number: int
+) -> tuple[float, float, float]:
+    """The medians of an epoch, of as many transactions through the library, and through the driver, in ms."""
+    ours, by_library, by_driver = [], [], []
+    for _ in range(EPOCHS):
+        before = job.transactions()
+        ours.append(_ms(job.run))
+        sent = job.transactions() - before
+        assert sent == MOST_TRANSACTIONS, f"an epoch with two sinks took {sent} transactions"
+        by_library.append(_ms(lambda: _many(library.transaction, MOST_TRANSACTIONS)))
+        by_driver.append(_ms(lambda: _many(raw.transaction, MOST_TRANSACTIONS)))
+    found = percentile(ours, 0.5), percentile(by_library, 0.5), percentile(by_driver, 0.5)
+    progress(
+        f"protocol on {store.name}, round {number} of {ROUNDS}: epoch {found[0]:.2f} ms, "
+        f"{MOST_TRANSACTIONS} bare transactions {found[1]:.2f} ms, through the driver {found[2]:.2f} ms"
+    )
+    return found
+
+
+def _many(transaction: Callable[[], None], times: int) -> None:
+    for _ in range(times):
+        transaction()
+
+
+def _ms(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1000

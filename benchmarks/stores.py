@@ -1,0 +1,69 @@
+"""The stores that are measured: each on a server of its own that is started for the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Store:
+    """A running store, empty, with its schema.
+
+    :param name: as it stands in the figures' names.
+    """
+
+    name: str
+    url: str
+
+
+@contextmanager
+def directory(prefix: str) -> Iterator[Path]:
+    """A directory on the disk of temporary files: what a commit costs there belongs to the measurement."""
+    path = Path(tempfile.mkdtemp(prefix=f"epochs-bench-{prefix}-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _sqlite() -> Iterator[Store]:
+    with directory("sqlite") as path:
+        url = f"sqlite:///{path}/store.db"
+        upgrade_schema(url)
+        yield Store(name="sqlite", url=url)
+
+
+@contextmanager
+def _postgresql() -> Iterator[Store]:
+    programs = binaries()
+    if programs is None:
+        raise FileNotFoundError("no PostgreSQL server is installed: apt-get install postgresql")
+    with (
+        directory("postgresql") as path,
+        PostgresqlServer(programs=programs, directory=path) as server,
+    ):
+        url = server.url(server.create_database())
+        upgrade_schema(url)
+        yield Store(name="postgresql", url=url)
+
+
+STORES: Mapping[str, Callable[[], AbstractContextManager[Store]]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+}
+"""What starts each store, by its name in the figures."""
+
+
+def place() -> str:
+    """Say what the measurements were made on."""
+    return f"{os.cpu_count()} cores, files in {tempfile.gettempdir()}"
