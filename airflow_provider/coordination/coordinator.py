@@ -60,6 +60,8 @@ from airflow_provider.tables.factory import TableFormats
 
 Answer = TypeVar("Answer")
 
+_CROWDED_S = 1.0
+
 
 class Coordinator:
     """All changes of the protocol, on any store and any table format.
@@ -82,6 +84,15 @@ class Coordinator:
         self.clock = clock or SystemClock()
         self.random = random or Random()  # noqa: S311 - pauses need no secrecy
         self.defaults = defaults
+        self._crowded_until: dict[DomainName, float] = {}
+
+    def note_crowd(self, domain: DomainName) -> None:
+        """Remember that somebody else published in *domain* at the same moment."""
+        self._crowded_until[domain] = self.clock.monotonic() + _CROWDED_S
+
+    def is_crowded(self, domain: DomainName) -> bool:
+        """Whether that was a moment ago, so that the next publish had better wait for its turn."""
+        return self.clock.monotonic() < self._crowded_until.get(domain, 0.0)
 
     def register(self, job: EpochJob) -> JobRecord:
         """Make *job* and its tables known, or find that they are.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.dependents import reading_jobs, refuse_dependents
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
 
 
+TRIES_IN_A_TURN = 2
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sink:
     """All that publishing needs of one sink, as it was read."""
@@ -86,17 +90,32 @@ class Publish:
     attempt: Attempt
 
     def run(self) -> Published:
-        defaults = self.coordinator.defaults
-        for number in range(defaults.publish_attempts):
-            answer = self._try()
+        """Publish at once; where others publish in the same domain, in one's turn."""
+        coordinator, domain = self.coordinator, self.attempt.domain
+        defaults = coordinator.defaults
+        answer = None if coordinator.is_crowded(domain) else self._try()
+        for number in range(defaults.publish_attempts // TRIES_IN_A_TURN):
             if answer is not None:
                 return answer
-            longest = defaults.publish_backoff * min(number + 1, 10)
-            self.coordinator.clock.sleep(longest * self.coordinator.random.random())
+            if number > 0:
+                longest = defaults.publish_backoff * min(number, 10)
+                coordinator.clock.sleep(longest * coordinator.random.random())
+            with coordinator.store.turn(domain, defaults.publish_turn):
+                answer = self._try_in_turn()
+        if answer is not None:
+            return answer
         raise Conflict(
             f"{self.attempt}: other commits were faster {defaults.publish_attempts} times.",
             next_step="publish again; nothing was lost.",
         )
+
+    def _try_in_turn(self) -> Published | None:
+        """Try a few times: those who asked for no turn may still come first."""
+        for _ in range(TRIES_IN_A_TURN):
+            answer = self._try()
+            if answer is not None:
+                return answer
+        return None
 
     def _try(self) -> Published | None:
         attempt = self.attempt
@@ -118,13 +137,15 @@ class Publish:
         if prepared is None:
             return None
         decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
+        transaction, commit = self._transaction(decided, extra)
         try:
-            receipt = self.coordinator.store.transact(self._transaction(decided, extra))
+            receipt = self.coordinator.store.transact(transaction)
         except RequirementFailed:
+            self.coordinator.note_crowd(attempt.domain)
             return None
         for sink, (publication, one) in zip(sinks, prepared, strict=True):
             self.coordinator.formats[sink.table.format].published(publication, one)
-        return self._published(receipt.csn or 0)
+        return self._answer(receipt.csn or 0, receipt.at, commit)
 
     def _read(self) -> Reading:
         attempt = self.attempt
@@ -257,7 +278,7 @@ class Publish:
         )
         return publication, self.coordinator.formats[sink.table.format].prepare(publication)
 
-    def _transaction(self, decided: _Decided, extra: list[Exists]) -> Transaction:
+    def _transaction(self, decided: _Decided, extra: list[Exists]) -> tuple[Transaction, CommitRecord]:
         reading, epoch, record = decided.reading, decided.epoch, decided.record
         sinks, prepared = decided.sinks, decided.prepared
         attempt = self.attempt
@@ -281,12 +302,10 @@ class Publish:
             by=str(attempt.owner),
             tables=tuple(deltas),
         )
+        number = Number(commit, expected=reading.head.csn + 1, incarnation=reading.head.incarnation)
         return Transaction(
-            domain=attempt.domain,
-            requires=tuple(requires),
-            updates=tuple(updates),
-            number=Number(commit, expected=reading.head.csn + 1, incarnation=reading.head.incarnation),
-        )
+            domain=attempt.domain, requires=tuple(requires), updates=tuple(updates), number=number
+        ), commit
 
     def _committed_epoch(self, epoch: EpochRecord, record: AttemptRecord) -> EpochRecord:
         attempt = self.attempt
@@ -341,10 +360,13 @@ class Publish:
         )
 
     def _published(self, csn: int) -> Published:
-        """The answer, from the commit record: the same for the first call and for each repetition."""
+        """The answer of the call that took *csn*, from what it recorded."""
+        found = self.coordinator.store.changes(self.attempt.domain, csn - 1, limit=1)[0]
+        return self._answer(csn, found.at, found.record)
+
+    def _answer(self, csn: int, at: datetime, commit: CommitRecord) -> Published:
+        """The same for the first call and for each repetition."""
         attempt = self.attempt
-        found = self.coordinator.store.changes(attempt.domain, csn - 1, limit=1)
-        commit: CommitRecord = found[0].record
         return Published(
             domain=attempt.domain,
             job=attempt.job,
@@ -353,7 +375,7 @@ class Publish:
             csn=csn,
             change_set=commit.change_set,
             tables=tuple((delta.table, delta.ref) for delta in commit.tables),
-            at=found[0].at,
+            at=at,
         )
 
 

@@ -28,6 +28,8 @@ class Defaults:
     """How often a publish is decided anew when others moved the head or a table meanwhile."""
     publish_backoff: timedelta = timedelta(milliseconds=20)
     """Longest random pause before the second try of a publish; grows with each further one."""
+    publish_turn: timedelta = timedelta(milliseconds=250)
+    """How long a publish that met another one waits for its turn before it goes on beside the others."""
     unknown_outcome_patience: timedelta = timedelta(seconds=20)
     """How long a lost reply is asked about before :class:`OutcomeUnknown` reaches the caller."""
     store_patience: timedelta = timedelta(seconds=30)

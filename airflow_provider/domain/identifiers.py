@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from typing import NewType
 
 from airflow_provider.domain.errors import InvalidInput
@@ -57,8 +58,11 @@ def _checked(value: object, field: str) -> str:
 
 def _problem(value: object) -> str:
     """What a sound name would be like, or nothing when *value* is one."""
-    if not isinstance(value, str):
-        return "text"
+    return _problem_of(value) if isinstance(value, str) else "text"
+
+
+@lru_cache(maxsize=4096)
+def _problem_of(value: str) -> str:
     if not value or value != value.strip():
         return "text that is not empty and has no spaces around it"
     if value in _RESERVED:

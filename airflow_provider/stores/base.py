@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -257,6 +258,14 @@ class MetadataStore(MetadataReader):
         :raises InvalidInput: a key of another domain, a key updated twice, a record of the wrong type or too
             large; nothing was changed.
         """
+
+    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002 - a hint
+        """A context into which those who publish in *domain* come one after the other, as far as possible.
+
+        A hint, on which nothing is decided: whoever has waited for *patience* goes on beside the others, so that
+        a holder who was stopped stops nobody, and a store without turns lets all go on at once. It never raises.
+        """
+        return nullcontext()
 
     @abstractmethod
     def close(self) -> None:

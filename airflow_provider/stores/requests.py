@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
@@ -96,6 +97,8 @@ def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
 
 def check_text(field: str, value: object, *, empty: bool) -> None:
     """:raises InvalidInput: no text, empty, too long, with NUL or with half a surrogate pair."""
+    if value.__class__ is str and _is_plain(value) and (value or empty):
+        return
     expected = f"text of at most {MAX_KEY_BYTES} bytes of UTF-8, without NUL and surrogates"
     if not isinstance(value, str) or "\0" in value or not (value or empty):
         raise InvalidInput(field=field, value=value, expected=expected)
@@ -105,6 +108,11 @@ def check_text(field: str, value: object, *, empty: bool) -> None:
         raise InvalidInput(field=field, value=value, expected=expected) from error
     if size > MAX_KEY_BYTES:
         raise InvalidInput(field=field, value=value, expected=expected)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether text is what nearly all keys are made of, so that nothing else needs to be looked at."""
+    return bool(value.isascii() and value.isprintable() and len(value) <= MAX_KEY_BYTES)
 
 
 def check_limit(limit: int | None) -> None:

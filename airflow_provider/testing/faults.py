@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -107,6 +108,9 @@ class FaultyStore(MetadataStore):
         if fault is Fault.REPLY_LOST:
             raise OutcomeUnknown("the reply was lost.", next_step="read what it would have changed.")
         return receipt
+
+    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
+        return self._inner.turn(domain, patience)
 
     def close(self) -> None:
         self._inner.close()

@@ -90,6 +90,36 @@ def test_a_read_is_one_message_and_a_transaction_two(far_store: SqlStore, proxy:
     assert proxy.round_trips == 4
 
 
+def test_a_transaction_that_only_puts_is_one_message(far_store: SqlStore, proxy: Proxy) -> None:
+    old, new = counter_key(DOMAIN, "old"), counter_key(DOMAIN, "new")
+    version = write(far_store, put(old)).versions[old]
+    proxy.round_trips = 0
+    receipt = write(far_store, put(old, 2), put(new, 2), requires=[Exists(old, version), Absent(new)])
+    assert proxy.round_trips == 1
+    with pytest.raises(RequirementFailed) as failed:
+        write(far_store, put(old, 3), put(new, 3), requires=[Exists(old, receipt.versions[old]), Absent(new)])
+    assert proxy.round_trips == 2
+    assert (failed.value.expected, failed.value.found) == (None, receipt.versions[new])
+    found = far_store.read(DOMAIN, [old, new]).records
+    assert {key: (one.version, one.record.generation, one.at) for key, one in found.items()} == {
+        key: (receipt.versions[key], 2, receipt.at) for key in (old, new)
+    }
+
+
+@pytest.mark.parametrize("hang", [True, False])
+@pytest.mark.parametrize("reply", [True, False])
+def test_one_message_without_an_answer_is_an_unknown_outcome(
+    far_store: SqlStore, store: SqlStore, proxy: Proxy, reply: bool, hang: bool
+) -> None:
+    key = counter_key(DOMAIN)
+    proxy.loss = Loss(when=b"WITH held", reply=reply, hang=hang)
+    with pytest.raises(OutcomeUnknown, match="not confirmed"):
+        write(far_store, put(key), requires=[Absent(key)])
+    assert (key in store.read(DOMAIN, [key]).records) is reply
+    write(far_store, put(key, 2))
+    assert store.read(DOMAIN, [key]).records[key].record.generation == 2
+
+
 @pytest.mark.parametrize("reply", [True, False])
 def test_a_commit_without_an_answer_is_an_unknown_outcome(
     far_store: SqlStore, store: SqlStore, proxy: Proxy, reply: bool

@@ -56,6 +56,8 @@ class Purpose(Enum):
     READ = auto()
     WRITE = auto()
     """:meth:`SqlDialect.hold`, then :meth:`SqlDialect.write`."""
+    AT_ONCE = auto()
+    """:meth:`SqlDialect.at_once`."""
     UPGRADE = auto()
     """Changes the schema; one at a time."""
 
@@ -121,9 +123,26 @@ class SqlDialect(ABC):
         It is done when the transaction's context ends.
         """
 
+    def can_at_once(self, request: CheckedTransaction) -> bool:  # noqa: ARG002 - for dialects that can
+        """Whether :meth:`at_once` can do *request*; it takes no number."""
+        return False
+
+    def at_once(
+        self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
+    ) -> Held:
+        """Do :meth:`hold` and :meth:`write` in one message, the latter only if all requirements hold.
+
+        :param written: rows without their stamp.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:
         """Wait until *head* of *domain* returns more than *after* or *timeout* has passed; return its last."""
+
+    @abstractmethod
+    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
+        """As :meth:`~airflow_provider.stores.base.MetadataStore.turn`."""
 
     @abstractmethod
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-from sqlalchemy import Row
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval, from_micros, micros
@@ -13,16 +12,23 @@ from airflow_provider.stores import codec
 from airflow_provider.stores.base import commit_key
 from airflow_provider.stores.requests import CheckedTransaction
 
-
-def key(domain: DomainName, row: Row[Any]) -> Key:
-    return Key(domain, Kind(row.kind), row.partition, row.item)
+_KINDS = {kind.value: kind for kind in Kind}
 
 
-def stamped(domain: DomainName, row: Row[Any]) -> Stamped[Any]:
-    """:raises StoreIncompatible: the body cannot be decoded."""
-    found = key(domain, row)
-    record = codec.decode(found, row.body)
-    return Stamped(found, record, row.version, row.csn, from_micros(row.updated_at))
+def key(domain: DomainName, row: Sequence[Any]) -> Key:
+    """Return the key of a row that begins with kind, partition and item."""
+    kind, partition, item = row[:3]
+    return Key(domain, _KINDS[kind], partition, item)
+
+
+def stamped(domain: DomainName, row: Sequence[Any]) -> Stamped[Any]:
+    """Return the record in a row: kind, partition, item, version, CSN, time, body.
+
+    :raises StoreIncompatible: the body cannot be decoded.
+    """
+    kind, partition, item, version, csn, updated_at, body = row
+    found = Key(domain, _KINDS[kind], partition, item)
+    return Stamped(found, codec.decode(found, body), version, csn, from_micros(updated_at))
 
 
 def written(

@@ -7,13 +7,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from sqlalchemy import (
+    ClauseElement,
     Connection,
     Engine,
     Select,
@@ -24,6 +27,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -45,6 +49,7 @@ from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import forks, rows, statements
 from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect
 from airflow_provider.stores.sql.schema import store_table
+from airflow_provider.stores.sql.turns import file_turn
 
 BUSY_TIMEOUT_MS = 20
 """How long SQLite itself waits for a lock; short, because its waiting is unfair: we wait by ourselves."""
@@ -154,49 +159,51 @@ class SqliteDialect(SqlDialect):
     def transaction(self, connection: Connection, purpose: Purpose) -> Iterator[None]:
         """Reads see one moment; a transaction that writes waits for the one before it."""
         begin = "BEGIN" if purpose is Purpose.READ else "BEGIN IMMEDIATE"
-        with connection.execution_options(epochs_begin=begin).begin():
-            yield
+        try:
+            with connection.execution_options(epochs_begin=begin).begin():
+                yield
+        except sqlite3.Error as error:
+            raise DBAPIError(None, None, error) from error
 
     def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
-        head = connection.execute(statements.HEAD, {"domain": domain}).one()
-        parameters = {"domain": domain, "keys": _addresses(keys)}
-        return Look(
-            head=Head(head.csn or 0, head.incarnation),
-            now_us=micros(self._now()),
-            rows=connection.execute(statements.records(wanted), parameters).all(),
-        )
+        execute = _driver(connection).execute
+        ((incarnation, csn),) = execute(*_sql(statements.HEAD, domain=domain)).fetchall()
+        found = execute(*_sql(statements.records(wanted), domain=domain, keys=_addresses(keys)))
+        return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found.fetchall())
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
-        csn = None
+        execute, domain = _driver(connection).execute, request.domain
+        csn, found = None, []
         if request.commit is not None:
-            taken = connection.scalars(statements.take_number(insert), {"domain": request.domain})
-            csn = int(taken.one())
-        required = {"domain": request.domain, "keys": _addresses(one.key for one in request.requires)}
-        found = connection.execute(statements.versions(wanted), required) if request.requires else ()
-        pointers = {
-            (swap.namespace, swap.table): connection.scalar(statements.pointer(swap))
-            for swap in request.swaps
-        }
-        stamp = connection.execute(_NEXT_VERSION).one()
+            ((csn,),) = execute(*_sql(statements.take_number(insert), domain=domain)).fetchall()
+        if request.requires:
+            required = _addresses(one.key for one in request.requires)
+            found = execute(*_sql(statements.versions(wanted), domain=domain, keys=required)).fetchall()
+        pointers = {}
+        for swap in request.swaps:
+            at = execute(*_sql(statements.POINTER, namespace=swap.namespace, table=swap.table)).fetchone()
+            pointers[swap.namespace, swap.table] = None if at is None else at[0]
+        ((version, incarnation),) = execute(*_sql(_NEXT_VERSION)).fetchall()
         return Held(
             csn=csn,
-            versions={rows.key(request.domain, row): row.version for row in found},
+            versions={rows.key(domain, row): row[3] for row in found},
             pointers=pointers,
-            incarnation=stamp.incarnation,
-            version=stamp.last_version,
+            incarnation=incarnation,
+            version=version,
             at_us=micros(self._now()),
         )
 
     def write(
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
     ) -> None:
+        driver = _driver(connection)
         for swap in request.swaps:
-            connection.execute(statements.swap_pointer(swap))
+            driver.execute(*_sql(statements.SWAP_POINTER, **asdict(swap)))
         if written:
-            connection.execute(statements.put(insert), written)
+            driver.executemany(_compiled(statements.put(insert))[0], written)
         if request.deletes:
-            deleted = {"domain": request.domain, "keys": _addresses(request.deletes)}
-            connection.execute(statements.removal(wanted), deleted)
+            keys = _addresses(request.deletes)
+            driver.execute(*_sql(statements.removal(wanted), domain=request.domain, keys=keys))
         connection.commit()
 
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:  # noqa: ARG002
@@ -209,6 +216,10 @@ class SqliteDialect(SqlDialect):
             time.sleep(min(pause_s, left_s))
             pause_s = min(pause_s * 1.2, DEFAULTS.store_poll_longest.total_seconds())
         return csn
+
+    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002
+        """All domains of a file share its turns, as they share its one writer."""
+        return file_turn(self.path.with_name(f"{self.path.name}-turn"), patience)
 
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:  # noqa: ARG002 - rolled back
         return _code(error) in _TRANSIENT
@@ -284,6 +295,23 @@ class SqliteDialect(SqlDialect):
         identity = found.st_dev, found.st_ino
         if record.info.setdefault("file", identity) != identity:
             raise DisconnectionError
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    return cast("sqlite3.Connection", connection.connection.driver_connection)
+
+
+@lru_cache
+def _compiled(statement: ClauseElement) -> tuple[str, Mapping[str, Any]]:
+    """Return a statement's text with named parameters, and those that it has of itself."""
+    compiled = statement.compile(dialect=sqlite_dialect(paramstyle="named"))
+    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
+
+
+def _sql(statement: ClauseElement, **parameters: Any) -> tuple[str, dict[str, Any]]:
+    """Return what the driver executes: SQLAlchemy writes a statement once, and is not asked again."""
+    text, own = _compiled(statement)
+    return text, {**own, **parameters}
 
 
 def _emit_begin(connection: Connection) -> None:

@@ -11,7 +11,6 @@ from sqlalchemy import (
     Delete,
     Select,
     Table,
-    Update,
     bindparam,
     delete,
     func,
@@ -20,9 +19,7 @@ from sqlalchemy import (
     update,
 )
 
-from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Kind
-from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap
+from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.sql.schema import head_table, iceberg_tables, record_table, store_table
 
 _record = record_table.c
@@ -87,25 +84,20 @@ def _domains() -> Select[tuple[str]]:
 DOMAINS = _domains()
 
 
-def scan(
-    domain: DomainName,
-    kind: Kind,
-    partition: str,
-    *,
-    start: str | None,
-    end: str | None,
-    limit: int | None,
-    reverse: bool,
-) -> Select[Any]:
-    """Select a range of a partition, sorted by item."""
+@lru_cache
+def scan(*, start: bool, end: bool, limit: bool, reverse: bool) -> Select[Any]:
+    """Select a range of a partition, sorted by item; each bound that it has is a parameter."""
     chosen = select(*_columns).where(
-        _record.domain == domain, _record.kind == kind.value, _record.partition == partition
+        _record.domain == bindparam("domain"),
+        _record.kind == bindparam("kind"),
+        _record.partition == bindparam("partition"),
     )
-    if start is not None:
-        chosen = chosen.where(_record.item >= start)
-    if end is not None:
-        chosen = chosen.where(_record.item < end)
-    return chosen.order_by(_record.item.desc() if reverse else _record.item).limit(limit)
+    if start:
+        chosen = chosen.where(_record.item >= bindparam("start"))
+    if end:
+        chosen = chosen.where(_record.item < bindparam("end"))
+    chosen = chosen.order_by(_record.item.desc() if reverse else _record.item)
+    return chosen.limit(bindparam("limit")) if limit else chosen
 
 
 @lru_cache
@@ -129,23 +121,18 @@ def take_number(insert: Callable[[Table], Any]) -> Any:
     ).returning(head_table.c.csn)
 
 
-def pointer(swap: CatalogSwap) -> Select[Any]:
-    """Select where an Iceberg table's pointer is."""
-    return select(iceberg_tables.c.metadata_location).where(_catalog_table(swap))
+_CATALOG_TABLE = (
+    (iceberg_tables.c.catalog_name == CATALOG_NAME)
+    & (iceberg_tables.c.table_namespace == bindparam("namespace"))
+    & (iceberg_tables.c.table_name == bindparam("table"))
+)
 
+POINTER = select(iceberg_tables.c.metadata_location).where(_CATALOG_TABLE)
+"""Where an Iceberg table's pointer is."""
 
-def swap_pointer(swap: CatalogSwap) -> Update:
-    """Move the pointer of an Iceberg table, as its SQL catalog would."""
-    return (
-        update(iceberg_tables)
-        .where(_catalog_table(swap))
-        .values(metadata_location=swap.new, previous_metadata_location=swap.expected)
-    )
-
-
-def _catalog_table(swap: CatalogSwap) -> ColumnElement[bool]:
-    return (
-        (iceberg_tables.c.catalog_name == CATALOG_NAME)
-        & (iceberg_tables.c.table_namespace == swap.namespace)
-        & (iceberg_tables.c.table_name == swap.table)
-    )
+SWAP_POINTER = (
+    update(iceberg_tables)
+    .where(_CATALOG_TABLE)
+    .values(metadata_location=bindparam("new"), previous_metadata_location=bindparam("expected"))
+)
+"""Moves the pointer of an Iceberg table, as its SQL catalog would."""

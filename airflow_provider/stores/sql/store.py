@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -109,10 +110,13 @@ class SqlStore(MetadataStore):
         for bound in (start, end):
             check_text("item", bound or "", empty=True)
         check_limit(limit)
+        bounds = {"start": start, "end": end, "limit": limit}
         statement = statements.scan(
-            domain, kind, partition, start=start, end=end, limit=limit, reverse=reverse
+            **{name: bound is not None for name, bound in bounds.items()}, reverse=reverse
         )
-        found = self._run(lambda connection: connection.execute(statement).all())
+        given = {name: bound for name, bound in bounds.items() if bound is not None}
+        where = {"domain": domain, "kind": kind.value, "partition": partition, **given}
+        found = self._run(lambda connection: connection.execute(statement, where).all())
         return [rows.stamped(domain, row) for row in found]
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
@@ -144,9 +148,21 @@ class SqlStore(MetadataStore):
             written = rows.written(request, version=held.version, csn=held.csn, at_us=held.at_us)
             self._dialect.write(connection, request, written)
 
-        held = self._run(decide, purpose=Purpose.WRITE, finish=write)
+        def at_once(connection: Connection) -> Held:
+            written = rows.written(request, version=0, csn=None, at_us=0)
+            held = self._dialect.at_once(connection, request, written)
+            _require(request, None, held)
+            return held
+
+        if self._dialect.can_at_once(request):
+            held = self._run(at_once, purpose=Purpose.AT_ONCE)
+        else:
+            held = self._run(decide, purpose=Purpose.WRITE, finish=write)
         versions = {put.key: held.version for put, _ in request.puts}
         return Receipt(csn=held.csn, at=from_micros(held.at_us), versions=versions)
+
+    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
+        return self._dialect.turn(domain, patience)
 
     def close(self) -> None:
         self._closed = True
@@ -169,6 +185,18 @@ class SqlStore(MetadataStore):
             raise InvalidInput(
                 field="store", value=self, expected="an open store", next_step="open it again."
             )
+        try:
+            return self._try(work, purpose, finish)
+        except _TransientError:
+            return self._again(work, purpose, finish)
+
+    def _again(
+        self,
+        work: Callable[[Connection], _Answer],
+        purpose: Purpose,
+        finish: Callable[[Connection, _Answer], None] | None,
+    ) -> _Answer:
+        """Send a transaction whose first try was in vain."""
         sending = Retrying(
             retry=retry_if_exception_type(_TransientError),
             wait=wait_random_exponential(multiplier=0.0005, max=self._dialect.longest_pause_s),
@@ -188,7 +216,7 @@ class SqlStore(MetadataStore):
         finish: Callable[[Connection, _Answer], None] | None,
     ) -> _Answer:
         """One try: errors of the driver leave it translated, or as transient."""
-        committing = False
+        committing = purpose is Purpose.AT_ONCE
         dialect = self._dialect
         try:
             with (

@@ -1,18 +1,17 @@
-"""PostgreSQL as a SQL store: two messages a transaction, one a read, and a call for those who watch."""
+"""PostgreSQL as a SQL store: one or two messages a transaction, one a read, and a call for those who watch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import timedelta
-from itertools import groupby
 from threading import BoundedSemaphore
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import Any, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import namedtuple_row
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -42,8 +41,9 @@ SLOWEST_POLL = timedelta(seconds=1)
 class PostgresqlDialect(SqlDialect):
     """A PostgreSQL database.
 
-    A transaction looks in one message and writes and commits in a second one. Locks are taken in one order by
-    all: the head of the domain, records by key, pointers by name. A record that must be absent cannot be
+    A transaction looks in one message and writes and commits in a second one; one that only puts records does all
+    in one statement. Locks are taken in one order by
+    all: the head of the domain, pointers by name, records by key. A record that must be absent cannot be
     locked; making it fails if somebody else did meanwhile.
 
     :param patience: how long to wait for others who write, and for a server that is restarted.
@@ -101,41 +101,48 @@ class PostgresqlDialect(SqlDialect):
     # --- reading and writing ---------------------------------------------------------------------------------
 
     def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
-        found = _send(_driver(connection), statements.LOOK, statements.at(domain, keys)).fetchall()
-        first = found[0]
+        found = _driver(connection).execute(statements.LOOK, statements.at(domain, keys)).fetchall()
+        incarnation, head, now_us = found[0][-3:]
         return Look(
-            head=Head(first.head or 0, first.incarnation),
-            now_us=first.now_us,
-            rows=[row for row in found if row.kind is not None],
+            head=Head(head or 0, incarnation),
+            now_us=now_us,
+            rows=[row[:-3] for row in found if row[0] is not None],
         )
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
         driver, domain = _driver(connection), request.domain
-        swaps = statements.of_swaps(request.swaps)
         taken = pointers = None
         driver.execute(statements.BEGIN, prepare=False)
         if request.commit:
-            taken = _send(driver, statements.TAKE_NUMBER, {"domain": domain})
-        locked = [
-            _send(driver, statements.FOR_UPDATE if changed else statements.FOR_SHARE, parameters)
-            for changed, parameters in _locks(request)
-        ]
+            taken = driver.execute(statements.TAKE_NUMBER, {"domain": domain})
         if request.swaps:
-            pointers = _send(driver, statements.POINTERS, swaps)
-        stamped = _send(driver, statements.STAMP, {})
+            pointers = driver.execute(statements.POINTERS, statements.of_swaps(request.swaps))
+        stamped = driver.execute(statements.HOLD, statements.held(request))
         driver.answer()
-        stamp = stamped.fetchone()
-        return Held(
-            csn=taken.fetchone().csn if taken else None,
-            versions={rows.key(domain, row): row.version for found in locked for row in found.fetchall()},
-            pointers={
-                (row.table_namespace, row.table_name): row.metadata_location
-                for row in (pointers.fetchall() if pointers else ())
-            },
-            incarnation=stamp.incarnation,
-            version=stamp.version,
-            at_us=stamp.at_us,
+        return _held(
+            request,
+            stamped,
+            csn=taken.fetchall()[0][0] if taken else None,
+            pointers={(row[0], row[1]): row[2] for row in (pointers.fetchall() if pointers else ())},
         )
+
+    def can_at_once(self, request: CheckedTransaction) -> bool:
+        """Whether nothing is taken, moved or deleted, and nothing must be absent that is not made."""
+        puts = {put.key for put, _ in request.puts}
+        absent = {one.key for one in request.requires if isinstance(one, Absent)}
+        return not (request.commit or request.swaps or request.deletes or absent - puts)
+
+    def at_once(
+        self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
+    ) -> Held:
+        driver, domain = _driver(connection), request.domain
+        driver.require_session()
+        absent = {one.key for one in request.requires if isinstance(one, Absent)}
+        rows_by_need = {
+            "made": statements.listed_rows(row for row in written if _key(domain, row) in absent),
+            "put": statements.listed_rows(row for row in written if _key(domain, row) not in absent),
+        }
+        return _held(request, driver.execute(statements.AT_ONCE, statements.held(request) | rows_by_need))
 
     def write(
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
@@ -147,15 +154,15 @@ class PostgresqlDialect(SqlDialect):
         made = [row for row in written if _key(domain, row) in absent] + [_placeholder(key) for key in proven]
         put = [row for row in written if _key(domain, row) not in absent]
         if request.swaps:
-            _send(driver, statements.SWAP, statements.of_swaps(request.swaps))
+            driver.execute(statements.SWAP, statements.of_swaps(request.swaps))
         if made:
-            _send(driver, statements.CREATE, statements.of_rows(made))
+            driver.execute(statements.CREATE, statements.of_rows(made))
         if put:
-            _send(driver, statements.PUT, statements.of_rows(put))
+            driver.execute(statements.PUT, statements.of_rows(put))
         if request.deletes or proven:
-            _send(driver, statements.DELETE, statements.at(domain, {*request.deletes, *proven}))
+            driver.execute(statements.DELETE, statements.at(domain, {*request.deletes, *proven}))
         if request.commit:
-            _send(driver, statements.ANNOUNCE, {"csn": str(written[0]["csn"]), "domain": domain})
+            driver.execute(statements.ANNOUNCE, {"csn": str(written[0]["csn"]), "domain": domain})
         driver.execute("COMMIT", prepare=False)
 
     # --- watching --------------------------------------------------------------------------------------------
@@ -190,6 +197,18 @@ class PostgresqlDialect(SqlDialect):
                 driver.execute("UNLISTEN *")
             return csn
 
+    @contextmanager
+    def turn(self, domain: DomainName, patience: timedelta) -> Iterator[None]:
+        """A lock that PostgreSQL hands on in the order in which it was asked for, in a transaction beside ours."""
+        with ExitStack() as stack:
+            with suppress(SQLAlchemyError, psycopg.Error):
+                driver = _driver(stack.enter_context(self._engine.connect()))
+                stack.callback(_end_turn, driver)
+                driver.deadline = monotonic() + self.limits.read.total_seconds()
+                driver.autocommit = True
+                driver.execute(statements.taking_turn(domain, patience), prepare=False)
+            yield
+
     # --- errors and connections ------------------------------------------------------------------------------
 
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:
@@ -219,7 +238,7 @@ def _driver(connection: Connection) -> BoundedConnection:
 
 
 def _context(driver: BoundedConnection, purpose: Purpose) -> AbstractContextManager[None]:
-    if purpose is Purpose.READ:
+    if purpose in (Purpose.READ, Purpose.AT_ONCE):
         return nullcontext()  # one statement, which sees one moment
     return _pipelined(driver) if purpose is Purpose.WRITE else _alone(driver)
 
@@ -244,17 +263,27 @@ def _alone(driver: BoundedConnection) -> Iterator[None]:
     yield
 
 
-def _send(driver: BoundedConnection, statement: Any, parameters: Mapping[str, Any]) -> Any:
-    """Send a statement, in a pipeline without waiting; the answer is read from what is returned."""
-    return driver.cursor(row_factory=namedtuple_row).execute(statement, parameters)
+def _end_turn(driver: BoundedConnection) -> None:
+    with suppress(psycopg.Error):
+        driver.execute("ROLLBACK", prepare=False)
 
 
-def _locks(request: CheckedTransaction) -> Iterator[tuple[bool, dict[str, Any]]]:
-    """What to lock, in the order of keys: runs of records that are changed, and of those that are only required."""
-    changed = {*request.deletes, *(put.key for put, _ in request.puts)}
-    keys = statements.in_order({*changed, *(one.key for one in request.requires)})
-    for strong, run in groupby(keys, key=changed.__contains__):
-        yield strong, statements.at(request.domain, run)
+def _held(
+    request: CheckedTransaction,
+    stamped: psycopg.Cursor[Any],
+    *,
+    csn: int | None = None,
+    pointers: Mapping[tuple[str, str], str | None] = MappingProxyType({}),
+) -> Held:
+    ((versions, incarnation, version, at_us),) = stamped.fetchall()
+    return Held(
+        csn=csn,
+        versions={rows.key(request.domain, row): row[3] for row in versions or ()},
+        pointers=pointers,
+        incarnation=incarnation,
+        version=version,
+        at_us=at_us,
+    )
 
 
 def _key(domain: DomainName, row: Mapping[str, Any]) -> Key:

@@ -1,6 +1,6 @@
 """The statements of a transaction as psycopg sends them, several at a time; values are bound, never written in.
 
-Lists travel as arrays, so that a statement's text is the same for any number of records and is prepared once.
+Lists travel as JSON, so that a statement's text is the same for any number of records and is prepared once.
 Each address is one look-up by the whole primary key, in the order given, whatever the planner believes about
 the table. (``LATERAL … LIMIT 1`` leaves it no other plan.)
 """
@@ -9,28 +9,32 @@ the table. (``LATERAL … LIMIT 1`` leaves it no other plan.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, Final, LiteralString
+from zlib import crc32
+
+import msgspec
+from psycopg import sql
 
 from airflow_provider.domain.records import Key
-from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap
+from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, Exists
+from airflow_provider.stores.requests import CheckedTransaction
 
 CHANNEL = "epochs"
 """Where commits are announced: the CSN, a blank, the domain."""
 
 _NOW_US = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_WANTED = (
-    "unnest(%(kinds)s::text[], %(partitions)s::text[], %(items)s::text[]) AS wanted (kind, partition, item)"
-)
+_WANTED = "json_to_recordset(%(keys)s::json) AS wanted (kind text, partition text, item text)"
 _AT_ADDRESS = (
     "record.domain = %(domain)s AND record.kind = wanted.kind AND record.partition = wanted.partition "
     "AND record.item = wanted.item"
 )
 
 LOOK: Final[LiteralString] = f"""
-SELECT store.incarnation,
+SELECT found.*, store.incarnation,
     (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
-    {_NOW_US} AS now_us,
-    found.*
+    {_NOW_US} AS now_us
 FROM epochs_store AS store LEFT JOIN (
     {_WANTED} CROSS JOIN LATERAL (
         SELECT record.kind, record.partition, record.item, version, csn, updated_at, body
@@ -40,6 +44,9 @@ FROM epochs_store AS store LEFT JOIN (
 """
 """One snapshot of everything; a row without a kind when no record was found."""
 
+_TURNS: Final = 0x65706F63
+"""Sets the package's advisory locks apart from those of others."""
+
 BEGIN: Final[LiteralString] = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Each statement sees what was committed before it; what a transaction decides on it has locked by then."""
 
@@ -48,24 +55,45 @@ INSERT INTO epochs_head AS head (domain, csn) VALUES (%(domain)s, 1)
 ON CONFLICT (domain) DO UPDATE SET csn = head.csn + 1 RETURNING csn
 """
 
-STAMP: Final[LiteralString] = (
-    f"SELECT incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us FROM epochs_store"
-)
+_HELD: Final[LiteralString] = f"""
+    json_to_recordset(%(keys)s::json)
+        AS wanted (kind text, partition text, item text, changed boolean, required boolean, expected bigint)
+    LEFT JOIN LATERAL (
+        SELECT version FROM epochs_record AS record WHERE wanted.changed AND {_AT_ADDRESS} LIMIT 1 FOR UPDATE
+    ) AS written ON true
+    LEFT JOIN LATERAL (
+        SELECT version FROM epochs_record AS record WHERE NOT wanted.changed AND {_AT_ADDRESS} LIMIT 1 FOR SHARE
+    ) AS kept ON true
+    CROSS JOIN LATERAL (SELECT coalesce(written.version, kept.version) AS version) AS held
+"""
+"""Locks the records that exist, one after the other, and reads their versions."""
+
+_VERSIONS: Final[LiteralString] = """
+    json_agg(json_build_array(wanted.kind, wanted.partition, wanted.item, held.version))
+        FILTER (WHERE held.version IS NOT NULL)
+"""
+
+HOLD: Final[LiteralString] = f"""
+SELECT (SELECT {_VERSIONS} FROM {_HELD}) AS held,
+    incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
+FROM epochs_store
+"""
+"""What a transaction decides on; then the stamp of what it writes."""
 
 POINTERS: Final[LiteralString] = f"""
-SELECT found.* FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS wanted (namespace, name)
+SELECT found.* FROM json_to_recordset(%(swaps)s::json) AS wanted (namespace text, "table" text)
 CROSS JOIN LATERAL (
     SELECT table_namespace, table_name, metadata_location FROM iceberg_tables
-    WHERE catalog_name = '{CATALOG_NAME}' AND table_namespace = wanted.namespace AND table_name = wanted.name
+    WHERE catalog_name = '{CATALOG_NAME}' AND table_namespace = wanted.namespace AND table_name = wanted.table
     LIMIT 1 FOR UPDATE
 ) AS found
 """
 
 SWAP: Final[LiteralString] = f"""
 UPDATE iceberg_tables SET metadata_location = swap.new, previous_metadata_location = swap.expected
-FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(expected)s::text[], %(new)s::text[])
-    AS swap (namespace, name, expected, new)
-WHERE catalog_name = '{CATALOG_NAME}' AND table_namespace = swap.namespace AND table_name = swap.name
+FROM json_to_recordset(%(swaps)s::json)
+    AS swap (namespace text, "table" text, expected text, new text)
+WHERE catalog_name = '{CATALOG_NAME}' AND table_namespace = swap.namespace AND table_name = swap.table
 """
 
 DELETE: Final[LiteralString] = f"DELETE FROM epochs_record AS record USING {_WANTED} WHERE {_AT_ADDRESS}"
@@ -86,30 +114,52 @@ _COLUMNS: Final[Mapping[str, LiteralString]] = {
 CREATE: Final[LiteralString] = f"""
 INSERT INTO epochs_record (domain, version, csn, updated_at, {", ".join(_COLUMNS)})
 SELECT %(domain)s::text, %(version)s::bigint, %(csn)s::bigint, %(updated_at)s::bigint, written.*
-FROM unnest({", ".join(f"%({name})s::{kind}[]" for name, kind in _COLUMNS.items())}) AS written
+FROM json_to_recordset(%(rows)s::json)
+    AS written ({", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())})
 """
 """Fails when one of the records is there: somebody made it since this transaction looked."""
 
-PUT: Final[LiteralString] = f"""{CREATE} ON CONFLICT (domain, kind, partition, item) DO UPDATE SET
+_OVER: Final[LiteralString] = """ON CONFLICT (domain, kind, partition, item) DO UPDATE SET
     version = excluded.version, csn = excluded.csn, updated_at = excluded.updated_at, state = excluded.state,
     interval_start = excluded.interval_start, interval_end = excluded.interval_end, body = excluded.body
 """
 
+PUT: Final[LiteralString] = f"{CREATE} {_OVER}"
+
+_STAMPED: Final[LiteralString] = f"""
+INSERT INTO epochs_record (domain, version, csn, updated_at, {", ".join(_COLUMNS)})
+SELECT %(domain)s::text, stamp.version, NULL, stamp.at_us, written.*
+FROM stamp CROSS JOIN json_to_recordset
+"""
+_WRITTEN: Final[LiteralString] = (
+    f"AS written ({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())}) WHERE stamp.fine"
+)
+
+AT_ONCE: Final[LiteralString] = f"""
+WITH held AS MATERIALIZED (
+    SELECT {_VERSIONS} AS versions,
+        coalesce(bool_and(NOT wanted.required OR held.version IS NOT DISTINCT FROM wanted.expected), true) AS fine
+    FROM {_HELD}
+), stamp AS MATERIALIZED (
+    SELECT held.versions, held.fine, incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
+    FROM held CROSS JOIN epochs_store
+), made AS (
+    {_STAMPED} (%(made)s::json) {_WRITTEN}
+), put AS (
+    {_STAMPED} (%(put)s::json) {_WRITTEN} {_OVER}
+)
+SELECT versions, incarnation, version, at_us FROM stamp
+"""
+"""A whole transaction without number, deletions and swaps; writes nothing when a requirement does not hold."""
+
 LOCK_SCHEMA: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtext('epochs_alembic_version'))"
 
 
-def locking(strength: LiteralString) -> LiteralString:
-    """Return what reads the versions of records and locks those that exist, one after the other."""
-    return f"""
-SELECT found.* FROM {_WANTED} CROSS JOIN LATERAL (
-    SELECT record.kind, record.partition, record.item, version FROM epochs_record AS record
-    WHERE {_AT_ADDRESS} LIMIT 1 {strength}
-) AS found
-"""
-
-
-FOR_SHARE: Final = locking("FOR SHARE")
-FOR_UPDATE: Final = locking("FOR UPDATE")
+def taking_turn(domain: str, patience: timedelta) -> sql.Composed:
+    """Return what opens a transaction and waits in it for the domain's turn, all in one message."""
+    return sql.SQL("BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock({}, {})").format(
+        max(1, round(patience.total_seconds() * 1000)), _TURNS, crc32(domain.encode()) - 2**31
+    )
 
 
 def in_order(keys: Iterable[Key]) -> list[Key]:
@@ -119,28 +169,43 @@ def in_order(keys: Iterable[Key]) -> list[Key]:
 
 def at(domain: str, keys: Iterable[Key]) -> dict[str, Any]:
     """Return the parameters of a statement about *keys*, in order."""
-    listed = in_order(keys)
-    return {
-        "domain": domain,
-        "kinds": [key.kind.value for key in listed],
-        "partitions": [key.partition for key in listed],
-        "items": [key.item for key in listed],
-    }
+    return {"domain": domain, "keys": _listed(_address(key) for key in in_order(keys))}
+
+
+def held(request: CheckedTransaction) -> dict[str, Any]:
+    """Return the parameters that say what is locked: for a change, or only to stay as it is."""
+    changed = {*request.deletes, *(put.key for put, _ in request.puts)}
+    expected = {one.key: one.version if isinstance(one, Exists) else None for one in request.requires}
+    listed = [
+        _address(key)
+        | {"changed": key in changed, "required": key in expected, "expected": expected.get(key)}
+        for key in in_order(changed | expected.keys())
+    ]
+    return {"domain": request.domain, "keys": _listed(listed)}
 
 
 def of_rows(written: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the parameters of a statement that writes rows of one transaction; there must be one."""
+    alike = {name: written[0][name] for name in ("domain", "version", "csn", "updated_at")}
+    return alike | {"rows": listed_rows(written)}
+
+
+def listed_rows(written: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as a parameter, without what the transaction's stamp says of them."""
     ordered = sorted(written, key=lambda row: (row["kind"], row["partition"], row["item"]))
-    alike = {name: ordered[0][name] for name in ("domain", "version", "csn", "updated_at")}
-    return alike | {name: [row[name] for row in ordered] for name in _COLUMNS}
+    return _listed({name: row[name] for name in _COLUMNS} for row in ordered)
 
 
 def of_swaps(swaps: Iterable[CatalogSwap]) -> dict[str, Any]:
     """Return the parameters of a statement about catalog tables, sorted: all lock them in one order."""
-    listed = sorted(swaps, key=lambda swap: (swap.namespace, swap.table))
     return {
-        "namespaces": [swap.namespace for swap in listed],
-        "tables": [swap.table for swap in listed],
-        "expected": [swap.expected for swap in listed],
-        "new": [swap.new for swap in listed],
+        "swaps": _listed(asdict(one) for one in sorted(swaps, key=lambda one: (one.namespace, one.table)))
     }
+
+
+def _address(key: Key) -> dict[str, Any]:
+    return {"kind": key.kind.value, "partition": key.partition, "item": key.item}
+
+
+def _listed(rows: Iterable[Mapping[str, Any]]) -> str:
+    return msgspec.json.encode(list(rows)).decode()

@@ -1,0 +1,45 @@
+"""Turns on one host: whoever holds the lock on a file beside the database goes on, the others look again soon."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+_PAUSE_S = 0.001
+
+
+@contextmanager
+def file_turn(path: Path, patience: timedelta) -> Iterator[None]:
+    """Wait until nobody else is in the context for *path*, at most for *patience*; never raises.
+
+    (The system drops the lock when its holder dies.)
+    """
+    lock = None
+    with suppress(OSError):
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if lock is not None:
+            _take(lock, time.monotonic() + patience.total_seconds())
+        yield
+    finally:
+        if lock is not None:
+            with suppress(OSError):  # of the file, so that no child that inherited it goes on holding it
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            os.close(lock)
+
+
+def _take(lock: int, until: float) -> None:
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_S)
+        except OSError:
+            return
+        else:
+            return

@@ -1,0 +1,92 @@
+"""Turns: those who publish side by side come one after the other, and nobody can stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from threading import Barrier, Event, Lock
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.stores.base import MetadataStore
+from airflow_provider.stores.factory import open_store, upgrade_schema
+
+DOMAIN = DomainName("turns")
+THREADS = 4
+LONG, SHORT = timedelta(seconds=60), timedelta(milliseconds=20)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: Any, tmp_path: Path) -> str:
+    """A store that has turns."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    server = request.getfixturevalue("postgresql")
+    url = str(server.url(server.create_database()))
+    upgrade_schema(url)
+    return url
+
+
+@pytest.fixture
+def stores(url: str) -> Iterator[list[MetadataStore]]:
+    """Clients of one store, as of several processes."""
+    stores = [open_store(url) for _ in range(THREADS)]
+    yield stores
+    for store in stores:
+        store.close()
+
+
+def test_one_comes_after_the_other(stores: list[MetadataStore]) -> None:
+    inside: list[int] = []
+    most, guard, together = [0], Lock(), Barrier(THREADS)
+
+    def work(number: int) -> int:
+        together.wait()
+        for _ in range(10):
+            with stores[number].turn(DOMAIN, LONG):
+                with guard:
+                    inside.append(number)
+                    most[0] = max(most[0], len(inside))
+                stores[number].read(DOMAIN, [])
+                with guard:
+                    inside.remove(number)
+        return number
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        assert sorted(threads.map(work, range(THREADS))) == list(range(THREADS))
+    assert most == [1]
+
+
+def test_a_holder_that_is_stopped_stops_nobody(stores: list[MetadataStore]) -> None:
+    entered, end = Event(), Event()
+
+    def hold() -> None:
+        with stores[0].turn(DOMAIN, LONG):
+            entered.set()
+            assert end.wait(60)
+
+    with ThreadPoolExecutor(1) as threads:
+        holder = threads.submit(hold)
+        assert entered.wait(60)
+        with stores[1].turn(DOMAIN, SHORT):
+            assert not holder.done()
+        end.set()
+        holder.result(60)
+    with stores[1].turn(DOMAIN, LONG):
+        pass
+
+
+def test_a_turn_whose_work_fails_is_given_on(stores: list[MetadataStore]) -> None:
+    with pytest.raises(RuntimeError, match="of the work"), stores[0].turn(DOMAIN, LONG):
+        raise RuntimeError("of the work")
+    with ThreadPoolExecutor(1) as threads:
+
+        def other() -> bool:
+            with stores[1].turn(DOMAIN, LONG):
+                return True
+
+        assert threads.submit(other).result(60)
