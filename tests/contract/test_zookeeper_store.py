@@ -22,7 +22,7 @@ from airflow_provider.stores.factory import check_schema, open_store, upgrade_sc
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.zookeeper import maintenance, records
 from airflow_provider.stores.zookeeper.address import parsed
-from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError
+from airflow_provider.stores.zookeeper.session import Deadline, Get, ReplyLostError
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
 from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
@@ -62,7 +62,7 @@ def put_table(key: Key, job: str) -> Put:
 
 def node(store: ZookeeperStore, path: str) -> Any:
     """Look at a node, behind the store's back."""
-    (answer,) = store._session.ask(Deadline(10), [records.get(path)])
+    (answer,) = store._session.ask(Deadline(10), [Get(path)])
     return answer
 
 
@@ -139,6 +139,81 @@ def test_a_requirement_on_a_commit_holds_also_when_it_was_folded(store: Zookeepe
             publish(store, DOMAIN, f"later-{number}")
         missing = replace(first.key, item=commit_item(store.read(DOMAIN, []).head.csn + 1))
     assert node(store, store._paths.record(first.key)) is None
+
+
+# --- deleted records -----------------------------------------------------------------------------------------
+
+
+def lease(number: int) -> Key:
+    return Key(DOMAIN, Kind.LEASE, "", f"lease-{number:04d}")
+
+
+def test_deleted_records_are_cleared_away_and_no_version_comes_back(
+    store: ZookeeperStore, other: ZookeeperStore
+) -> None:
+    """Another client believes in the old nodes: it is not fooled by new ones at the same version of their data."""
+    keys = [lease(number) for number in range(60)]
+    old = write(store, *(Put(key, bare(Kind.LEASE)) for key in keys)).versions
+    assert other.read(DOMAIN, keys).records.keys() == set(keys)
+    other.transact(Transaction(domain=DOMAIN, requires=tuple(Exists(key, old[key]) for key in keys)))
+    store.transact(Transaction(domain=DOMAIN, updates=tuple(Delete(key) for key in keys[:50])))
+    folder = store._paths.partition(DOMAIN, Kind.LEASE, "")
+    assert store._maintenance.clear((DOMAIN, Kind.LEASE, ""), Deadline(10)) == 50
+    assert len(names(store, folder)) == 10
+    assert store._maintenance.clear((DOMAIN, Kind.LEASE, ""), Deadline(10)) == 0
+    new = write(
+        store, *(Put(key, bare(Kind.LEASE)) for key in keys[:20]), requires=[Absent(keys[0])]
+    ).versions
+    for key in keys[:20]:
+        assert node(store, store._paths.record(key))[1].version == 0
+        assert new[key] > old[key] + 1
+    for key in keys[:20]:
+        with pytest.raises(RequirementFailed) as failed:
+            other.transact(Transaction(domain=DOMAIN, requires=(Exists(key, old[key]),)))
+        assert failed.value.found == new[key]
+    write(
+        other,
+        Put(keys[30], bare(Kind.LEASE)),
+        Put(keys[1], bare(Kind.LEASE)),
+        Put(keys[55], bare(Kind.LEASE)),
+    )
+    found = store.read(DOMAIN, keys).records
+    assert found.keys() == {*keys[:20], keys[30], *keys[50:]}
+    assert found[keys[1]].version == new[keys[1]] + 1
+    assert found[keys[30]].version > old[keys[30]] + 1
+    assert found[keys[55]].version == old[keys[55]] + 1
+    assert [one.key for one in other.scan(DOMAIN, Kind.LEASE, "")] == sorted(found)
+
+
+def test_clients_that_make_and_delete_while_it_is_cleared_agree(
+    store: ZookeeperStore, other: ZookeeperStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_FEWEST_CLEARED", 1)
+    seen: list[dict[Key, set[int]]] = [{}, {}]
+
+    def work(number: int, client: ZookeeperStore) -> int:
+        choose = random.Random(number)
+        done = 0
+        for _ in range(150):
+            key = lease(choose.randrange(4))
+            stamped = client.read(DOMAIN, [key]).records.get(key)
+            requires = Absent(key) if stamped is None else Exists(key, stamped.version)
+            update = Delete(key) if stamped and choose.random() < 0.6 else Put(key, bare(Kind.LEASE))
+            try:
+                receipt = client.transact(Transaction(domain=DOMAIN, requires=(requires,), updates=(update,)))
+            except RequirementFailed:
+                continue
+            for version in receipt.versions.values():
+                assert version not in seen[number].setdefault(key, set())
+                seen[number][key].add(version)
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(2) as threads:
+        done = [threads.submit(work, number, client) for number, client in enumerate((store, other))]
+        assert all(one.result() > 0 for one in done)
+    for key, versions in seen[0].items():
+        assert versions.isdisjoint(seen[1].get(key, set())), "a version was given to two writes"
 
 
 # --- tables by checkpoint and tail ---------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_a_node_comes_back(body: bytes | None, csn: int | None) -> None:
     node = unpacked("node", data)
     assert (node.body, node.csn, node.transaction) == (body, csn, transaction)
     assert is_deleted(data) == (body is None)
-    assert len(data) <= len(body or b"") + 18
+    assert len(data) <= len(body or b"") + 22
 
 
 @given(data=st.binary(max_size=60).filter(lambda data: data[:1] != b"\x01"))

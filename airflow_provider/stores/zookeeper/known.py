@@ -10,19 +10,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key, Stamped
+from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.stores.zookeeper.nodes import Copy, Index
 
+Partition = tuple[DomainName, Kind, str]
+
+CLEARED = frozenset({Kind.LOCK, Kind.LEASE})
+"""Kinds of which many are made and deleted: the empty nodes that stand for them are cleared away."""
 _MOST = 50_000
 _MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A record's node: the version of its data, and whether it holds a record or stands for a deleted one."""
+    """A record's node: the version of its data, whether it holds a record or stands for a deleted one, its base."""
 
     version: int
     live: bool
+    base: int = 0
+
+    @property
+    def record_version(self) -> int | None:
+        """The version of the record, None when there is none."""
+        return self.base + self.version + 1 if self.live else None
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A folder in which deleted records are cleared away: the version of its data, None when there is no folder,
+    and the base of what is made in it."""
+
+    version: int | None
+    base: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +79,7 @@ class Known:
         self.incarnation: Incarnation | None = None
         self.records: dict[Key, Seen | None] = {}
         self.folders: set[str] = set()
+        self.floors: dict[Partition, Floor] = {}
         self.heads: dict[DomainName, SeenHead] = {}
         self.checkpoints: dict[DomainName, SeenCheckpoint] = {}
         self.segments: dict[tuple[DomainName, int], list[Copy]] = {}
@@ -77,6 +97,17 @@ class Known:
         if len(self.records) > _MOST:
             self.records.clear()
         self.records[key] = seen
+
+    def see_floor(self, partition: Partition, floor: Floor) -> None:
+        """Learn a folder's floor. What was believed about its records under another one is worth nothing."""
+        if self.floors.get(partition) != floor:
+            self.forget_floor(partition)
+            self.floors[partition] = floor
+
+    def forget_floor(self, partition: Partition) -> None:
+        self.floors.pop(partition, None)
+        for key in [key for key in list(self.records) if partition_of(key) == partition]:
+            self.records.pop(key, None)
 
     def see_folders(self, paths: Iterable[str]) -> None:
         if len(self.folders) > _MOST:
@@ -98,4 +129,10 @@ class Known:
         """Drop what was believed about *keys* and *folders*."""
         for key in keys:
             self.records.pop(key, None)
+            if key.kind in CLEARED:
+                self.forget_floor(partition_of(key))
         self.folders.difference_update(folders)
+
+
+def partition_of(key: Key) -> Partition:
+    return key.domain, key.kind, key.partition

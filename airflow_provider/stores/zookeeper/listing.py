@@ -9,8 +9,8 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Kind
 from airflow_provider.stores.zookeeper.nodes import is_deleted
 from airflow_provider.stores.zookeeper.paths import Paths, decoded
-from airflow_provider.stores.zookeeper.records import Records, children, get
-from airflow_provider.stores.zookeeper.session import Deadline, Session
+from airflow_provider.stores.zookeeper.records import Records, children
+from airflow_provider.stores.zookeeper.session import Deadline, Get, Session
 
 KINDS = frozenset(kind.value for kind in Kind)
 _FLIGHT = 50
@@ -33,7 +33,7 @@ def domains(session: Session, paths: Paths, records: Records, deadline: Deadline
     """Return the domains that have a record, sorted; a folder alone is none."""
     _, names = session.ask(deadline, [records.sync, children(paths.domains)])
     unsure = [DomainName(decoded(name)) for name in names or []]
-    answers = session.ask(deadline, [get(paths.head(domain)) for domain in unsure])
+    answers = session.ask(deadline, [Get(paths.head(domain)) for domain in unsure])
     heads = {domain: records.see_head(domain, answer) for domain, answer in zip(unsure, answers, strict=True)}
     found = {domain for domain, head in heads.items() if head.csn > 0}  # they have commits
     left = {domain: [paths.domain(domain)] for domain in unsure if domain not in found}
@@ -41,7 +41,7 @@ def domains(session: Session, paths: Paths, records: Records, deadline: Deadline
         left = _below(session, left, kinds, deadline)
     while left:
         flight = {domain: nodes[:_FLIGHT] for domain, nodes in left.items()}
-        there = session.ask(deadline, [get(path) for nodes in flight.values() for path in nodes])
+        there = session.ask(deadline, [Get(path) for nodes in flight.values() for path in nodes])
         owners = [domain for domain, nodes in flight.items() for _ in nodes]
         found |= {
             domain

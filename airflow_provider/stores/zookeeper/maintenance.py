@@ -1,4 +1,4 @@
-"""What is done behind a commit so that reading stays cheap: checkpoints of the tables, segments of old commits.
+"""What is done behind a transaction so that reading stays cheap: checkpoints, segments, no deleted records.
 
 Nothing depends on it being done: whoever is interrupted leaves nodes that nobody refers to, and the next one
 does it again. Nothing that it does changes what is read.
@@ -24,28 +24,37 @@ from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, commit_item
 from airflow_provider.stores.base import commit_key
-from airflow_provider.stores.zookeeper.known import Known, SeenCheckpoint, SeenHead
+from airflow_provider.stores.zookeeper.known import (
+    CLEARED,
+    Known,
+    Partition,
+    SeenCheckpoint,
+    SeenHead,
+    partition_of,
+)
 from airflow_provider.stores.zookeeper.nodes import (
     Checkpoint,
     Copy,
     Index,
+    base_of,
     is_deleted,
     new_transaction,
     packed_copies,
+    packed_floor,
     packed_head,
+    unpacked_floor,
 )
 from airflow_provider.stores.zookeeper.paths import Paths, decoded
+from airflow_provider.stores.zookeeper.planning import Plan
 from airflow_provider.stores.zookeeper.records import (
     SEGMENT,
     UNFOLDED,
     Records,
     checkpoint_parts,
     children,
-    exists,
-    get,
     segment_path,
 )
-from airflow_provider.stores.zookeeper.session import Deadline, Operation, ReplyLostError, Session
+from airflow_provider.stores.zookeeper.session import Deadline, Get, Operation, ReplyLostError, Session
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +65,9 @@ MAX_PART_BYTES = 400_000
 _CHANCE = 1 / 8
 """Of a commit that finds the tail too long: someone else may have failed to shorten it."""
 _TRIES = 20
+_FEWEST_CLEARED = 32
+"""Empty nodes that are worth a transaction: about as many are left in a folder."""
+_MOST_CLEARED = 500
 _LONGEST_S = 5.0
 """A commit that was made is not kept waiting for longer."""
 _MOST_SEGMENTS = 8
@@ -68,18 +80,58 @@ class Maintenance:
     def __init__(self, session: Session, paths: Paths, known: Known, records: Records) -> None:
         self._session, self._paths, self._known, self._records = session, paths, known, records
 
-    def follow(self, domain: DomainName, before: SeenHead, after: SeenHead, deadline: Deadline) -> None:
-        """Do what a commit that moved the head from *before* to *after* makes necessary; never fails."""
+    def follow(self, plan: Plan, deadline: Deadline) -> None:
+        """Do what a transaction makes necessary; never fails."""
         deadline = Deadline(min(_LONGEST_S, deadline.left_s()))
         try:
-            if after.csn > before.csn and after.csn % SEGMENT == 0:
-                self.fold(domain, after.csn, deadline)
-            limit = self.limit(domain)
-            was, now = len(before.index.tail), len(after.index.tail)
-            if now > limit and (was <= limit or random.random() < _CHANCE):  # noqa: S311 - not for secrets
-                self.checkpoint(domain, deadline)
+            for partition in {partition_of(key) for key in plan.deletes if key.kind in CLEARED}:
+                if random.random() < 1 / _FEWEST_CLEARED:  # noqa: S311 - not for secrets
+                    self.clear(partition, deadline)
+            if plan.head is not None:
+                self._follow_head(plan.domain, plan.before, plan.head, deadline)
         except (EpochError, ReplyLostError) as error:
             log.info("%s: maintenance was left to the next commit: %s", self._session.location, error)
+
+    def _follow_head(self, domain: DomainName, before: SeenHead, after: SeenHead, deadline: Deadline) -> None:
+        if after.csn > before.csn and after.csn % SEGMENT == 0:
+            self.fold(domain, after.csn, deadline)
+        limit = self.limit(domain)
+        was, now = len(before.index.tail), len(after.index.tail)
+        if now > limit and (was <= limit or random.random() < _CHANCE):  # noqa: S311 - not for secrets
+            self.checkpoint(domain, deadline)
+
+    def clear(self, partition: Partition, deadline: Deadline) -> int:
+        """Remove the nodes that stand for deleted records of *partition*; return how many.
+
+        The folder gets a base above all their versions in the same transaction. Everybody who requires or makes a
+        record in it checks the folder's version, so that nobody takes a new node for one that was removed.
+        """
+        path = self._paths.partition(*partition)
+        _, folder, names = self._session.ask(deadline, [self._records.sync, Get(path), children(path)])
+        if folder is None:
+            return 0
+        paths = [f"{path}/{name}" for name in names or []]
+        empty = [
+            (one, stat.version, base_of(data))
+            for one, (data, stat) in self._there(paths, deadline)
+            if is_deleted(data)
+        ][:_MOST_CLEARED]
+        if len(empty) < _FEWEST_CLEARED:
+            return 0
+        floor = max(unpacked_floor(folder[0]), *(base + version + 1 for _, version, base in empty))
+        answers = self._session.change(
+            deadline,
+            [
+                Operation("set_data", path, packed_floor(floor), folder[1].version),
+                *(Operation("delete", one, version=version) for one, version, _ in empty),
+            ],
+        )
+        self._known.forget_floor(partition)
+        return 0 if _failed(answers) else len(empty)
+
+    def _there(self, paths: Sequence[str], deadline: Deadline) -> list[tuple[str, Any]]:
+        answers = self._session.ask(deadline, [Get(path) for path in paths])
+        return [(path, answer) for path, answer in zip(paths, answers, strict=True) if answer is not None]
 
     def limit(self, domain: DomainName) -> int:
         """Return how long the tail may be."""
@@ -119,7 +171,7 @@ class Maintenance:
         )
         paths = [self._paths.record(Key(domain, Kind.TABLE, *name)) for name in names]
         for name, answer in zip(
-            names, self._session.ask(deadline, [get(path) for path in paths]), strict=True
+            names, self._session.ask(deadline, [Get(path) for path in paths]), strict=True
         ):
             if answer is None or is_deleted(answer[0]):
                 copies.pop(name, None)
@@ -190,7 +242,7 @@ class Maintenance:
         """Move 64 commits into one node, all or none; return whether they had not been moved."""
         csns = range(number * SEGMENT + 1, (number + 1) * SEGMENT + 1)
         paths = [self._paths.record(commit_key(domain, csn)) for csn in csns]
-        answers = self._session.ask(deadline, [get(path) for path in paths])
+        answers = self._session.ask(deadline, [Get(path) for path in paths])
         if None in answers:
             return False
         copies = [
@@ -211,9 +263,7 @@ class Maintenance:
         """Make a node and its folders, together with *more*; return whether that was done."""
         folders = self._paths.parents(path)
         unknown = [folder for folder in folders if folder not in self._known.folders]
-        there: list[Any] = (
-            self._session.ask(deadline, [exists(folder) for folder in unknown]) if unknown else []
-        )
+        there: list[Any] = self._session.ask(deadline, [Get(folder) for folder in unknown]) if unknown else []
         missing = [folder for folder, stat in zip(unknown, there, strict=True) if stat is None]
         answers = self._session.change(
             deadline,

@@ -1,8 +1,10 @@
 """What is in a node: a small header and a body, compressed where that helps.
 
 A node begins with one byte for the version of this form, one for flags, eight for the CSN of the transaction
-that wrote it (0: it took none), and eight random ones that name this transaction: with them a lost reply is
-asked about. A deleted record is a node without a body; so a version of a key never comes twice.
+that wrote it (0: it took none), four for its base, and eight random ones that name this transaction: with them
+a lost reply is asked about. A record's version is its base plus that of its node's data plus one. A deleted record
+is a node without a body; so a version of a key never comes twice. Where many are deleted, such nodes are
+removed in the end, and those that are made later have a base above all versions that there were.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from airflow_provider.domain.errors import StoreIncompatible
 
 FORM = 1
 TRANSACTION_BYTES = 8
-_HEADER = struct.Struct(">BBQ8s")
+_HEADER = struct.Struct(">BBQI8s")
+_BASE = struct.Struct(">I")
+_BASE_AT = 10
 _DELETED, _COMPRESSED = 1, 2
 _SHORTEST_COMPRESSED = 64
 _LEVEL = 1
@@ -37,9 +41,10 @@ class Node:
     csn: int | None
     transaction: bytes
     body: bytes | None
+    base: int = 0
 
 
-def packed(body: bytes | None, csn: int | None, transaction: bytes) -> bytes:
+def packed(body: bytes | None, csn: int | None, transaction: bytes, *, base: int = 0) -> bytes:
     """Return a node's data."""
     flags, content = 0, b""
     if body is None:
@@ -50,7 +55,7 @@ def packed(body: bytes | None, csn: int | None, transaction: bytes) -> bytes:
             smaller = zlib.compress(body, _LEVEL)
             if len(smaller) < len(body):
                 flags, content = _COMPRESSED, smaller
-    return _HEADER.pack(FORM, flags, csn or 0, transaction) + content
+    return _HEADER.pack(FORM, flags, csn or 0, base, transaction) + content
 
 
 def unpacked(where: object, data: bytes) -> Node:
@@ -61,17 +66,31 @@ def unpacked(where: object, data: bytes) -> Node:
     """
     if len(data) < _HEADER.size or data[0] != FORM:
         raise _unreadable(where, f"form {data[0]}" if data else "nothing", f"form {FORM}")
-    _, flags, csn, transaction = _HEADER.unpack_from(data)
+    _, flags, csn, base, transaction = _HEADER.unpack_from(data)
     if flags & ~(_DELETED | _COMPRESSED):
         raise _unreadable(where, f"flags {flags}", "flags that this version knows")
     if flags & _DELETED:
-        return Node(csn or None, transaction, None)
+        return Node(csn or None, transaction, None, base)
     content = data[_HEADER.size :]
     try:
         body = zlib.decompress(content) if flags & _COMPRESSED else content
     except zlib.error as error:
         raise _unreadable(where, str(error), "a body that can be decompressed") from error
-    return Node(csn or None, transaction, body)
+    return Node(csn or None, transaction, body, base)
+
+
+def base_of(data: bytes) -> int:
+    """The base of a node's versions."""
+    return int(_BASE.unpack_from(data, _BASE_AT)[0]) if len(data) >= _HEADER.size else 0
+
+
+def packed_floor(floor: int) -> bytes:
+    """Return a folder's data: the base of the nodes that will be made in it."""
+    return _BASE.pack(floor)
+
+
+def unpacked_floor(data: bytes) -> int:
+    return int(_BASE.unpack(data)[0]) if len(data) == _BASE.size else 0
 
 
 def is_deleted(data: bytes) -> bool:

@@ -7,7 +7,7 @@ version of its empty node; a record that must be absent and stays so is created 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -16,7 +16,14 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.stores.base import Absent, Exists, Number, commit_key
 from airflow_provider.stores.requests import CheckedTransaction
-from airflow_provider.stores.zookeeper.known import Known, SeenHead
+from airflow_provider.stores.zookeeper.known import (
+    Floor,
+    Incarnation,
+    Partition,
+    Seen,
+    SeenHead,
+    partition_of,
+)
 from airflow_provider.stores.zookeeper.nodes import Changed, Index, new_transaction, packed, packed_head
 from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.session import Operation
@@ -34,10 +41,33 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """What one transaction is planned on; other threads do not change it meanwhile.
+
+    :param records: the nodes of every key that it touches. :param floors: of the partitions that need one.
+    """
+
+    records: Mapping[Key, Seen | None]
+    floors: Mapping[Partition, Floor]
+    folders: Set[str]
+    head: SeenHead
+    incarnation: Incarnation | None
+
+    def base(self, key: Key) -> int:
+        """The base of the versions that *key* has, or would have when it is made."""
+        seen = self.records[key]
+        if seen is not None:
+            return seen.base
+        floor = self.floors.get(partition_of(key))
+        return floor.base if floor else 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """A ``multi`` that stands for a transaction.
 
     :param puts: for each key that is put, the position of the operation that does it.
+    :param bases: for each key that is put or deleted, the base of its versions.
     :param witness: path of a node that says afterwards whether the transaction was made.
     :param before: the head that it was planned on.
     :param head: the head as the transaction leaves it, None when it leaves it alone.
@@ -49,6 +79,7 @@ class Plan:
     operations: tuple[Operation, ...]
     roles: tuple[Role, ...]
     puts: dict[Key, int]
+    bases: dict[Key, int]
     deletes: dict[Key, int]
     made: tuple[str, ...]
     witness: str | None
@@ -85,38 +116,38 @@ def writes_head(request: CheckedTransaction) -> bool:
 
 
 def plan(
-    request: CheckedTransaction,
-    number: Number | None,
-    known: Known,
-    paths: Paths,
-    *,
-    head: SeenHead,
-    turn: str | None = None,
+    request: CheckedTransaction, number: Number | None, view: View, paths: Paths, *, turn: str | None = None
 ) -> Plan:
     """Return the ``multi`` for a transaction whose keys and folders are all known.
 
     :param turn: path of our node in the queue for the head, which goes with the transaction.
     :raises InvalidInput: it is too large for ZooKeeper.
     """
+    head = view.head
     transaction = new_transaction()
     csn = head.csn + 1 if request.commit is not None else None
     draft = _Draft()
-    updates = {put.key: packed(body, csn, transaction) for put, body in request.puts}
-    updates |= {key: packed(None, csn, transaction) for key in request.deletes}
+    bodies: dict[Key, bytes | None] = {put.key: body for put, body in request.puts}
+    bodies |= dict.fromkeys(request.deletes)
+    bases = {key: view.base(key) for key in bodies}
+    updates = {key: packed(body, csn, transaction, base=bases[key]) for key, body in bodies.items()}
     positions: dict[Key, int] = {}
+    for partition, floor in view.floors.items():
+        if floor.version is not None:
+            draft.add("check", paths.partition(*partition), version=floor.version)
     for requirement in dict.fromkeys(request.requires):
         key = requirement.key
         if key.kind is Kind.COMMIT:
-            if isinstance(requirement, Absent) and head.version is not None:
-                draft.add("check", paths.head(key.domain), version=head.version, role=Role.HEAD)
+            if isinstance(requirement, Absent):
+                _hold_head(draft, paths, key.domain, view)
             continue
         data = updates.pop(key, None)
-        positions[key] = _require(draft, paths, known, requirement, data, delete=key in request.deletes)
+        positions[key] = _require(draft, paths, view, requirement, data, delete=key in request.deletes)
     for key, data in updates.items():
-        positions[key] = _update(draft, paths, known, key, data, delete=key in request.deletes)
-    if number is not None and number.incarnation is not None and known.incarnation is not None:
-        draft.add("check", paths.incarnation, version=known.incarnation.version)
-    after = _move_head(draft, paths, known, request, head=head, csn=csn, transaction=transaction)
+        positions[key] = _update(draft, paths, view, key, data, delete=key in request.deletes)
+    if number is not None and number.incarnation is not None and view.incarnation is not None:
+        draft.add("check", paths.incarnation, version=view.incarnation.version)
+    after = _move_head(draft, paths, view, request, head=head, csn=csn, transaction=transaction)
     if turn is not None:
         draft.add("delete", turn, role=Role.TURN)
     draft.add("set_data", paths.clock)
@@ -132,6 +163,7 @@ def plan(
         operations=tuple(draft.operations),
         roles=tuple(draft.roles),
         puts=puts,
+        bases=bases,
         deletes=deletes,
         made=tuple(draft.made),
         witness=witness,
@@ -143,7 +175,7 @@ def plan(
 def _require(
     draft: _Draft,
     paths: Paths,
-    known: Known,
+    view: View,
     requirement: Exists | Absent,
     data: bytes | None,
     *,
@@ -151,12 +183,12 @@ def _require(
 ) -> int:
     """Add a requirement, together with the update of the same key."""
     path = paths.record(requirement.key)
+    seen = view.records[requirement.key]
     if isinstance(requirement, Exists):
-        version = requirement.version - 1
+        version = seen.version if seen is not None else requirement.version - 1
     else:
-        seen = known.records[requirement.key]
         if seen is None:
-            _make_folders(draft, paths, known, path)
+            _make_folders(draft, paths, view, path)
             position = draft.add("create", path, b"" if delete else data or b"")
             if data is None or delete:
                 draft.add("delete", path)
@@ -168,22 +200,33 @@ def _require(
     return draft.add("set_data", path, data, version)
 
 
-def _update(draft: _Draft, paths: Paths, known: Known, key: Key, data: bytes, *, delete: bool) -> int:
+def _update(draft: _Draft, paths: Paths, view: View, key: Key, data: bytes, *, delete: bool) -> int:
     """Add an update of a key that is not required."""
     path = paths.record(key)
-    if known.records[key] is not None:
+    if view.records[key] is not None:
         return draft.add("set_data", path, data)
-    _make_folders(draft, paths, known, path)
+    _make_folders(draft, paths, view, path)
     position = draft.add("create", path, data)
     if delete:
         draft.add("delete", path)
     return position
 
 
+def _hold_head(draft: _Draft, paths: Paths, domain: DomainName, view: View) -> None:
+    """Require that no commit is made meanwhile."""
+    path = paths.head(domain)
+    if view.head.version is not None:
+        draft.add("check", path, version=view.head.version, role=Role.HEAD)
+    else:
+        _make_folders(draft, paths, view, path)
+        draft.add("create", path, role=Role.HEAD)
+        draft.add("delete", path, role=Role.HEAD)
+
+
 def _move_head(
     draft: _Draft,
     paths: Paths,
-    known: Known,
+    view: View,
     request: CheckedTransaction,
     *,
     head: SeenHead,
@@ -198,13 +241,13 @@ def _move_head(
     index = with_changes(head.index, (key for key in changed if key.kind is Kind.TABLE), version)
     data = packed_head(index, csn or head.csn, transaction)
     if head.version is None:
-        _make_folders(draft, paths, known, path)
+        _make_folders(draft, paths, view, path)
         draft.add("create", path, data, role=Role.HEAD)
     else:
         draft.add("set_data", path, data, head.version, role=Role.HEAD)
     if csn is not None and request.commit is not None:
         commit = paths.record(commit_key(request.domain, csn))
-        _make_folders(draft, paths, known, commit)
+        _make_folders(draft, paths, view, commit)
         draft.add("create", commit, packed(request.commit[1], csn, transaction), role=Role.HEAD)
     return SeenHead(version, csn or head.csn, index, transaction)
 
@@ -226,9 +269,9 @@ def folders_of(paths: Paths, domain: DomainName, keys: Iterable[Key], *, number:
     return list(dict.fromkeys(folder for path in wanted for folder in paths.parents(path)))
 
 
-def _make_folders(draft: _Draft, paths: Paths, known: Known, path: str) -> None:
+def _make_folders(draft: _Draft, paths: Paths, view: View, path: str) -> None:
     for folder in paths.parents(path):
-        if folder not in known.folders and folder not in draft.made:
+        if folder not in view.folders and folder not in draft.made:
             draft.made[folder] = None
             draft.add("create", folder)
 

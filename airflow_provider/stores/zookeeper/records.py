@@ -24,10 +24,27 @@ from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import commit_key
 from airflow_provider.stores.zookeeper.clock import moment
-from airflow_provider.stores.zookeeper.known import Known, Seen, SeenCheckpoint, SeenHead
-from airflow_provider.stores.zookeeper.nodes import Copy, Node, unpacked, unpacked_copies, unpacked_index
+from airflow_provider.stores.zookeeper.known import (
+    CLEARED,
+    Floor,
+    Known,
+    Partition,
+    Seen,
+    SeenCheckpoint,
+    SeenHead,
+    partition_of,
+)
+from airflow_provider.stores.zookeeper.nodes import (
+    Copy,
+    Node,
+    base_of,
+    unpacked,
+    unpacked_copies,
+    unpacked_floor,
+    unpacked_index,
+)
 from airflow_provider.stores.zookeeper.paths import Paths, decoded
-from airflow_provider.stores.zookeeper.session import Deadline, Request, Session
+from airflow_provider.stores.zookeeper.session import Deadline, Get, Request, Session
 
 FEW_TABLES = 16
 """So many tables are read from their nodes, without looking at the checkpoint."""
@@ -41,16 +58,8 @@ _TRIES = 5
 """How often what is being folded or replaced meanwhile is looked for."""
 
 
-def get(path: str) -> Request:
-    return lambda client: client.get_async(path)
-
-
 def children(path: str) -> Request:
     return lambda client: client.get_children_async(path)
-
-
-def exists(path: str) -> Request:
-    return lambda client: client.exists_async(path)
 
 
 class Records:
@@ -69,18 +78,21 @@ class Records:
         tables = [key for key in wanted if key.kind is Kind.TABLE]
         apart = set(tables) if len(tables) > FEW_TABLES else set()
         nodes = [key for key in wanted if key not in apart and key.kind is not Kind.COMMIT]
+        floors = self.unknown_floors(nodes)
+        more = [*more, *(Get(self._paths.partition(*partition)) for partition in floors)]
         answers = self._session.ask(
             deadline,
             [
-                *more,
                 self.sync,
-                get(self._paths.head(domain)),
-                *(get(self._paths.record(key)) for key in nodes),
+                *more,
+                Get(self._paths.head(domain)),
+                *(Get(self._paths.record(key)) for key in nodes),
             ],
-        )
-        asked = answers[: len(more)]
-        head = self.see_head(domain, answers[len(more) + 1])
-        found = self.learn(nodes, answers[len(more) + 2 :])
+        )[1:]
+        asked = answers[: len(more) - len(floors)]
+        self.learn_floors(floors, answers[len(asked) : len(more)])
+        head = self.see_head(domain, answers[len(more)])
+        found = self.learn(nodes, answers[len(more) + 1 :])
         if apart:
             found |= self.tables(domain, tables, head, deadline)
         csns = {csn: key for key in wanted if key.kind is Kind.COMMIT and (csn := csn_of(key)) is not None}
@@ -89,7 +101,7 @@ class Records:
 
     def head(self, domain: DomainName, deadline: Deadline) -> SeenHead:
         """Return the head as it is now."""
-        _, answer = self._session.ask(deadline, [self.sync, get(self._paths.head(domain))])
+        _, answer = self._session.ask(deadline, [self.sync, Get(self._paths.head(domain))])
         return self.see_head(domain, answer)
 
     def see_head(self, domain: DomainName, answer: Any) -> SeenHead:
@@ -109,7 +121,7 @@ class Records:
         for first in range(0, len(keys), _FLIGHT):
             flight = keys[first : first + _FLIGHT]
             found |= self.learn(
-                flight, self._session.ask(deadline, [get(self._paths.record(key)) for key in flight])
+                flight, self._session.ask(deadline, [Get(self._paths.record(key)) for key in flight])
             )
         return found
 
@@ -122,7 +134,7 @@ class Records:
                 continue
             data, stat = answer
             stamped = self.stamped(key, data, stat.version, stat.mtime)
-            self._known.see(key, Seen(stat.version, stamped is not None))
+            self._known.see(key, Seen(stat.version, stamped is not None, base_of(data)))
             if stamped is not None:
                 found[key] = stamped
         return found
@@ -130,12 +142,23 @@ class Records:
     def stamped(self, key: Key, data: bytes, version: int, at_ms: int) -> Stamped[Any] | None:
         """Return the record that a node holds, None for a deleted one."""
         before = self._known.decoded.get(key)
-        if before is not None and before.version == version + 1:
+        if before is not None and before.version == base_of(data) + version + 1:
             return before
         node = unpacked(key, data)
         if node.body is None:
             return None
-        return self._known.keep(_stamped(key, node, version + 1, at_ms))
+        return self._known.keep(_stamped(key, node, node.base + version + 1, at_ms))
+
+    def unknown_floors(self, keys: Iterable[Key]) -> list[Partition]:
+        """The partitions of *keys* in which deleted records are cleared away, and of which we know nothing."""
+        partitions = dict.fromkeys(partition_of(key) for key in keys if key.kind in CLEARED)
+        return [partition for partition in partitions if partition not in self._known.floors]
+
+    def learn_floors(self, partitions: Sequence[Partition], answers: Sequence[Any]) -> None:
+        """Learn floors from kazoo's answers, before the records that were read behind them."""
+        for partition, answer in zip(partitions, answers, strict=True):
+            floor = Floor(None, 0) if answer is None else Floor(answer[1].version, unpacked_floor(answer[0]))
+            self._known.see_floor(partition, floor)
 
     # --- ranges ----------------------------------------------------------------------------------------------
 
@@ -155,7 +178,7 @@ class Records:
         """
         path = self._paths.partition(domain, kind, partition)
         _, head_answer, names = self._session.ask(
-            deadline, [self.sync, get(self._paths.head(domain)), children(path)]
+            deadline, [self.sync, Get(self._paths.head(domain)), children(path)]
         )
         head = self.see_head(domain, head_answer)
         if names is None:
@@ -213,7 +236,7 @@ class Records:
                 rest.append(key)
             else:
                 found[key] = stamped
-                self._known.see(key, Seen(stamped.version - 1, live=True))
+                self._known.see(key, Seen(copy.version, live=True) if copy else None)
         return found | self.nodes(rest, deadline)
 
     def checkpoint(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> SeenCheckpoint | None:
@@ -225,7 +248,7 @@ class Records:
         if known is not None and known.name == name:
             return known
         paths = checkpoint_parts(self._paths, domain, name, parts)
-        answers = self._session.ask(deadline, [get(path) for path in paths])
+        answers = self._session.ask(deadline, [Get(path) for path in paths])
         if None in answers:
             return None
         copies = [
@@ -268,7 +291,7 @@ class Records:
         for first in range(0, len(csns), _FLIGHT):
             flight = csns[first : first + _FLIGHT]
             paths = [self._paths.record(commit_key(domain, csn)) for csn in flight]
-            answers = self._session.ask(deadline, [get(path) for path in paths])
+            answers = self._session.ask(deadline, [Get(path) for path in paths])
             for csn, answer in zip(flight, answers, strict=True):
                 if answer is not None:
                     found[csn] = _commit(domain, csn, answer[0], answer[1].mtime)
@@ -286,7 +309,7 @@ class Records:
         for number, path, answer in zip(
             unread,
             paths,
-            self._session.ask(deadline, [get(path) for path in paths]) if paths else [],
+            self._session.ask(deadline, [Get(path) for path in paths]) if paths else [],
             strict=True,
         ):
             if answer is not None:

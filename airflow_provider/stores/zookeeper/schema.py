@@ -9,8 +9,8 @@ from kazoo.exceptions import KazooException, NodeExistsError
 from airflow_provider.domain.errors import StoreUnavailable
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.zookeeper.paths import Paths
-from airflow_provider.stores.zookeeper.records import children, get
-from airflow_provider.stores.zookeeper.session import Deadline, Operation, ReplyLostError, Session
+from airflow_provider.stores.zookeeper.records import children
+from airflow_provider.stores.zookeeper.session import Deadline, Get, Operation, ReplyLostError, Session
 
 LAYOUTS = ("1",)
 """Every version of the layout, oldest first; the last one is what this version of the package needs."""
@@ -20,7 +20,7 @@ _TRIES = 5
 def status(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
     """Look at the layout; changes nothing."""
     _, answer, names = session.ask(
-        deadline, [lambda client: client.sync_async("/"), get(paths.schema), children(paths.chroot)]
+        deadline, [lambda client: client.sync_async("/"), Get(paths.schema), children(paths.chroot)]
     )
     found = None if answer is None else answer[0].decode(errors="replace")
     if found is None:

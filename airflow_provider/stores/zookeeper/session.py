@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import groupby
 from threading import Event, RLock, Thread
 from time import monotonic
 from typing import Any
@@ -33,6 +34,7 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable
 from airflow_provider.stores.zookeeper.address import Address
+from airflow_provider.stores.zookeeper.multi_read import MultiRead, Nodes, flights
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,18 @@ _LONGEST_CLOSE_S = 3.0
 _SHARE_FOR_ASKING = 0.3
 """Of the time that a change has left: kept to ask what became of it."""
 
-Request = Callable[[KazooClient], Any]
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Asks for a node's data and stat."""
+
+    path: str
+
+    def __call__(self, client: KazooClient) -> Any:
+        return client.get_async(self.path)
+
+
+Request = Get | Callable[[KazooClient], Any]
 """Sends one request and returns kazoo's promise of an answer."""
 
 
@@ -142,8 +155,8 @@ class Session:
         while True:
             client = self._connected(deadline)
             try:
-                promises = [request(client) for request in requests]
-                return [self._answer(promise, deadline) for promise in promises]
+                promises = list(_sent(client, requests))
+                return [answer for promise in promises for answer in self._answers(promise, deadline)]
             except _GONE:
                 self._changed.wait(min(0.01, deadline.left_s()))
             except KazooTimeoutError as error:
@@ -182,11 +195,18 @@ class Session:
             return request(self._connected(deadline)).get(timeout=deadline.left_s())
         return None
 
-    def _answer(self, promise: Any, deadline: Deadline) -> Any:
+    def _answers(self, promise: Any, deadline: Deadline) -> list[Any]:
+        """Wait for the answer to one message, which may be the answers to many requests."""
         try:
-            return promise.get(timeout=deadline.left_s())
+            answer = promise.get(timeout=deadline.left_s())
         except NoNodeError:
-            return None
+            return [None]
+        if not isinstance(answer, Nodes):
+            return [answer]
+        for one in answer:
+            if isinstance(one, KazooException):
+                raise one
+        return answer
 
     # --- connecting ------------------------------------------------------------------------------------------
 
@@ -316,6 +336,21 @@ class Session:
             store=self.location,
             found=type(error).__name__,
         )
+
+
+def _sent(client: KazooClient, requests: Sequence[Request]) -> Iterator[Any]:
+    """Send *requests* in their order, nodes that stand side by side together; return the promises."""
+    for together, run in groupby(requests, key=lambda request: isinstance(request, Get)):
+        if not together:
+            yield from [request(client) for request in run]
+            continue
+        for paths in flights([request.path for request in run if isinstance(request, Get)]):
+            if len(paths) == 1:
+                yield client.get_async(paths[0])
+                continue
+            promise = client.handler.async_result()
+            client._call(MultiRead(paths), promise)  # noqa: SLF001 - the door for requests that kazoo lacks
+            yield promise
 
 
 def _end(client: KazooClient) -> None:

@@ -28,8 +28,8 @@ from airflow_provider.stores.zookeeper.known import Incarnation, Known
 from airflow_provider.stores.zookeeper.listing import domains, within
 from airflow_provider.stores.zookeeper.maintenance import Maintenance
 from airflow_provider.stores.zookeeper.paths import Paths
-from airflow_provider.stores.zookeeper.records import Records, get
-from airflow_provider.stores.zookeeper.session import Deadline, Request, Session
+from airflow_provider.stores.zookeeper.records import Records
+from airflow_provider.stores.zookeeper.session import Deadline, Get, Request, Session
 from airflow_provider.stores.zookeeper.transacting import Writer
 from airflow_provider.stores.zookeeper.watching import Watches
 
@@ -140,8 +140,7 @@ class ZookeeperStore(MetadataStore):
         deadline = self._deadline()
         self._greet(deadline)
         receipt, plan = self._writer.apply(request, transaction.number, deadline)
-        if plan.head is not None:
-            self._maintenance.follow(transaction.domain, plan.before, plan.head, deadline)
+        self._maintenance.follow(plan, deadline)
         return receipt
 
     def close(self) -> None:
@@ -173,7 +172,7 @@ class ZookeeperStore(MetadataStore):
         if known is not None and fresh and not self._clock.is_stale(generation):
             return known
         touch: Request = lambda client: client.set_async(self._paths.clock, b"")  # noqa: E731 - one of two requests
-        stat, answer = self._session.ask(deadline, [touch, get(self._paths.incarnation)])
+        stat, answer = self._session.ask(deadline, [touch, Get(self._paths.incarnation)])
         self._generation = self._session.generation
         self._clock.hear(stat.mtime, self._generation)
         return self._known.see_incarnation(answer)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -17,12 +18,12 @@ from airflow_provider.stores.base import Absent, Exists, Number, Receipt, Requir
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.zookeeper import planning
 from airflow_provider.stores.zookeeper.clock import ServerClock, moment
-from airflow_provider.stores.zookeeper.known import Known, Seen, SeenHead
+from airflow_provider.stores.zookeeper.known import CLEARED, Floor, Known, Seen, SeenHead, partition_of
 from airflow_provider.stores.zookeeper.nodes import unpacked
 from airflow_provider.stores.zookeeper.paths import Paths
-from airflow_provider.stores.zookeeper.planning import Plan, Role
-from airflow_provider.stores.zookeeper.records import Records, exists, get
-from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError, Session
+from airflow_provider.stores.zookeeper.planning import Plan, Role, View
+from airflow_provider.stores.zookeeper.records import Records, csn_of
+from airflow_provider.stores.zookeeper.session import Deadline, Get, ReplyLostError, Session
 from airflow_provider.stores.zookeeper.turns import Turns
 
 RACES_BEFORE_TURN = 2
@@ -60,10 +61,9 @@ class Writer:
         tries = _Tries()
         try:
             while True:
-                self._look_up(request, deadline)
-                if self._seems_refused(request, number):
+                view = self._look_up(request, deadline)
+                if self._seems_refused(request, number, view) or requires_commit(request):
                     self._refuse(request, number, deadline)
-                    self._look_up(request, deadline)
                 with self._alone(request, deadline):
                     if tries.lost >= RACES_BEFORE_TURN and tries.turn is None:
                         tries.turn = self._turns.take(request.domain, deadline)
@@ -96,12 +96,10 @@ class Writer:
         self, request: CheckedTransaction, number: Number | None, tries: _Tries, deadline: Deadline
     ) -> tuple[Receipt, Plan] | None:
         """Send it once; None when it failed because of what was not known."""
-        head = self._known.heads.get(request.domain)
-        if head is None:
-            head = self._records.head(request.domain, deadline) if needs_head(request) else SeenHead()
-        if number is not None and number.expected not in (None, head.csn + 1):
-            return None  # refused by the next look
-        plan = planning.plan(request, number, self._known, self._paths, head=head, turn=tries.turn)
+        view = self._look_up(request, deadline)
+        if self._seems_refused(request, number, view):
+            return None  # by the next look
+        plan = planning.plan(request, number, view, self._paths, turn=tries.turn)
         try:
             answers = self._session.change(deadline, plan.operations)
         except ReplyLostError as error:
@@ -110,8 +108,11 @@ class Writer:
         failed = _failed(answers)
         if failed is None:
             at = self._clock.hear(answers[-1].mtime, self._session.generation)
-            versions = {key: _version(answers[position]) for key, position in plan.puts.items()}
-            self._learn(plan, versions, answers)
+            versions = {
+                key: plan.bases[key] + _data_version(answers[position]) + 1
+                for key, position in plan.puts.items()
+            }
+            self._learn(plan, view, answers)
             return Receipt(csn=plan.csn, at=at, versions=versions), plan
         match plan.roles[failed]:
             case Role.TURN:
@@ -124,14 +125,17 @@ class Writer:
                 self._refuse(request, number, deadline)
         return None
 
-    def _learn(self, plan: Plan, versions: dict[Key, int], answers: Sequence[Any]) -> None:
+    def _learn(self, plan: Plan, view: View, answers: Sequence[Any]) -> None:
         self._known.see_folders(plan.made)
-        for key, version in versions.items():
-            self._known.see(key, Seen(version - 1, live=True))
+        for partition in view.floors:
+            if self._paths.partition(*partition) in plan.made:
+                self._known.floors[partition] = Floor(0, 0)
+        for key, position in plan.puts.items():
+            self._known.see(key, Seen(_data_version(answers[position]), live=True, base=plan.bases[key]))
         for key, position in plan.deletes.items():
             match plan.operations[position].verb:
                 case "set_data":
-                    self._known.see(key, Seen(answers[position].version, live=False))
+                    self._known.see(key, Seen(answers[position].version, live=False, base=plan.bases[key]))
                 case "create":  # and deleted again
                     self._known.see(key, None)
         if plan.head is not None:
@@ -139,53 +143,88 @@ class Writer:
 
     # --- what is not known -----------------------------------------------------------------------------------
 
-    def _look_up(self, request: CheckedTransaction, deadline: Deadline) -> None:
-        """Ask for what the plan needs and nobody has told us yet, in one flight."""
+    def _look_up(self, request: CheckedTransaction, deadline: Deadline) -> View:
+        """Gather what the plan needs; ask for what nobody has told us yet, in one flight."""
+        while True:
+            view = self._looked_up(request, deadline)
+            made = [
+                partition
+                for partition, floor in view.floors.items()
+                if floor.version is None and self._paths.partition(*partition) in view.folders
+            ]
+            for partition in made:  # meanwhile, by others
+                self._known.forget_floor(partition)
+            if not made:
+                return view
+
+    def _looked_up(self, request: CheckedTransaction, deadline: Deadline) -> View:
+        keys = planning.touched(request)
+        floors = self._records.unknown_floors(keys)
+        for partition in floors:  # what was believed about its records is worth nothing
+            self._known.forget_floor(partition)
+        records: dict[Key, Seen | None] = {}
+        for key in keys:
+            with suppress(KeyError):  # other threads learn and forget
+                records[key] = self._known.records[key]
         absent = {one.key for one in request.requires if isinstance(one, Absent)}
-        required = {one.key: one for one in request.requires if isinstance(one, Exists)}
-        known = self._known.records
-        unknown, creating = [], []
-        for key in planning.touched(request):
-            if key in known:
-                if known[key] is None:
-                    creating.append(key)
-            elif key in absent or (key.kind in _GUESSED_ABSENT and key not in required):
-                self._known.see(key, None)
-                creating.append(key)
-            else:
-                unknown.append(key)
-                if key not in required:
-                    creating.append(key)
+        required = {one.key for one in request.requires if isinstance(one, Exists)}
+        guessed = [
+            key
+            for key in keys
+            if key not in records
+            and key.kind not in CLEARED
+            and (key in absent or (key.kind in _GUESSED_ABSENT and key not in required))
+        ]
+        records |= dict.fromkeys(guessed)
+        unknown = [key for key in keys if key not in records]
+        creating = [key for key in keys if records.get(key) is None and key not in required]
         wanted = planning.folders_of(self._paths, request.domain, creating, number=request.commit is not None)
         folders = [path for path in wanted if path not in self._known.folders]
-        requests = [get(self._paths.record(key)) for key in unknown] + [exists(path) for path in folders]
-        if needs_head(request) and request.domain not in self._known.heads:
-            requests.append(get(self._paths.head(request.domain)))
-        if not requests:
-            return
-        answers = self._session.ask(deadline, [self._records.sync, *requests])[1:]
-        self._records.learn(unknown, answers[: len(unknown)])
-        there = answers[len(unknown) : len(unknown) + len(folders)]
-        self._known.see_folders(path for path, stat in zip(folders, there, strict=True) if stat is not None)
-        if len(answers) > len(unknown) + len(folders):
-            self._records.see_head(request.domain, answers[-1])
+        head = self._known.heads.get(request.domain)
+        asks_head = head is None and needs_head(request)
+        requests = [
+            *(Get(self._paths.partition(*partition)) for partition in floors),
+            *(Get(self._paths.record(key)) for key in unknown),
+            *(Get(path) for path in folders),
+            *([Get(self._paths.head(request.domain))] if asks_head else []),
+        ]
+        if requests:
+            answers = iter(self._session.ask(deadline, [self._records.sync, *requests])[1:])
+            self._records.learn_floors(floors, list(islice(answers, len(floors))))
+            self._records.learn(unknown, list(islice(answers, len(unknown))))
+            records |= {key: self._known.records.get(key) for key in unknown}
+            there = islice(answers, len(folders))
+            self._known.see_folders(
+                path for path, stat in zip(folders, there, strict=True) if stat is not None
+            )
+            head = self._records.see_head(request.domain, next(answers)) if asks_head else head
+        cleared = {partition_of(key) for key in keys if key.kind in CLEARED}
+        return View(
+            records=records,
+            floors={partition: self._known.floors.get(partition, Floor(None, 0)) for partition in cleared},
+            folders=frozenset(path for path in wanted if path in self._known.folders),
+            head=head or SeenHead(),
+            incarnation=self._known.incarnation,
+        )
 
-    def _seems_refused(self, request: CheckedTransaction, number: Number | None) -> bool:
+    def _seems_refused(self, request: CheckedTransaction, number: Number | None, view: View) -> bool:
         """Whether what is known contradicts a requirement, or cannot tell."""
         if len({one.key for one in request.requires}) < len(set(request.requires)):
             return True  # two that cannot both hold
         for requirement in request.requires:
             if requirement.key.kind is Kind.COMMIT:
-                return True
-            seen = self._known.records.get(requirement.key)
-            found = seen.version + 1 if seen is not None and seen.live else None
-            if found != _expected(requirement):
+                if isinstance(requirement, Absent) and (csn_of(requirement.key) or 0) in range(
+                    1, view.head.csn + 1
+                ):
+                    return True
+                continue  # commits are never removed
+            seen = view.records[requirement.key]
+            if (seen.record_version if seen else None) != _expected(requirement):
                 return True
         if number is None:
             return False
-        head = self._known.heads.get(request.domain) or SeenHead()
-        here = self._known.incarnation
-        return number.expected not in (None, head.csn + 1) or (
+        here = view.incarnation
+        return number.expected not in (None, view.head.csn + 1) or (
             number.incarnation is not None and (here is None or number.incarnation != here.name)
         )
 
@@ -196,7 +235,7 @@ class Writer:
         """
         keys = [*(one.key for one in request.requires), *planning.touched(request)]
         head, found, (answer,) = self._records.look(
-            request.domain, keys, deadline, more=[get(self._paths.incarnation)]
+            request.domain, keys, deadline, more=[Get(self._paths.incarnation)]
         )
         incarnation = self._known.see_incarnation(answer)
         for requirement in request.requires:
@@ -226,7 +265,7 @@ class Writer:
         puts = list(plan.puts)
         paths = [plan.witness, *(self._paths.record(key) for key in puts)]
         try:
-            answers = self._session.ask(deadline, [self._records.sync, *(get(path) for path in paths)])[1:]
+            answers = self._session.ask(deadline, [self._records.sync, *(Get(path) for path in paths)])[1:]
         except StoreUnavailable as error:
             raise self._unknown(lost) from error
         ours = [
@@ -235,7 +274,10 @@ class Writer:
         ]
         if not all(ours):
             raise self._unknown(lost)
-        versions = {key: answer[1].version + 1 for key, answer in zip(puts, answers[1:], strict=True)}
+        versions = {
+            key: plan.bases[key] + answer[1].version + 1
+            for key, answer in zip(puts, answers[1:], strict=True)
+        }
         return Receipt(csn=plan.csn, at=moment(answers[0][1].mtime), versions=versions)
 
     def _unknown(self, lost: ReplyLostError) -> OutcomeUnknown:
@@ -248,7 +290,12 @@ class Writer:
 
 def needs_head(request: CheckedTransaction) -> bool:
     """Whether a plan cannot be made without the head."""
-    return planning.writes_head(request) or any(one.key.kind is Kind.COMMIT for one in request.requires)
+    return planning.writes_head(request) or requires_commit(request)
+
+
+def requires_commit(request: CheckedTransaction) -> bool:
+    """Whether a requirement is about a commit, which may have been folded."""
+    return any(one.key.kind is Kind.COMMIT for one in request.requires)
 
 
 def _expected(requirement: Exists | Absent) -> int | None:
@@ -265,6 +312,6 @@ def _failed(answers: Sequence[Any]) -> int | None:
     return None
 
 
-def _version(answer: Any) -> int:
-    """The version of a record after its node was set, or made."""
-    return int(answer.version) + 1 if hasattr(answer, "version") else 1
+def _data_version(answer: Any) -> int:
+    """The version of a node's data after it was set, or made."""
+    return int(answer.version) if hasattr(answer, "version") else 0
