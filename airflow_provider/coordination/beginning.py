@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.dependents import refuse_dependents
+from airflow_provider.coordination.recovery import follow
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.domain.beginning import (
@@ -89,6 +90,7 @@ class Begin:
 
     def _try(self) -> Attempt | AlreadyCommitted | None:
         reading = self._read()
+        follow(self.coordinator.formats, reading, self.job.outputs)
         job = self._registered(reading)
         if job is None:
             Register(self.coordinator.store, self.job).run()

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.dependents import reading_jobs, refuse_dependents
+from airflow_provider.coordination.recovery import follow
 from airflow_provider.domain.epoch import (
     Attempt,
     AttemptRecord,
@@ -17,7 +18,7 @@ from airflow_provider.domain.epoch import (
     Published,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError
+from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.publishing import invalidated, is_rewrite, marked_fence, moved_table
 from airflow_provider.domain.records import (
     Key,
@@ -126,6 +127,7 @@ class Publish:
             raise self.coordinator.fenced(attempt)
         done = reading.get(self._log_key)
         if done is not None:
+            follow(self.coordinator.formats, reading, attempt.sinks)
             return self._published(done.csn or 0)
         record = epoch.record.attempt
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
@@ -256,7 +258,7 @@ class Publish:
         """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
         try:
             return [self._prepare(sink, reading, record) for sink in sinks]
-        except (ForeignCommit, TablesAhead):
+        except (ForeignCommit, TablesAhead, Unavailable):
             now = self.coordinator.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
             if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):
                 raise
@@ -332,7 +334,7 @@ class Publish:
         attempt, name = self.attempt, sink.table.name
         domain, ref = attempt.domain, prepared.ref
         updates: list[Any] = [
-            prepared.swap,
+            *([prepared.swap] if prepared.swap else []),
             Put(sink.hot.key, moved),
             Put(
                 slice_key(domain, name, attempt.interval.start, attempt.revision),

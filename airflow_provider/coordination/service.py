@@ -10,14 +10,15 @@ from typing import Self
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.recovery import Recovery, recover
 from airflow_provider.coordination.retention import Retention
 from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.errors import choice
+from airflow_provider.domain.errors import StoreIncompatible, choice
 from airflow_provider.stores.base import MetadataStore, StoreCapability
-from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.factory import catalog_of, open_store, redacted
 from airflow_provider.tables.factory import TableFormats, open_formats
 
 
@@ -27,11 +28,16 @@ class Settings:
 
     :param store_url: URL of the metadata store; may hold a password, so it is not shown.
     :param warehouse: URI under which tables keep their files, such as ``file:///data/warehouse``.
+    :param catalog_url: URL of the database that holds the tables' pointers, when it is not the store's own; not
+        shown either.
+    :param require: what the store must offer, whoever opens it.
     :param read_level: isolation of reads that do not name one. :param read_consistency: likewise.
     """
 
     store_url: str = field(repr=False)
     warehouse: str
+    catalog_url: str | None = field(default=None, repr=False)
+    require: frozenset[StoreCapability] = frozenset()
     read_level: str = READ_DEFAULTS.level.value
     read_consistency: str = READ_DEFAULTS.consistency.value
 
@@ -72,8 +78,12 @@ class EpochService:
         :raises StoreUnavailable: the store does not answer.
         """
         reading = settings.reading
+        require = require | settings.require
+        _, swaps = catalog_of(settings.store_url, settings.catalog_url)
+        if StoreCapability.CATALOG_SWAP in require and not swaps:
+            raise _not_atomic(settings)
         store = open_store(settings.store_url, require=require)
-        formats = open_formats(settings.store_url, settings.warehouse)
+        formats = open_formats(settings.store_url, settings.warehouse, settings.catalog_url)
         cuts = Cuts(store, formats, defaults=defaults, reading=reading)
         return cls(
             store=store,
@@ -83,6 +93,10 @@ class EpochService:
             leases=Leases(store, cuts, clock=clock, random=random, defaults=defaults),
             retention=Retention(store, formats, clock=clock, random=random, defaults=defaults),
         )
+
+    def recover(self, domain: str) -> Recovery:
+        """Let the catalog's pointers of all tables of *domain* follow the store: see :func:`recover`."""
+        return recover(self.coordinator, domain)
 
     def close(self) -> None:
         """Give back connections; may be called twice."""
@@ -96,3 +110,13 @@ class EpochService:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _not_atomic(settings: Settings) -> StoreIncompatible:
+    return StoreIncompatible(
+        f"the store {redacted(settings.store_url)} is not {StoreCapability.CATALOG_SWAP} "
+        f"{redacted(settings.catalog_url)}, which lies elsewhere.",
+        next_step="keep the catalog in the store's own database, or do without what asks for it; the docs say what "
+        "a reader by catalog sees.",
+        missing=(StoreCapability.CATALOG_SWAP,),
+    )

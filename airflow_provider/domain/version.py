@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
@@ -29,6 +29,10 @@ class TableRef:
     schema_id: int
     metadata: str = ""
     """URI of the table's whole description at that version (Iceberg: metadata.json), while it is kept."""
+
+    def lasting(self) -> TableRef:
+        """The reference without what is kept for a while only, for records of the past."""
+        return replace(self, metadata="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.interval import EPOCH_ZERO
 from airflow_provider.spark.columns import arrow_columns
 from airflow_provider.spark.shipping import FILE_COLUMNS, shipped, written_files
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> TableInfo:
     """Return the table that takes the rows of *df*; the first write creates it with the columns of *df*.
 
+    A table that nobody has published to yet has the columns of an earlier attempt, which may have been wrong: when
+    they do not fit, the table is made anew.
+
     Columns are matched by name, their order does not matter; a narrower number fits a wider column.
 
     :raises SchemaMismatch: a column is missing, unknown or of a type that does not fit; names it.
@@ -32,7 +36,14 @@ def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> Table
     if info is None:
         return table_format.create(table, columns)
     wanted = table_format.arrow_schema(info.schema)
-    fitted(_no_rows(columns), wanted, pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type))
+    try:
+        fitted(_no_rows(columns), wanted, pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type))
+        if not info.version:  # its layout is the declared one, too
+            return table_format.create(table, wanted.remove(wanted.get_field_index(EPOCH_COLUMN)))
+    except SchemaMismatch:
+        if info.version:
+            raise
+        return table_format.replace(table, info, columns)
     return info
 
 

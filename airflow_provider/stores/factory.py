@@ -30,6 +30,9 @@ SCHEMES = {
 }
 """What a store's URL looks like, by scheme."""
 
+_WITHOUT_CATALOG = {MEMORY: "a store in memory", ZOOKEEPER: "ZooKeeper"}
+"""Stores beside which an Iceberg catalog needs a database of its own."""
+
 
 def open_store(
     url: str, *, require: Collection[StoreCapability] = frozenset(), now: Now | None = None
@@ -64,26 +67,31 @@ def upgrade_schema(url: str) -> SchemaStatus | None:
     return None if scheme_of(url) == MEMORY else _with(url, upgrade=True)
 
 
+def catalog_of(store_url: str, catalog_url: str | None = None) -> tuple[str, bool]:
+    """Return where the pointers of tables lie, and whether the store's transactions move them.
+
+    :param catalog_url: the catalog that was named; None for the one in the store's own database.
+    """
+    if catalog_url is None or catalog_url == store_url:
+        return store_url, True
+    return catalog_url, False
+
+
 def catalog_properties(url: str) -> dict[str, str]:
-    """Return the properties with which pyiceberg's SQL catalog finds the pointers that the store swaps.
+    """Return the properties with which pyiceberg's SQL catalog finds the pointers in the database at *url*.
 
     They may hold a password: never log them.
 
-    :raises InvalidInput: a store without an Iceberg catalog in its database.
+    :raises InvalidInput: no database that can hold an Iceberg catalog.
     """
-    if scheme_of(url) == MEMORY:
+    if scheme_of(url) in _WITHOUT_CATALOG:
         raise InvalidInput(
             field="store url",
             value=redacted(url),
-            expected="a store with an Iceberg catalog in its database, such as sqlite:////absolute/path.db",
-            next_step="declare the tables with format='memory', or use another store.",
-        )
-    if scheme_of(url) == ZOOKEEPER:
-        raise InvalidInput(
-            field="store url",
-            value=redacted(url),
-            expected="a store with an Iceberg catalog in its database: ZooKeeper has none",
-            next_step="give the Iceberg catalog an address of its own.",
+            expected="a database with an Iceberg catalog, such as sqlite:////absolute/path.db: "
+            f"{_WITHOUT_CATALOG[scheme_of(url)]} has none",
+            next_step="name a catalog in SQLite or PostgreSQL beside this store (the extra `catalog` of the "
+            "connection), or declare the tables with format='memory'.",
         )
     _dialect(url)
     properties = {"type": "sql", "uri": url, "init_catalog_tables": "false"}

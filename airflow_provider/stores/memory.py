@@ -68,6 +68,14 @@ class MemoryCatalog:
         with self._lock:
             return self._pointers.setdefault((namespace, table), pointer)
 
+    def move(self, namespace: str, table: str, expected: str, new: str) -> bool:
+        """Let the table point at *new* if it points at *expected*; return whether it did."""
+        with self._lock:
+            if self._pointers.get((namespace, table)) != expected:
+                return False
+            self._pointers[namespace, table] = new
+            return True
+
     def drop(self, namespace: str, table: str) -> None:
         """Forget the table's pointer; nothing happens when it does not exist."""
         with self._lock:

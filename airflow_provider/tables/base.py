@@ -122,13 +122,27 @@ class Prepared:
     """A publication ready for the transaction: the new version exists, and nothing points at it yet.
 
     :param schema: the schema of ``ref.schema_id``, as in :attr:`TableInfo.schema`.
-    :param obsolete: URIs of metadata that nobody needs once the swap is done (:meth:`TableFormat.published`).
+    :param swap: what the transaction does to the catalog's pointer; None where the catalog lies outside of the
+        store's database: then the transaction alone is the commit, and the pointer follows it
+        (:meth:`TableFormat.project`).
+    :param obsolete: URIs of metadata that nobody needs once the pointer has moved (:meth:`TableFormat.published`).
     """
 
     ref: TableRef
-    swap: CatalogSwap
     schema: str
+    swap: CatalogSwap | None
     obsolete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Projected:
+    """Where a table's pointer in the catalog stands.
+
+    :param moved: whether this call moved it. :param csn: the commit that its version carries now.
+    """
+
+    moved: bool
+    csn: int
 
 
 class TablesAhead(FinalError):
@@ -168,6 +182,19 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
+    def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
+        """Put an empty table with the columns of *schema* in the place of one that was never published.
+
+        It is another table: what was staged for the one before cannot be published (:class:`TableRecreated`).
+        When the table is no longer *unpublished* (it was published or replaced meanwhile), this is
+        :meth:`create`.
+
+        :param unpublished: the table as :meth:`describe` returned it, at version 0.
+        :raises SchemaMismatch: somebody published or replaced it meanwhile, with other columns.
+        :raises InvalidInput: as in :meth:`create`; also when *unpublished* has a version.
+        """
+
+    @abstractmethod
     def place(
         self,
         table: EpochTable,
@@ -200,6 +227,9 @@ class TableFormat(ABC):
     def prepare(self, publication: Publication) -> Prepared:
         """Write the version that results from replacing and adding slices on the current head.
 
+        The head is what the catalog's pointer names. Where the pointer lags behind ``publication.base`` (a
+        catalog outside of the store's database, and a crash before :meth:`project`), it is the base.
+
         What it wrote is garbage when the transaction fails; preparing again is always allowed.
 
         The base is compared first; only when it differs do the table's own marks say why. Whoever gets one of
@@ -213,7 +243,23 @@ class TableFormat(ABC):
 
     @abstractmethod
     def published(self, publication: Publication, prepared: Prepared) -> None:
-        """Tidy up after the commit is visible (old metadata files); best effort, never raises."""
+        """Move the pointer where it follows (:meth:`project`), then delete old metadata files.
+
+        Called after the commit is visible; best effort, never raises: what is left is done by the next touch.
+        """
+
+    @abstractmethod
+    def project(self, table: EpochTable, recorded: TableRef) -> Projected:
+        """Let the catalog's pointer follow the commit that the store recorded last (R17).
+
+        Forward only, in CSN order, by compare-and-set, idempotent; a pointer that is further already (another
+        commit was recorded meanwhile) stays. Where the store's own transaction moves the pointer, nothing is
+        moved, and the answer says how it stands. Never call it with what the store has not recorded (I10).
+
+        :raises ForeignCommit: the pointer names a version that does not descend from what was published.
+        :raises TableRecreated: the pointer names another table. :raises UnknownName: there is no pointer.
+        :raises Unavailable: a metadata file is missing.
+        """
 
     @abstractmethod
     def discard(self, place: Place) -> None:

@@ -55,15 +55,30 @@ def refuse_other_table(publication: Publication, table_uuid: str) -> None:
     base = () if publication.base is None else (publication.base.table_uuid,)
     for expected in (*base, *(one.table_uuid for _, one in publication.adds)):
         if expected != table_uuid:
-            table = publication.table
-            raise TableRecreated(
-                f"table {table.name!r} of domain {table.domain!r} is {table_uuid} in the catalog, "
-                f"but {expected} was written: it was dropped and made again.",
-                next_step=f"`airflow epochs status {table.domain}`; restore the table, or begin the epoch again.",
-                table=table.name,
-                expected=expected,
-                found=table_uuid,
-            )
+            raise recreated(publication.table, expected, table_uuid)
+
+
+def recreated(table: EpochTable, expected: str, found: str) -> TableRecreated:
+    """The error for a table that is another one than the store or a slice names."""
+    return TableRecreated(
+        f"table {table.name!r} of domain {table.domain!r} is {found} in the catalog, "
+        f"but {expected} was written: it was dropped and made again.",
+        next_step=f"`airflow epochs status --domain {table.domain}`; restore the table, or begin the epoch again.",
+        table=table.name,
+        expected=expected,
+        found=found,
+    )
+
+
+def refuse_published(info: TableInfo) -> None:
+    """:raises InvalidInput: only a table that was never published may be replaced."""
+    if info.version:
+        raise InvalidInput(
+            field="table",
+            value=info.name,
+            expected=f"a table without a published version; it is at version {info.version}",
+            next_step="select and cast the columns of the table, or write to another one.",
+        )
 
 
 def refuse_moved_head(publication: Publication, version: int, marks: Marks | None) -> None:

@@ -8,13 +8,18 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.factory import catalog_of
 from airflow_provider.tables.base import TableFormat
 
 
 class TableFormats(Mapping[str, TableFormat]):
-    """The formats of one metadata store and one warehouse."""
+    """The formats of one metadata store and one warehouse.
 
-    def __init__(self, openers: Mapping[str, Callable[[], TableFormat]]) -> None:
+    :param projected: whether the catalog's pointers follow the store's commits instead of moving with them (R17).
+    """
+
+    def __init__(self, openers: Mapping[str, Callable[[], TableFormat]], *, projected: bool = False) -> None:
+        self.projected = projected
         self._openers = dict(openers)
         self._opened: dict[str, TableFormat] = {}
         self._lock = RLock()
@@ -58,20 +63,22 @@ class TableFormats(Mapping[str, TableFormat]):
             ) from None
 
 
-def open_formats(store_url: str, warehouse: str) -> TableFormats:
-    """Return the formats that tables beside the store at *store_url* can have. Opens nothing yet.
+def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None) -> TableFormats:
+    """Return the formats that tables of the store at *store_url* can have. Opens nothing yet.
 
     :param warehouse: absolute path or URI below which tables lie; memory tables do not need it.
+    :param catalog_url: the database that holds the tables' pointers, when it is not the store's own.
     """
+    pointers, swaps = catalog_of(store_url, catalog_url)
 
     def memory() -> TableFormat:
         from airflow_provider.tables.memory import open_memory_format
 
-        return open_memory_format(store_url)
+        return open_memory_format(pointers, swaps=swaps)
 
     def iceberg() -> TableFormat:
         from airflow_provider.tables.iceberg.format import IcebergFormat
 
-        return IcebergFormat(store_url, warehouse)
+        return IcebergFormat(pointers, warehouse, swaps=swaps)
 
-    return TableFormats({"memory": memory, "iceberg": iceberg})
+    return TableFormats({"memory": memory, "iceberg": iceberg}, projected=not swaps)

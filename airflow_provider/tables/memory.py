@@ -24,10 +24,11 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.stores.memory import MemoryCatalog, memory_catalog
-from airflow_provider.tables import checks
+from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import (
     Place,
     Prepared,
+    Projected,
     Publication,
     TableCapability,
     TableFormat,
@@ -53,6 +54,9 @@ class _Version:
     slices: tuple[tuple[datetime, str], ...] = ()
     """Barrier and URI of each file."""
     marks: checks.Marks | None = None
+    earlier: tuple[str, ...] = ()
+    """Locations that it was made from, newest first."""
+    replaces: frozenset[str] = frozenset()
 
 
 class MemoryFormat(TableFormat):
@@ -60,6 +64,7 @@ class MemoryFormat(TableFormat):
 
     :param catalog: where pointers, versions and rows are kept.
     :param warehouse: prefix of all URIs.
+    :param swaps: whether the transactions of the store move the pointers; otherwise they follow (R17).
     """
 
     name = "memory"
@@ -74,9 +79,12 @@ class MemoryFormat(TableFormat):
         }
     )
 
-    def __init__(self, catalog: MemoryCatalog, warehouse: str = "memory:///warehouse") -> None:
+    def __init__(
+        self, catalog: MemoryCatalog, warehouse: str = "memory:///warehouse", *, swaps: bool = True
+    ) -> None:
         self._catalog = catalog
         self._warehouse = warehouse
+        self._swaps = swaps
 
     def describe(self, table: EpochTable) -> TableInfo | None:
         pointer = self._catalog.pointer(table.domain, table.name)
@@ -86,18 +94,18 @@ class MemoryFormat(TableFormat):
         wanted = table_schema(table, schema)
         pointer = self._catalog.pointer(table.domain, table.name)
         if pointer is None:
-            number = self._next_number()
-            location = f"{self._warehouse}/{table_path(table.domain, table.name)}"
-            version = _Version(
-                table_uuid=str(uuid.uuid5(NAMESPACE, f"{location}#{number}")),
-                version=0,
-                schema_id=0,
-                schemas=(_packed(wanted),),
-            )
-            pointer = self._catalog.create(table.domain, table.name, self._keep(table, number, version))
+            pointer = self._catalog.create(table.domain, table.name, self._empty(table, wanted))
         info = self._info(table, pointer)
         refuse_difference(table, self.arrow_schema(info.schema), wanted)
         return info
+
+    def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
+        checks.refuse_published(unpublished)
+        before = self._version(unpublished.pointer)
+        replaces = before.replaces | {before.table_uuid}
+        empty = self._empty(table, table_schema(table, schema), replaces)
+        self._catalog.move(table.domain, table.name, unpublished.pointer, empty)
+        return self.create(table, schema)
 
     def rename_column(self, table: EpochTable, old: str, new: str) -> CatalogSwap:
         """Return the swap after which *old* is called *new*: the same column, with the same id."""
@@ -106,7 +114,10 @@ class MemoryFormat(TableFormat):
         schema = _unpacked(version.schemas[version.schema_id])
         renamed = schema.set(schema.get_field_index(old), schema.field(old).with_name(new))
         changed = replace(
-            version, schema_id=len(version.schemas), schemas=(*version.schemas, _packed(renamed))
+            version,
+            schema_id=len(version.schemas),
+            schemas=(*version.schemas, _packed(renamed)),
+            earlier=_followed(pointer, version),
         )
         target = self._keep(table, self._next_number(), changed)
         return CatalogSwap(table.domain, table.name, pointer, target)
@@ -157,9 +168,9 @@ class MemoryFormat(TableFormat):
 
     def prepare(self, publication: Publication) -> Prepared:
         table = publication.table
-        info = checks.existing(self.describe(table), table)
-        head = self._version(info.pointer)
-        checks.refuse_other_table(publication, info.table_uuid)
+        pointer = self._head(publication)
+        head = self._version(pointer)
+        checks.refuse_other_table(publication, head.table_uuid)
         checks.refuse_moved_head(publication, head.version, head.marks)
         removed = set(publication.removes)
         added = [(interval.end, part.uri) for interval, one in publication.adds for part in one.parts]
@@ -169,20 +180,33 @@ class MemoryFormat(TableFormat):
             version=number,
             slices=(*(one for one in head.slices if one[0] not in removed), *added),
             marks=checks.Marks.of(publication),
+            earlier=_followed(pointer, head),
         )
         location = self._keep(table, number, version)
         ref = TableRef(
             format=self.name,
-            table_uuid=info.table_uuid,
+            table_uuid=head.table_uuid,
             version=number,
             location=location,
             schema_id=head.schema_id,
+            metadata=location,
         )
-        swap = CatalogSwap(table.domain, table.name, info.pointer, location)
-        return Prepared(ref=ref, swap=swap, schema=info.schema)
+        swap = CatalogSwap(table.domain, table.name, pointer, location) if self._swaps else None
+        return Prepared(ref=ref, swap=swap, schema=head.schemas[head.schema_id])
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
-        """Nothing to tidy up: every version is its own pointer."""
+        if not self._swaps:
+            projection.attempted(self, publication.table, prepared.ref)
+
+    def project(self, table: EpochTable, recorded: TableRef) -> Projected:
+        wanted = self._description(recorded.location)
+        while True:
+            pointed = self._description(self._pointer(table))
+            projection.refuse_strange(table, pointed, wanted, follows=not self._swaps)
+            if not projection.lags(pointed, wanted):
+                return Projected(moved=False, csn=pointed.csn)
+            if self._catalog.move(table.domain, table.name, pointed.uri, wanted.uri):
+                return Projected(moved=True, csn=wanted.csn)
 
     def discard(self, place: Place) -> None:
         checks.refuse_other_place(
@@ -226,6 +250,40 @@ class MemoryFormat(TableFormat):
 
     def arrow_schema(self, schema: str) -> pa.Schema:
         return _unpacked(schema)
+
+    def _pointer(self, table: EpochTable) -> str:
+        return checks.existing(self.describe(table), table).pointer
+
+    def _head(self, publication: Publication) -> str:
+        """What the next version is made from: what the pointer names, or the base that it lags behind."""
+        pointer, base = self._pointer(publication.table), publication.base
+        if self._swaps or base is None or pointer == base.location:
+            return pointer
+        behind = projection.lags(self._description(pointer), self._description(base.location))
+        return base.location if behind else pointer
+
+    def _description(self, uri: str) -> projection.Description:
+        version = self._version(uri)
+        return projection.Description(
+            uri=uri,
+            table_uuid=version.table_uuid,
+            version=version.version,
+            marks=version.marks,
+            earlier=frozenset(version.earlier),
+            replaces=version.replaces,
+        )
+
+    def _empty(self, table: EpochTable, columns: pa.Schema, replaces: frozenset[str] = frozenset()) -> str:
+        number = self._next_number()
+        location = f"{self._warehouse}/{table_path(table.domain, table.name)}"
+        version = _Version(
+            table_uuid=str(uuid.uuid5(NAMESPACE, f"{location}#{number}")),
+            version=0,
+            schema_id=0,
+            schemas=(_packed(columns),),
+            replaces=replaces,
+        )
+        return self._keep(table, number, version)
 
     def _info(self, table: EpochTable, pointer: str) -> TableInfo:
         version = self._version(pointer)
@@ -277,12 +335,17 @@ class MemoryFormat(TableFormat):
             raise checks.missing_file(uri) from None
 
 
-def open_memory_format(store_url: str) -> MemoryFormat:
-    """Return the memory tables whose pointers the store at *store_url* swaps.
+def _followed(uri: str, version: _Version) -> tuple[str, ...]:
+    """What a version that is made from the one at *uri* has before it."""
+    return (uri, *version.earlier)[: projection.REMEMBERED]
 
-    :raises InvalidInput: the store is not in memory.
+
+def open_memory_format(catalog_url: str, *, swaps: bool) -> MemoryFormat:
+    """Return the memory tables whose pointers lie in the memory that *catalog_url* names.
+
+    :raises InvalidInput: it is none.
     """
-    scheme, _, name = store_url.partition("://")
+    scheme, _, name = catalog_url.partition("://")
     if scheme != "memory" or not name:
         raise InvalidInput(
             field="format",
@@ -290,7 +353,7 @@ def open_memory_format(store_url: str) -> MemoryFormat:
             expected="a format that other processes can read, since the store is not memory://NAME",
             next_step="declare the table with format='iceberg'.",
         )
-    return MemoryFormat(memory_catalog(name))
+    return MemoryFormat(memory_catalog(name), swaps=swaps)
 
 
 def _projected(rows: object, target: pa.Schema) -> pa.Table:

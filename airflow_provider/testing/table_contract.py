@@ -6,19 +6,30 @@
         @pytest.fixture
         def backend(self) -> Iterator[TableBackend]:
             yield MyBackend(...)
+
+A format that also works with a catalog outside of the store's database subclasses
+:class:`ProjectedTableContract` for it.
 """
 
 from __future__ import annotations
 
 from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.model import ModelCases
+from airflow_provider.testing.table_cases.projecting import ProjectingCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
 from airflow_provider.testing.table_cases.reclaiming import ReclaimingCases
+from airflow_provider.testing.table_cases.replacing import ReplacingCases
 from airflow_provider.testing.table_cases.writing import WritingCases
 
-__all__ = ["TableBackend", "TableContract"]
+__all__ = ["ProjectedTableContract", "TableBackend", "TableContract"]
 
 
-class TableContract(WritingCases, PublishingCases, ReadingCases, ReclaimingCases, ModelCases):
+class TableContract(
+    WritingCases, PublishingCases, ReplacingCases, ReadingCases, ReclaimingCases, ModelCases
+):
     """What every table format promises."""
+
+
+class ProjectedTableContract(PublishingCases, ReplacingCases, ProjectingCases):
+    """What it promises of publishing with a catalog whose pointers follow the store."""

@@ -37,9 +37,9 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite elsewhere"])
 def backend(request: Any, quick_path: Path, empty_sqlite: Path) -> Backend:
-    """Memory tables on the memory store and on SQLite."""
+    """Memory tables on the memory store and on SQLite, there also with pointers that follow."""
     return Backend(request.param, quick_path, empty_sqlite)
 
 
@@ -51,7 +51,7 @@ def world(backend: Backend) -> Iterator[World]:
     world.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "iceberg"])
+@pytest.fixture(params=["memory", "sqlite", "iceberg", "iceberg elsewhere"])
 def table_world(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[World]:
     """An empty domain, also with Iceberg tables."""
     world = Backend(request.param, quick_path, empty_sqlite).world()

@@ -33,7 +33,6 @@ from airflow_provider.stores.base import CATALOG_NAME, MetadataStore, pages
 from airflow_provider.stores.codec import encode
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog, MemoryStore, forget, memory_catalog
-from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats, open_formats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -84,6 +83,12 @@ class SqlitePointers(MemoryCatalog):
         )
         return self.pointer(namespace, table) or pointer
 
+    def drop(self, namespace: str, table: str) -> None:
+        self.execute(
+            "DELETE FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+            (CATALOG_NAME, namespace, table),
+        )
+
     def tables(self, namespace: str) -> list[str]:
         found = self.execute(
             "SELECT table_name FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?",
@@ -93,15 +98,21 @@ class SqlitePointers(MemoryCatalog):
 
     def execute(self, statement: str, parameters: tuple[object, ...]) -> list[Any]:
         """Run one statement, behind the store's back."""
-        with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
-            return connection.execute(statement, parameters).fetchall()
+        return execute(self.path, statement, parameters)
+
+
+def execute(path: Path, statement: str, parameters: tuple[object, ...]) -> list[Any]:
+    """Run one statement on a SQLite file, behind everybody's back."""
+    with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+        return connection.execute(statement, parameters).fetchall()
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
     """Where worlds are made: each has a store of its own.
 
-    :param name: "memory", "sqlite" (with memory tables) or "iceberg" (on SQLite).
+    :param name: "memory", "sqlite" (with memory tables) or "iceberg" (on SQLite); with " elsewhere" behind it the
+        catalog of the tables lies outside of the store, so that its pointers follow the commits.
     :param directory: for files. :param template: an empty SQLite store, copied for each world.
     """
 
@@ -111,25 +122,35 @@ class Backend:
 
     def world(self) -> World:
         """Return an empty world."""
-        return self._memory() if self.name == "memory" else self._sqlite(self.template)
+        return self._memory() if self.store == "memory" else self._sqlite(self.template)
 
     def copy(self, world: World) -> World:
         """Return another world that is as *world* is now (memory tables only)."""
-        if self.name == "memory":
+        if world.path is None:
             twin = self._memory()
             _copy_memory(world.store, twin.store)
         else:
-            assert isinstance(world.pointers, SqlitePointers)
-            twin = self._sqlite(world.pointers.path)
+            twin = self._sqlite(world.path)
+        if twin.pointers is not world.pointers:
             twin.pointers.objects.update(_copied(world.pointers.objects))
+            twin.pointers._pointers.update(world.pointers._pointers)
         twin.clock.advance(world.clock.now() - twin.clock.now())
         return twin
+
+    @property
+    def store(self) -> str:
+        return "memory" if self.name.startswith("memory") else "sqlite"
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.name.endswith(" elsewhere")
 
     def _memory(self) -> World:
         name = f"world-{uuid.uuid4().hex}"
         clock = ManualClock()
         store = open_store(f"memory://{name}", now=clock.now)
-        world = World(store, _memory_tables(memory_catalog(name)), memory_catalog(name), clock)
+        pointers = MemoryCatalog(RLock()) if self.elsewhere else memory_catalog(name)
+        world = World(store, _memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
         world.cleanup = lambda: forget(name)
         return world
 
@@ -139,18 +160,23 @@ class Backend:
         path = place / "store.db"
         with closing(sqlite3.connect(template)) as source, closing(sqlite3.connect(path)) as target:
             source.backup(target)
-        clock, url, pointers = ManualClock(), f"sqlite:///{path}", SqlitePointers(path)
+        clock, url = ManualClock(), f"sqlite:///{path}"
         store = open_store(url, now=clock.now)
-        if self.name != "iceberg":
-            return World(store, _memory_tables(pointers), pointers, clock)
-        world = World(store, open_formats(url, f"file://{place}/warehouse"), pointers, clock)
-        world.table_format = "iceberg"
+        if self.name.startswith("iceberg"):
+            database = place / "catalog.db" if self.elsewhere else path
+            formats = open_formats(url, f"file://{place}/warehouse", f"sqlite:///{database}")
+            world = World(store, formats, SqlitePointers(database), clock)
+            world.table_format = "iceberg"
+        else:
+            pointers = MemoryCatalog(RLock()) if self.elsewhere else SqlitePointers(path)
+            world = World(store, _memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
+        world.path = path
         return world
 
 
-def _memory_tables(catalog: MemoryCatalog) -> TableFormats:
-    tables = MemoryFormat(catalog)
-    return TableFormats({"memory": lambda: tables})
+def _memory_tables(catalog: MemoryCatalog, *, swaps: bool) -> TableFormats:
+    tables = MemoryFormat(catalog, swaps=swaps)
+    return TableFormats({"memory": lambda: tables}, projected=not swaps)
 
 
 def _copied(objects: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,6 +200,7 @@ class World:
     """One domain: its store, tables, clock, and who works in it.
 
     :param pointers: what the catalog's pointers and, for memory tables, the warehouse look like.
+    :ivar path: the store's file, None in memory.
     """
 
     def __init__(
@@ -188,19 +215,18 @@ class World:
         self.pointers = pointers
         self.clock = clock
         self.table_format = "memory"
+        self.path: Path | None = None
         self.coordinator = self.worker()
         self.cuts = Cuts(store, formats)
         self.leases = self.reader()
         self.retention = self.keeper()
         self.cleanup: Callable[[], None] = lambda: None
 
-    def worker(
-        self, store: Any = None, formats: Mapping[str, TableFormat] | None = None, seed: int = 0
-    ) -> Coordinator:
+    def worker(self, store: Any = None, formats: TableFormats | None = None, seed: int = 0) -> Coordinator:
         """Return a coordinator of another process, on *store* and *formats* if given."""
         return Coordinator(
             store or self.store,
-            formats or self.formats,  # type: ignore[arg-type]
+            formats or self.formats,
             clock=self.clock,
             random=Random(seed),
         )
@@ -262,8 +288,9 @@ class World:
         if isinstance(self.store, MemoryStore):
             self.store._server.entries[key].body = body
             return
-        assert isinstance(self.pointers, SqlitePointers)
-        self.pointers.execute(
+        assert self.path is not None
+        execute(
+            self.path,
             "UPDATE epochs_record SET body = ? WHERE domain = ? AND kind = ? AND partition = ? AND item = ?",
             (body.decode(), key.domain, key.kind, key.partition, key.item),
         )

@@ -6,11 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider.tables.factory import TableFormats
 from tests.contract.coordination_world import World
 
 STORE_CALLS = frozenset({"read", "scan", "changes", "transact"})
 TABLE_CALLS = frozenset(
-    {"describe", "create", "task_writer", "describe_output", "prepare", "published", "discard", "read"}
+    {
+        "describe",
+        "create",
+        "task_writer",
+        "describe_output",
+        "prepare",
+        "published",
+        "project",
+        "discard",
+        "read",
+    }
 )
 
 
@@ -61,8 +72,8 @@ def worker(world: World, interruption: Interruption) -> Any:
     """Return a coordinator of a process of its own, all of whose calls are counted."""
     store = Interrupted(world.store, "store", STORE_CALLS, interruption)
     name = world.table_format
-    tables: Any = {name: Interrupted(world.formats[name], "table", TABLE_CALLS, interruption)}
-    return world.worker(store, tables)
+    tables: Any = Interrupted(world.formats[name], "table", TABLE_CALLS, interruption)
+    return world.worker(store, TableFormats({name: lambda: tables}, projected=world.formats.projected))
 
 
 def interrupted(

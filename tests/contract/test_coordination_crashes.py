@@ -17,6 +17,7 @@ import pytest
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import EpochBusy, Fenced
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochJob, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
@@ -105,6 +106,21 @@ def check(world: World, total: EpochJob, where: str) -> None:
     sums = [(number, 2 * sum(values[:number])) for number in range(1, LAST + 1)]
     found = world.rows("base", "left", "right", "total")
     assert found == {"base": expected, "left": expected, "right": expected, "total": sums}, where
+    assert ahead_and_behind(world) == ([], []), where
+
+
+def ahead_and_behind(world: World) -> tuple[list[str], list[str]]:
+    """Tables whose pointers are ahead of the store, or of no version that it knows (I10), and those that lag."""
+    records = world.store.scan(DOMAIN, Kind.TABLE, "")
+    ahead, behind = [], []
+    for one in records:
+        ref, pointer = one.record.ref, world.pointers.pointer(DOMAIN, one.key.item)
+        published = {None, *(moved.ref.location for moved in one.record.earlier if moved.ref)}
+        version = world.pointers.objects[pointer] if pointer else None
+        if version is None or (ref is None and version.version == 0) or (ref and ref.location == pointer):
+            continue
+        (behind if version.version == 0 or pointer in published else ahead).append(one.key.item)
+    return ahead, behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,8 @@ MATRIX = [
     *(("memory", prepare, successor) for prepare in BEFORE for successor in (next_try, another_run)),
     ("sqlite", nobody_before, next_try),
     ("sqlite", a_complete_try_before, another_run),
+    ("memory elsewhere", nobody_before, next_try),
+    ("sqlite elsewhere", a_complete_try_before, another_run),
 ]
 
 
@@ -150,7 +168,7 @@ def case(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[Case]:
 
 
 def test_crash_at_every_call(case: Case) -> None:
-    """R2, R15, R16: who comes after a dead attempt commits once, and nothing that it left stays.
+    """R2, R15, R16, R17: who comes after a dead attempt commits once, and nothing that it left stays.
 
     To die after a call is to die before the next; to die after one that only reads is to die before it.
     """
@@ -159,16 +177,21 @@ def test_crash_at_every_call(case: Case) -> None:
         raise Died
 
     calls = case.calls()
+    lagged: set[str] = set()
     for number in [0, *(number + 1 for number, name in enumerate(calls) if name not in READS)]:
         world = case.backend.copy(case.world)
         with suppress(Died):
             compute(worker(world, Interruption(number, die)), case.pair, LAST, case.by)
+        ahead, behind = ahead_and_behind(world)
+        assert ahead == [], place(calls, number)
+        lagged.update(behind)
         if case.successor is another_run:
             world.clock.advance(PAST_TTL)
         case.succeed(world)
         assert world.staged() == [], place(calls, number)
         check(world, case.total, place(calls, number))
         world.close()
+    assert lagged == ({"left", "right"} if case.backend.elsewhere else set())
 
 
 def test_zombie_at_every_call(case: Case) -> None:

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Root, previous, state
 from airflow_provider.stores.memory import MemoryStore
-from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, execute, owner
 from tests.contract.interruptions import interrupted
 
 
@@ -218,4 +218,5 @@ def restored(world: World) -> None:
     if isinstance(world.store, MemoryStore):
         world.store._server.incarnation = "restored"
         return
-    world.pointers.execute("UPDATE epochs_store SET incarnation = ?", ("restored",))  # type: ignore[attr-defined]
+    assert world.path is not None
+    execute(world.path, "UPDATE epochs_store SET incarnation = ?", ("restored",))

@@ -21,6 +21,7 @@ from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer
 from airflow_provider.testing.store_contract import StoreBackend, StoreContract
 from airflow_provider.testing.table_cases.backend import TableBackend
+from airflow_provider.testing.table_cases.projecting import ProjectingCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
@@ -93,12 +94,16 @@ class TestPostgresqlStore(StoreContract):
 
 
 class PostgresqlIcebergBackend(IcebergBackend):
-    """Iceberg tables whose catalog is in a PostgreSQL store's database."""
+    """Iceberg tables whose catalog is in a PostgreSQL database: the store's, or beside a store in a file.
 
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url = url
+    :param elsewhere: whether the store is a file.
+    """
+
+    def __init__(self, url: str, folder: Path, *, elsewhere: bool = False) -> None:
+        self.catalog_url = url
+        self._elsewhere = elsewhere
         self._warehouse = f"{folder}/ware house"
-        self._store = open_store(self._url)
+        self._store = open_store(f"sqlite:///{folder}/store.db" if elsewhere else url)
         self._formats = []
         self._outsider_catalog = SqlCatalog(CATALOG_NAME, uri=url)
 
@@ -116,6 +121,16 @@ class TestIcebergTablesOnPostgresql(PublishingCases, ReadingCases):
     @pytest.fixture
     def backend(self, postgresql_backend: PostgresqlBackend) -> Iterator[TableBackend]:
         with memory_disk() as folder, PostgresqlIcebergBackend(postgresql_backend.url, folder) as backend:
+            yield backend
+
+
+class TestIcebergTablesWithACatalogInPostgresql(ProjectingCases):
+    """The pointers lie in PostgreSQL, the store does not: they follow."""
+
+    @pytest.fixture
+    def backend(self, postgresql: PostgresqlServer) -> Iterator[TableBackend]:
+        url = postgresql.create_database()
+        with memory_disk() as folder, PostgresqlIcebergBackend(url, folder, elsewhere=True) as backend:
             yield backend
 
 

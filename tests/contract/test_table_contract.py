@@ -12,21 +12,25 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.stores.base import CATALOG_NAME, MetadataStore, Transaction
+from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
-from airflow_provider.testing.table_contract import TableBackend, TableContract
+from airflow_provider.testing.table_contract import ProjectedTableContract, TableBackend, TableContract
 
 
 class MemoryBackend(TableBackend):
-    """Memory tables beside a memory store."""
+    """Memory tables beside a memory store.
 
-    def __init__(self) -> None:
+    :param elsewhere: whether their pointers lie outside of the store.
+    """
+
+    def __init__(self, *, elsewhere: bool = False) -> None:
         self._store = MemoryStore()
-        self._format = MemoryFormat(self._store.catalog)
+        self._catalog = MemoryStore().catalog if elsewhere else self._store.catalog
+        self._format = MemoryFormat(self._catalog, swaps=not elsewhere)
 
     def format(self) -> TableFormat:
         return self._format
@@ -35,27 +39,32 @@ class MemoryBackend(TableBackend):
         return self._store
 
     def drop(self, table: EpochTable) -> None:
-        self._store.catalog.drop(table.domain, table.name)
+        self._catalog.drop(table.domain, table.name)
 
     def rename_column(self, table: EpochTable, old: str, new: str) -> None:
         swap = self._format.rename_column(table, old, new)
-        self._store.transact(Transaction(domain=table.domain, updates=(swap,)))
+        assert self._catalog.move(swap.namespace, swap.table, swap.expected, swap.new)
 
     def lose(self, uri: str) -> None:
-        del self._store.catalog.objects[uri]
+        del self._catalog.objects[uri]
 
 
 class IcebergBackend(TableBackend):
-    """Iceberg tables beside a SQLite store."""
+    """Iceberg tables beside a SQLite store.
 
-    def __init__(self, folder: Path) -> None:
-        self._url = f"sqlite:///{folder}/store.db"
+    :param elsewhere: whether their catalog lies in another file than the store.
+    """
+
+    def __init__(self, folder: Path, *, elsewhere: bool = False) -> None:
+        store_url = f"sqlite:///{folder}/store.db"
+        self.catalog_url = f"sqlite:///{folder}/catalog.db" if elsewhere else store_url
+        self._elsewhere = elsewhere
         self._warehouse = f"{folder}/ware house"
-        self._store = open_store(self._url)
+        self._store = open_store(store_url)
         self._formats: list[IcebergFormat] = []
 
     def format(self) -> IcebergFormat:
-        self._formats.append(IcebergFormat(self._url, self._warehouse))
+        self._formats.append(IcebergFormat(self.catalog_url, self._warehouse, swaps=not self._elsewhere))
         return self._formats[-1]
 
     def store(self) -> MetadataStore:
@@ -80,7 +89,7 @@ class IcebergBackend(TableBackend):
         self._store.close()
 
     def _outsider(self) -> SqlCatalog:
-        return SqlCatalog(CATALOG_NAME, uri=self._url)
+        return SqlCatalog(CATALOG_NAME, uri=self.catalog_url)
 
 
 class TestMemoryTables(TableContract):
@@ -100,10 +109,27 @@ def memory_disk() -> Iterator[Path]:
         yield Path(folder)
 
 
+class TestMemoryTablesElsewhere(ProjectedTableContract):
+    """Memory, the pointers outside of the store."""
+
+    @pytest.fixture
+    def backend(self) -> TableBackend:
+        return MemoryBackend(elsewhere=True)
+
+
 class TestIcebergTables(TableContract):
     """Iceberg."""
 
     @pytest.fixture
     def backend(self) -> Iterator[TableBackend]:
         with memory_disk() as folder, IcebergBackend(folder) as backend:
+            yield backend
+
+
+class TestIcebergTablesElsewhere(ProjectedTableContract):
+    """Iceberg, the catalog outside of the store's database."""
+
+    @pytest.fixture
+    def backend(self) -> Iterator[TableBackend]:
+        with memory_disk() as folder, IcebergBackend(folder, elsewhere=True) as backend:
             yield backend

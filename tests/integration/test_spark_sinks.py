@@ -24,6 +24,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.spark import sinks
 from airflow_provider.spark.shipping import shipped
 from airflow_provider.tables.base import Place, TableFormat, TableInfo, TaskWriter, WrittenFile
+from airflow_provider.testing.table_cases.backend import Publisher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,6 +59,17 @@ def staged(
     """Stage *df* as the first attempt at one hour."""
     info = sinks.target(df, table, table_format)
     return info, sinks.stage(df, place_in(table, table_format), info, table_format)
+
+
+def published(df: DataFrame, table: EpochTable, service: EpochService) -> TableInfo:
+    """Stage *df* and commit it."""
+    iceberg = service.formats["iceberg"]
+    info, files = staged(df, table, iceberg)
+    publisher = Publisher(iceberg, service.store, table.domain)
+    committable = iceberg.describe_output(place_in(table, iceberg), info, files)
+    publication = publisher.publication(table, (HOUR, committable))
+    publisher.commit((publication, iceberg.prepare(publication)))
+    return info
 
 
 def place_in(table: EpochTable, table_format: TableFormat) -> Place:
@@ -139,12 +151,37 @@ def test_a_type_that_tables_lack_is_refused_by_column(
     ],
 )
 def test_columns_that_do_not_fit_the_table_are_named(
-    spark: SparkSession, iceberg: TableFormat, select: str, column: str
+    spark: SparkSession, service: EpochService, iceberg: TableFormat, select: str, column: str
 ) -> None:
-    staged(spark.sql("select 1L as id, 'a' as label"), TABLE, iceberg)
+    published(spark.sql("select 1L as id, 'a' as label"), TABLE, service)
     with pytest.raises(SchemaMismatch) as refused:
         sinks.target(spark.sql(f"select {select}"), TABLE, iceberg)
     assert refused.value.column == column
+
+
+@on_classic
+def test_a_first_attempt_with_wrong_columns_leaves_nothing_in_the_way(
+    spark: SparkSession, service: EpochService, iceberg: TableFormat
+) -> None:
+    wrong, _ = staged(spark.sql("select '1' as id, 'a' as lable"), TABLE, iceberg)
+    again, _ = staged(spark.sql("select '2' as id, 'b' as lable"), TABLE, iceberg)
+    assert again == wrong, "the same columns are no reason to make the table anew"
+    partitioned = EpochTable("flights", partition_by=("label",))
+    corrected = published(spark.sql("select 1L as id, 'a' as label"), partitioned, service)
+    assert corrected.table_uuid != wrong.table_uuid
+    assert iceberg.arrow_schema(corrected.schema).names == ["id", "label", "_epoch"]
+
+
+@on_classic
+def test_another_layout_of_an_unpublished_table_is_taken(
+    spark: SparkSession, service: EpochService, iceberg: TableFormat
+) -> None:
+    rows = spark.sql("select 1L as id, 'a' as label")
+    unpublished, _ = staged(rows, TABLE, iceberg)
+    partitioned = EpochTable("flights", partition_by=("label",))
+    assert published(rows, partitioned, service).table_uuid != unpublished.table_uuid
+    with pytest.raises(SchemaMismatch, match="partition_by"):
+        published(rows, TABLE, service)
 
 
 @on_connect

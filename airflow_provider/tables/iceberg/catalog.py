@@ -1,4 +1,6 @@
-"""Iceberg's SQL catalog in the database of the metadata store, so that one transaction moves pointers and records."""
+"""Iceberg's SQL catalog: in the metadata store's database, so that one transaction moves pointers and records, or
+elsewhere, where the pointers follow the store (R17).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from contextlib import contextmanager
 from threading import RLock
 
 import sqlalchemy as sa
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog, SqlCatalogBaseTable
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table import StaticTable, Table
+from pyiceberg.table.metadata import new_table_metadata
 
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
@@ -20,9 +24,13 @@ from airflow_provider.stores.sql.forks import operation
 from airflow_provider.tables import checks
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
+from airflow_provider.tables.projection import REMEMBERED
 
-KEPT_METADATA_FILES = 25
+KEPT_METADATA_FILES = REMEMBERED
 """So many earlier metadata files stay for programs that hold a pointer a little longer."""
+
+REPLACES = "epochs.replaces"
+"""Property of a table: identities of the unpublished ones that it was put in place of."""
 
 _SQLITE_BUSY_S = "30"
 _PROPERTIES = {
@@ -38,14 +46,17 @@ _PROPERTIES = {
 class IcebergCatalog:
     """The tables of one warehouse; opens the database when it is first asked.
 
-    :param store_url: the metadata store's SQLAlchemy URL.
+    :param url: SQLAlchemy URL of the database.
     :param warehouse: URI of the directory that holds all tables.
+    :param makes_tables: whether it makes the catalog's own tables where there are none; those in the store's
+        database are made with its schema.
     """
 
-    def __init__(self, store_url: str, warehouse: str) -> None:
+    def __init__(self, url: str, warehouse: str, *, makes_tables: bool = False) -> None:
         self.warehouse = warehouse
-        self._store_url = store_url
-        self._properties = _properties(store_url, warehouse)
+        self._url = url
+        self._makes_tables = makes_tables
+        self._properties = _properties(url, warehouse)
         self._opened: SqlCatalog | None = None
         self._lock = RLock()
 
@@ -68,13 +79,49 @@ class IcebergCatalog:
                     table=table.name,
                 ) from error
 
+    def at(self, table: EpochTable, location: str) -> Table:
+        """Return the table as the metadata file at *location* has it, wherever its pointer is.
+
+        :raises FileNotFoundError: it is missing.
+        """
+        found = StaticTable.from_metadata(location, {"py-io-impl": self._properties["py-io-impl"]})
+        return Table((table.domain, table.name), found.metadata, location, found.io, found.catalog)
+
+    def move(self, table: EpochTable, expected: str, new: str) -> bool:
+        """Let the pointer of *table* name *new* if it names *expected*; return whether it did.
+
+        :raises StoreUnavailable: the database does not answer.
+        """
+        statement = (
+            sa.update(IcebergTables)
+            .where(
+                IcebergTables.catalog_name == CATALOG_NAME,
+                IcebergTables.table_namespace == table.domain,
+                IcebergTables.table_name == table.name,
+                IcebergTables.metadata_location == expected,
+            )
+            .values(metadata_location=new, previous_metadata_location=expected)
+        )
+        with _translated(), self._catalog().engine.begin() as connection:
+            return connection.execute(statement).rowcount == 1
+
+    def replace(self, table: EpochTable, schema: Schema, before: Table) -> None:
+        """Put an empty table in the place of *before*, unless somebody else was faster."""
+        replaced = " ".join((before.properties.get(REPLACES, ""), str(before.metadata.table_uuid))).strip()
+        metadata = new_table_metadata(
+            location=before.location(),
+            schema=schema,
+            partition_spec=partition_spec(table, schema),
+            sort_order=sort_order(table, schema),
+            properties=_properties_of(table) | {REPLACES: replaced},
+        )
+        with checks.translated(self.warehouse):
+            location = before.location_provider().new_table_metadata_file_location()
+            ToOutputFile.table_metadata(metadata, before.io.new_output(location))
+            self.move(table, before.metadata_location, location)
+
     def create(self, table: EpochTable, schema: Schema) -> Table | None:
         """Make the table; None when somebody else was faster."""
-        properties = _PROPERTIES | {
-            "epochs.domain": table.domain,
-            "epochs.table": table.name,
-            "epochs.kind": table.kind.value,
-        }
         try:
             with checks.translated(self.warehouse), _translated():
                 catalog = self._catalog()
@@ -85,7 +132,7 @@ class IcebergCatalog:
                     location=f"{self.warehouse}/{table_path(table.domain, table.name)}",
                     partition_spec=partition_spec(table, schema),
                     sort_order=sort_order(table, schema),
-                    properties=properties,
+                    properties=_properties_of(table),
                 )
         except TableAlreadyExistsError:
             return None
@@ -106,14 +153,40 @@ class IcebergCatalog:
     def _catalog(self) -> SqlCatalog:
         with self._lock:
             if self._opened is None:
-                self._opened = SqlCatalog(CATALOG_NAME, **self._properties)
-                adopt_catalog(self._store_url, self._opened.engine)
+                opened = SqlCatalog(CATALOG_NAME, **self._properties)
+                adopt_catalog(self._url, opened.engine)
+                if self._makes_tables:
+                    _make_tables(opened)
+                self._opened = opened
             return self._opened
 
 
-def _properties(store_url: str, warehouse: str) -> dict[str, str]:
-    """:raises InvalidInput: a store whose database holds no Iceberg catalog."""
-    properties = catalog_properties(store_url)
+def _make_tables(catalog: SqlCatalog) -> None:
+    """Make the catalog's own tables where there are none; of two racing calls one makes them."""
+    names = SqlCatalogBaseTable.metadata.tables
+
+    def missing() -> bool:
+        return bool(set(names) - set(sa.inspect(catalog.engine).get_table_names()))
+
+    if missing():
+        try:
+            catalog.create_tables()
+        except sa.exc.DBAPIError:
+            if missing():
+                raise
+
+
+def _properties_of(table: EpochTable) -> dict[str, str]:
+    return _PROPERTIES | {
+        "epochs.domain": table.domain,
+        "epochs.table": table.name,
+        "epochs.kind": table.kind.value,
+    }
+
+
+def _properties(url: str, warehouse: str) -> dict[str, str]:
+    """:raises InvalidInput: no database that can hold an Iceberg catalog."""
+    properties = catalog_properties(url)
     if properties["uri"].startswith("sqlite:"):
         properties["uri"] += f"?timeout={_SQLITE_BUSY_S}"
     return properties | {

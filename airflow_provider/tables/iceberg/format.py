@@ -19,10 +19,11 @@ from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Committable, Part, TableRef
-from airflow_provider.tables import checks, storage
+from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.base import (
     Place,
     Prepared,
+    Projected,
     Publication,
     TableCapability,
     TableFormat,
@@ -42,10 +43,12 @@ log = logging.getLogger(__name__)
 
 
 class IcebergFormat(TableFormat):
-    """Iceberg tables in *warehouse*, their catalog in the metadata store's database.
+    """Iceberg tables in *warehouse*.
 
-    :param store_url: SQLAlchemy URL of the metadata store.
+    :param catalog_url: SQLAlchemy URL of the database that holds their catalog.
     :param warehouse: absolute path or URI.
+    :param swaps: whether that is the metadata store's own database, whose transactions move the pointers;
+        otherwise the pointers follow them (R17).
     :raises InvalidInput: an address that cannot be used.
     """
 
@@ -61,9 +64,10 @@ class IcebergFormat(TableFormat):
         }
     )
 
-    def __init__(self, store_url: str, warehouse: str) -> None:
+    def __init__(self, catalog_url: str, warehouse: str, *, swaps: bool = True) -> None:
         self._warehouse = checked_warehouse(warehouse)
-        self._catalog = IcebergCatalog(store_url, self._warehouse)
+        self._catalog = IcebergCatalog(catalog_url, self._warehouse, makes_tables=not swaps)
+        self._swaps = swaps
         self._io: FileIO = DurableFileIO()
         self._reader = StateReader(self._io)
 
@@ -80,6 +84,14 @@ class IcebergFormat(TableFormat):
         refuse_difference(table, self.arrow_schema(info.schema), wanted)
         schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
         return info
+
+    def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
+        checks.refuse_published(unpublished)
+        wanted = schemas.to_iceberg(table_schema(table, schema))
+        loaded = self._existing(table)
+        if loaded.metadata_location == unpublished.pointer:
+            self._catalog.replace(table, wanted, loaded)
+        return self.create(table, schema)
 
     def place(
         self,
@@ -133,9 +145,34 @@ class IcebergFormat(TableFormat):
     def prepare(self, publication: Publication) -> Prepared:
         table = self._existing(publication.table)
         with checks.translated(self._warehouse):
-            return publishing.prepare(publication, table, self.name)
+            head = table if self._swaps else self._head(table, publication)
+            return publishing.prepare(publication, head, self.name, swaps=self._swaps)
+
+    def _head(self, pointed: Table, publication: Publication) -> Table:
+        """What the next version is made from: what the pointer names, or the base that it lags behind."""
+        base = publication.base
+        if base is None or base.metadata in ("", pointed.metadata_location):
+            return pointed
+        recorded = self._catalog.at(publication.table, base.metadata)
+        behind = projection.lags(publishing.description(pointed), publishing.description(recorded))
+        return recorded if behind else pointed
+
+    def project(self, table: EpochTable, recorded: TableRef) -> Projected:
+        while True:
+            pointed = publishing.description(self._existing(table))
+            if pointed.uri == recorded.metadata or not recorded.metadata:
+                return Projected(moved=False, csn=pointed.csn)
+            with checks.translated(self._warehouse):
+                wanted = publishing.description(self._catalog.at(table, recorded.metadata))
+            projection.refuse_strange(table, pointed, wanted, follows=not self._swaps)
+            if not projection.lags(pointed, wanted):
+                return Projected(moved=False, csn=pointed.csn)
+            if self._catalog.move(table, pointed.uri, wanted.uri):
+                return Projected(moved=True, csn=wanted.csn)
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
+        if not self._swaps and not projection.attempted(self, publication.table, prepared.ref):
+            return  # what the pointer may name stays
         for uri in prepared.obsolete:
             try:
                 storage.remove(*storage.filesystem(uri))

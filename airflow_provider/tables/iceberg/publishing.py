@@ -26,9 +26,10 @@ from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.interval import micros
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
-from airflow_provider.tables import checks
+from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
 from airflow_provider.tables.iceberg import manifests, schemas
+from airflow_provider.tables.iceberg.catalog import REPLACES
 
 KEPT_SNAPSHOTS = 20
 """So many snapshots stay in the metadata for programs without this package; cuts do not need them."""
@@ -54,9 +55,23 @@ def marks_of(metadata: TableMetadata) -> tuple[int, checks.Marks | None]:
     return snapshot.snapshot_id, marks
 
 
-def prepare(publication: Publication, table: Table, format_name: str) -> Prepared:
+def description(table: Table) -> projection.Description:
+    """Where *table* is among the descriptions that were made of it."""
+    version, marks = marks_of(table.metadata)
+    return projection.Description(
+        uri=table.metadata_location,
+        table_uuid=str(table.metadata.table_uuid),
+        version=version,
+        marks=marks,
+        earlier=frozenset(_metadata_files(table.metadata)),
+        replaces=frozenset(table.properties.get(REPLACES, "").split()),
+    )
+
+
+def prepare(publication: Publication, table: Table, format_name: str, *, swaps: bool) -> Prepared:
     """Write the version that replaces and adds slices on the head of *table*.
 
+    :param swaps: whether the store's transaction moves the catalog's pointer.
     :raises TablesAhead: see :meth:`TableFormat.prepare`. :raises ForeignCommit: likewise.
     """
     metadata = table.metadata
@@ -82,8 +97,11 @@ def prepare(publication: Publication, table: Table, format_name: str) -> Prepare
             version=snapshot_id,
             location=snapshot.manifest_list,
             schema_id=metadata.current_schema_id,
+            metadata=location,
         ),
-        swap=CatalogSwap(publication.table.domain, publication.table.name, table.metadata_location, location),
+        swap=CatalogSwap(publication.table.domain, publication.table.name, table.metadata_location, location)
+        if swaps
+        else None,
         schema=schemas.to_json(metadata.schema()),
         obsolete=tuple(_metadata_files(metadata) - _metadata_files(changed)),
     )

@@ -14,14 +14,33 @@ import pytest
 
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import EpochTable, TableKind
-from airflow_provider.domain.version import CommitRecord, Committable, Member, TableDelta, TableRef
-from airflow_provider.stores.base import CatalogSwap, MetadataStore, Number, Transaction
+from airflow_provider.domain.version import (
+    CommitRecord,
+    Committable,
+    Member,
+    TableDelta,
+    TableRecord,
+    TableRef,
+)
+from airflow_provider.domain.watermark import Progress
+from airflow_provider.stores.base import (
+    Absent,
+    CatalogSwap,
+    Exists,
+    MetadataStore,
+    Number,
+    Put,
+    RequirementFailed,
+    Transaction,
+)
 from airflow_provider.tables.base import EPOCH_COLUMN, Place, Prepared, Publication, TableFormat, TableInfo
 
 ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
 JOB = JobName("job")
+DAILY = Cadence("@daily")
 COLUMNS = pa.schema([("id", pa.int64()), ("label", pa.string())])
 
 Row = tuple[datetime, int]
@@ -128,7 +147,14 @@ class Publisher:
         )
 
     def commit(self, *published: tuple[Publication, Prepared]) -> int:
-        """Move the pointers of all tables in one transaction; return its CSN."""
+        """Commit all tables in one transaction, with their pointers or before them; return its CSN."""
+        csn = self.record(*published)
+        for publication, prepared in published:
+            self.format.published(publication, prepared)
+        return csn
+
+    def record(self, *published: tuple[Publication, Prepared]) -> int:
+        """As :meth:`commit`, by a process that dies when the transaction is done."""
         first = published[0][0]
         deltas = tuple(
             TableDelta(
@@ -142,16 +168,47 @@ class Publisher:
             by="contract",
             tables=deltas,
         )
-        swaps: tuple[CatalogSwap, ...] = tuple(prepared.swap for _, prepared in published)
+        requires, updates = self._changes(published)
         receipt = self.store.transact(
-            Transaction(domain=self.domain, updates=swaps, number=Number(record, expected=first.csn))
+            Transaction(
+                domain=self.domain,
+                requires=requires,
+                updates=updates,
+                number=Number(record, expected=first.csn),
+            )
         )
         for publication, prepared in published:
             self.refs[publication.table] = prepared.ref
             self.schemas[publication.table] = prepared.schema
-            self.format.published(publication, prepared)
         assert receipt.csn is not None
         return receipt.csn
+
+    def _changes(
+        self, published: Sequence[tuple[Publication, Prepared]]
+    ) -> tuple[tuple[Exists | Absent, ...], tuple[Put | CatalogSwap, ...]]:
+        """What the transaction requires and changes: the pointers, or records of the tables where they follow.
+
+        :raises RequirementFailed: a table was published since its publication was prepared.
+        """
+        updates: list[Put | CatalogSwap] = [one.swap for _, one in published if one.swap is not None]
+        requires: list[Exists | Absent] = []
+        for publication, prepared in published:
+            if prepared.swap is not None:
+                continue
+            key = table_key(self.domain, publication.table.name)
+            stamped = self.store.read(self.domain, [key]).get(key)
+            recorded = None if stamped is None else stamped.record.ref
+            requires.append(Absent(key) if stamped is None else Exists(key, stamped.version))
+            if recorded != publication.base:
+                raise RequirementFailed.of(requires[-1], None if recorded is None else recorded.version)
+            updates.append(Put(key, _recorded(publication.table, prepared.ref)))
+        return tuple(requires), tuple(updates)
+
+    def spoiled(self, publication: Publication, prepared: Prepared) -> tuple[Publication, Prepared]:
+        """The same, decided on something that is not so: no transaction takes it."""
+        if prepared.swap is not None:
+            return publication, replace(prepared, swap=replace(prepared.swap, expected="elsewhere"))
+        return replace(publication, base=prepared.ref), prepared
 
     def publish(
         self, table: EpochTable, interval: Interval, ids: Iterable[int], *, replaces: bool = False
@@ -190,6 +247,11 @@ class Publisher:
             (row[EPOCH_COLUMN].astimezone(UTC), row["id"])
             for row in found.select(["id", EPOCH_COLUMN]).to_pylist()
         )
+
+
+def _recorded(table: EpochTable, ref: TableRef) -> TableRecord:
+    """As much of a table's record as says where it stands."""
+    return TableRecord(job=JOB, kind=table.kind, cadence=DAILY, progress=Progress(), ref=ref)
 
 
 def expected(*days: tuple[int, Iterable[int]]) -> list[Row]:

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.stores.base import CatalogSwap, RequirementFailed
+from airflow_provider.stores.base import CatalogSwap, Exists, RequirementFailed
 from airflow_provider.tables.base import TableRecreated, TablesAhead
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
@@ -31,11 +31,14 @@ class PublishingCases(TableCases):
         prepared = publisher.format.prepare(publication)
         before = publisher.format.describe(table)
         assert before is not None
-        assert (before.version, before.pointer) == (0, prepared.swap.expected)
+        assert before.version == 0
+        assert before.pointer != prepared.ref.metadata
+        if prepared.swap is not None:
+            assert (prepared.swap.expected, prepared.swap.new) == (before.pointer, prepared.ref.metadata)
         publisher.commit((publication, prepared))
         after = publisher.format.describe(table)
         assert after is not None
-        assert (after.version, after.pointer) == (prepared.ref.version, prepared.swap.new)
+        assert (after.version, after.pointer) == (prepared.ref.version, prepared.ref.metadata)
         assert publisher.rows(table, 0) == expected((0, [1]))
 
     def test_a_revision_replaces_its_epoch_only(self, publisher: Publisher, table: EpochTable) -> None:
@@ -71,9 +74,8 @@ class PublishingCases(TableCases):
             for table in tables
         ]
         both = [(one, publisher.format.prepare(one)) for one in publications]
-        elsewhere = replace(both[1][1], swap=replace(both[1][1].swap, expected="elsewhere"))
         with pytest.raises(RequirementFailed):
-            publisher.commit(both[0], (both[1][0], elsewhere))
+            publisher.commit(both[0], publisher.spoiled(*both[1]))
         assert all(publisher.format.describe(table) == publisher.create(table) for table in tables)
         assert [info.version for info in map(publisher.create, tables)] == [0, 0]
         publisher.commit(*both)
@@ -88,7 +90,7 @@ class PublishingCases(TableCases):
         publisher.commit((publications[0], prepared[0]))
         with pytest.raises(RequirementFailed) as refused:
             publisher.commit((replace(publications[1], csn=publisher.head() + 1), prepared[1]))
-        assert isinstance(refused.value.requirement, CatalogSwap)
+        assert isinstance(refused.value.requirement, CatalogSwap if prepared[1].swap else Exists)
         with pytest.raises(TablesAhead):
             publisher.format.prepare(publications[1])
         again = publisher.publication(table, (day(1), staged[1]))
@@ -98,7 +100,7 @@ class PublishingCases(TableCases):
     def test_preparing_twice_is_allowed(self, publisher: Publisher, table: EpochTable) -> None:
         publication = publisher.publication(table, (day(0), publisher.stage(table, day(0), [batch([1])])))
         unused, used = publisher.format.prepare(publication), publisher.format.prepare(publication)
-        assert unused.swap.new != used.swap.new
+        assert unused.ref.metadata != used.ref.metadata
         publisher.commit((publication, used))
         publisher.format.published(publication, used)
         assert publisher.rows(table, 0) == expected((0, [1]))

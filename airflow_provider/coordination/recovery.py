@@ -1,0 +1,122 @@
+"""Recovery: the catalog's pointers follow what the store recorded (R17).
+
+Where tables lie in a catalog outside of the store's database, the store's transaction is the commit and the pointers
+are moved after it. Whoever dies in between leaves them behind; any later touch of the table moves them, and
+:func:`recover` moves all of a domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.settling import settled
+from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.records import Kind, Stamped, table_key
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import TableRecord, TableRef
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.tables.base import TablesAhead
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.projection import attempted
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecoveredTable:
+    """A table after :func:`recover`.
+
+    :param csn: its last commit in the store. :param moved: whether its pointer lagged and was moved.
+    :param problem: why the pointer does not say what the store says; empty when it does.
+    """
+
+    name: TableName
+    csn: int
+    moved: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recovery:
+    """Answer of :func:`recover`.
+
+    :param csn: the domain's head. :param tables: all that were ever published, by name.
+    """
+
+    domain: DomainName
+    csn: int
+    tables: tuple[RecoveredTable, ...]
+
+
+def recover(coordinator: Coordinator, domain: str) -> Recovery:
+    """Let the pointers of all tables of *domain* follow the store; may be repeated, and run beside anything.
+
+    What cannot be repaired is told table by table: a pointer that another program moved, a table that is ahead
+    of the store (R33: a restored backup).
+
+    :raises UnknownName: nothing is registered in the domain.
+    :raises StoreUnavailable: the store, the catalog or the warehouse did not answer within the coordinator's
+        patience.
+    """
+    name = domain_name(domain)
+    return settled(
+        lambda: _recover(coordinator.store, coordinator.formats, name),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> None:
+    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
+    if not formats.projected:
+        return
+    for table in tables:
+        stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
+        ref = None if stamped is None else stamped.record.ref
+        if ref is not None:
+            attempted(formats[ref.format], table, ref)
+
+
+def _recover(reader: MetadataReader, formats: TableFormats, domain: DomainName) -> Recovery:
+    records: list[Stamped[TableRecord]] = list(pages(reader, domain, Kind.TABLE, ""))
+    if not records:
+        raise UnknownName(
+            f"domain {domain!r} has no table.",
+            next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
+            domain=domain,
+        )
+    found = [_recovered(reader, formats, one, one.record.ref) for one in records if one.record.ref]
+    return Recovery(domain=domain, csn=reader.read(domain, []).head.csn, tables=tuple(found))
+
+
+def _recovered(
+    reader: MetadataReader, formats: TableFormats, stamped: Stamped[TableRecord], ref: TableRef
+) -> RecoveredTable:
+    domain, name, csn = stamped.key.domain, TableName(stamped.key.item), stamped.csn or 0
+    table = EpochTable(name, domain=domain, kind=stamped.record.kind, format=ref.format)
+    try:
+        answer = formats[ref.format].project(table, ref)
+        _refuse_ahead(table, answer.csn, reader.read(domain, []).head.csn)
+    except RetryableError:
+        raise
+    except EpochError as error:
+        return RecoveredTable(name=name, csn=csn, moved=False, problem=f"{type(error).__name__}: {error}")
+    return RecoveredTable(name=name, csn=csn, moved=answer.moved)
+
+
+def _refuse_ahead(table: EpochTable, found: int, head: int) -> None:
+    """:raises TablesAhead: the table was published with a number that the store has not given out."""
+    if found > head:
+        raise TablesAhead(
+            f"table {table.name!r} was published with CSN {found}, and the store's last commit is {head}: "
+            "the store was restored from a backup.",
+            next_step="restore the tables of the same moment.",
+            table=table.name,
+            expected=head,
+            found_csn=found,
+        )

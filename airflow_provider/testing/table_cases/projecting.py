@@ -1,0 +1,155 @@
+"""Cases: the catalog's pointer follows what the store recorded: forward only, never ahead, repaired by any touch.
+
+For formats whose catalog lies outside of the store's database (``Prepared.swap`` is None).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from airflow_provider.domain.errors import ForeignCommit
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import TableRef
+from airflow_provider.tables.base import Prepared, Publication, TableInfo, TableRecreated
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+)
+
+
+def prepared(publisher: Publisher, table: EpochTable, number: int) -> tuple[Publication, Prepared]:
+    """Stage one row of a day and prepare its publication."""
+    staged = publisher.stage(table, day(number), [batch([number])])
+    publication = publisher.publication(table, (day(number), staged))
+    return publication, publisher.format.prepare(publication)
+
+
+def recorded(publisher: Publisher, table: EpochTable, *numbers: int) -> list[TableRef]:
+    """Commit one row for each of the days; each time the process dies before the pointer has moved."""
+    found = []
+    for number in numbers:
+        publisher.record(prepared(publisher, table, number))
+        found.append(publisher.refs[table])
+    return found
+
+
+def pointed(publisher: Publisher, table: EpochTable) -> TableInfo:
+    """The table as a program that comes by the catalog sees it."""
+    info = publisher.format.describe(table)
+    assert info is not None
+    return info
+
+
+class ProjectingCases(TableCases):
+    """Pointers that follow, lag, race and are moved by others."""
+
+    def test_the_transaction_moves_no_pointer(self, publisher: Publisher, table: EpochTable) -> None:
+        _, one = prepared(publisher, table, 0)
+        assert one.swap is None
+
+    def test_the_pointer_is_never_ahead_of_the_store(self, publisher: Publisher, table: EpochTable) -> None:
+        before = publisher.create(table)
+        publication, one = prepared(publisher, table, 0)
+        assert pointed(publisher, table) == before, "nothing is committed yet"
+        publisher.record((publication, one))
+        assert pointed(publisher, table) == before, "the store has it, and the process died"
+        assert publisher.rows(table, 0) == expected((0, [0])), "cuts do not look at the pointer"
+        publisher.format.published(publication, one)
+        assert pointed(publisher, table).version == one.ref.version
+
+    def test_a_pointer_that_lags_is_moved_by_the_next_touch(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        _, newest = recorded(publisher, table, 0, 1)
+        found = publisher.format.project(table, newest)
+        assert (found.moved, found.csn) == (True, 2)
+        assert (pointed(publisher, table).version, pointed(publisher, table).pointer) == (
+            newest.version,
+            newest.metadata,
+        )
+        again = publisher.format.project(table, newest)
+        assert (again.moved, again.csn) == (False, 2)
+
+    def test_a_pointer_never_goes_back(self, publisher: Publisher, table: EpochTable) -> None:
+        first, second, newest = recorded(publisher, table, 0, 1, 2)
+        assert publisher.format.project(table, second).moved
+        assert publisher.format.project(table, newest).moved
+        late = [publisher.format.project(table, one) for one in (first, second)]
+        assert [(one.moved, one.csn) for one in late] == [(False, 3), (False, 3)]
+        assert pointed(publisher, table).version == newest.version
+
+    def test_racing_projections_end_at_the_newest(self, publisher: Publisher, table: EpochTable) -> None:
+        refs = recorded(publisher, table, *range(6))
+        with ThreadPoolExecutor(4) as pool:
+            moved = list(pool.map(lambda ref: publisher.format.project(table, ref).moved, refs * 2))
+        assert any(moved)
+        assert pointed(publisher, table).version == refs[-1].version
+
+    def test_publications_go_on_while_the_pointer_lags(self, publisher: Publisher, table: EpochTable) -> None:
+        refs = recorded(publisher, table, *range(4))
+        assert pointed(publisher, table).version == 0
+        wanted = [expected(*((day, [day]) for day in range(number + 1))) for number in range(4)]
+        assert [publisher.rows(table, 3, ref=ref) for ref in refs] == wanted
+        publisher.publish(table, day(2), [20, 21], replaces=True)
+        assert publisher.rows(table, 3) == expected((0, [0]), (1, [1]), (2, [20, 21]), (3, [3]))
+        assert pointed(publisher, table).version == publisher.refs[table].version
+
+    def test_a_pointer_that_lags_by_far_is_moved_too(self, publisher: Publisher, table: EpochTable) -> None:
+        publisher.publish(table, day(0), [0])
+        refs = recorded(publisher, table, *range(1, 31))
+        assert publisher.format.project(table, refs[-1]).moved
+        assert publisher.rows(table, 30) == expected(*((number, [number]) for number in range(31)))
+
+    def test_a_renamed_column_stays_renamed(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        publisher.publish(table, day(0), [0])
+        backend.rename_column(table, "label", "title")
+        renamed = pointed(publisher, table)
+        assert not publisher.format.project(table, publisher.refs[table]).moved
+        publication = publisher.publication(table)
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        assert pointed(publisher, table).schema == renamed.schema
+        assert "title" in publisher.format.arrow_schema(publisher.schemas[table]).names
+
+    def test_a_change_on_a_pointer_that_lags_is_refused(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        publisher.publish(table, day(0), [0])
+        (newest,) = recorded(publisher, table, 1)
+        staged = publisher.stage(table, day(2), [batch([2])])
+        backend.rename_column(table, "label", "title")
+        with pytest.raises(ForeignCommit, match="another program"):
+            publisher.format.project(table, newest)
+        with pytest.raises(ForeignCommit, match="another program"):
+            publisher.format.prepare(publisher.publication(table, (day(2), staged)))
+        assert publisher.rows(table, 1) == expected((0, [0]), (1, [1]))
+
+    def test_a_table_made_again_is_not_projected(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        (newest,) = recorded(publisher, table, 0)
+        backend.drop(table)
+        again = publisher.create(table)
+        with pytest.raises(TableRecreated):
+            publisher.format.project(table, newest)
+        assert pointed(publisher, table) == again
+
+    def test_a_table_that_is_published_while_it_is_replaced_stays(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        unpublished = publisher.create(table)
+        publication, one = prepared(publisher, table, 0)
+        publisher.record((publication, one))
+        replaced = publisher.format.replace(table, unpublished, batch([]).rename_columns(["id", "no"]).schema)
+        assert replaced.table_uuid != unpublished.table_uuid
+        publisher.format.published(publication, one)
+        assert pointed(publisher, table).table_uuid == unpublished.table_uuid
+        publisher.publish(table, day(1), [1])
+        assert publisher.rows(table, 1) == expected((0, [0]), (1, [1]))
