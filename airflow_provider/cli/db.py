@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
-from airflow_provider.stores.factory import check_schema, upgrade_schema
+from airflow_provider.domain.errors import StoreIncompatible
+from airflow_provider.stores.factory import check_schema, redacted, upgrade_schema
+from airflow_provider.tables.factory import check_catalog, make_catalog
 
 if TYPE_CHECKING:
     from airflow_provider.stores.schema_status import SchemaStatus
@@ -19,19 +20,29 @@ def check(arguments: Namespace) -> None:
 
     :raises StoreIncompatible: it does not, so that a deployment's script sees exit code 1.
     """
-    found = _answer(arguments, check_schema)
+    settings = hook_of(arguments).get_settings()
+    found = check_schema(settings.store_url)
+    catalog = None if settings.catalog_url is None else check_catalog(settings.catalog_url)
+    _answer(arguments, found, catalog)
     if found is not None:
         found.require_current()
+    if catalog is False:
+        raise StoreIncompatible(
+            f"{redacted(settings.catalog_url)} has no Iceberg catalog yet.",
+            next_step="`airflow epochs db upgrade`, as a user who may make tables there.",
+        )
 
 
 @command
 def upgrade(arguments: Namespace) -> None:
-    """Make or upgrade the store's schema."""
-    _answer(arguments, upgrade_schema)
+    """Make or upgrade the store's schema, and the tables of a catalog elsewhere."""
+    settings = hook_of(arguments).get_settings()
+    if settings.catalog_url is not None:
+        make_catalog(settings.catalog_url)
+    _answer(arguments, upgrade_schema(settings.store_url), None if settings.catalog_url is None else True)
 
 
-def _answer(arguments: Namespace, ask: Callable[[str], SchemaStatus | None]) -> SchemaStatus | None:
-    found = ask(hook_of(arguments).get_settings().store_url)
+def _answer(arguments: Namespace, found: SchemaStatus | None, catalog: bool | None) -> None:
     facts = {"schema": "none needed"}
     if found is not None:
         facts = {
@@ -40,8 +51,9 @@ def _answer(arguments: Namespace, ask: Callable[[str], SchemaStatus | None]) -> 
             "found": found.found or "none",
             "expected": found.expected,
         }
+    if catalog is not None:
+        facts["catalog"] = "current" if catalog else "absent"
     if arguments.output == "json":
         answer_json(facts)
     else:
         answer_facts(facts)
-    return found

@@ -74,6 +74,13 @@ _COMMANDS = (
         func=lazy_load_command("airflow_provider.cli.cut.cut"),
         args=(ARG_TABLES, ARG_AT, ARG_LEVEL, ARG_FILES, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
     ),
+    ActionCommand(
+        name="recover",
+        help="Repair what a killed process left: let the catalog's pointers follow the store",
+        func=lazy_load_command("airflow_provider.cli.recover.recover"),
+        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        description="May be repeated, and run at any time beside jobs and readers.",
+    ),
     GroupCommand(name="db", help="The metadata store's schema", subcommands=_DB_COMMANDS),
 )
 

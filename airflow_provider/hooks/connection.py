@@ -12,16 +12,27 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.base import StoreCapability
 
 CONN_TYPE = "epochs"
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 """How the way to PostgreSQL is encrypted, and whom it trusts; libpq's own names."""
 
-EXTRAS = {"sqlite": ("backend", "warehouse"), "postgresql": ("backend", "warehouse", *TLS_EXTRAS)}
+ZOOKEEPER_EXTRAS = ("auth", "tls", "ca", "cert", "key", "session_timeout")
+"""How ZooKeeper is spoken to; the names of its URL's options."""
+
+_ALL = ("backend", "warehouse", "catalog", "require")
+EXTRAS = {"sqlite": _ALL, "postgresql": (*_ALL, *TLS_EXTRAS), "zookeeper": (*_ALL, *ZOOKEEPER_EXTRAS)}
 """Every extra that a connection may have: an unknown one is a misspelt one, and is refused by name."""
 
+CATALOG_BACKENDS = ("sqlite", "postgresql")
+"""Databases that can hold an Iceberg catalog."""
+
 POSTGRESQL_PORT = 5432
+ZOOKEEPER_PORT = 2181
 WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _FORM = (
     "correct it in the UI under Admin > Connections, or with `airflow connections`; "
@@ -49,10 +60,14 @@ class Place:
 
     :param store_url: of the metadata store; may hold a password, hence never shown.
     :param warehouse: URI under which tables lie.
+    :param catalog: id of the connection to the database that holds the tables' pointers; None for the store's own.
+    :param require: what the store must offer.
     """
 
     store_url: str = field(repr=False)
     warehouse: str
+    catalog: str | None = None
+    require: frozenset[StoreCapability] = frozenset()
 
 
 def parsed_extra(conn_id: str, text: str | None) -> dict[str, Any]:
@@ -83,6 +98,30 @@ def place_of(connection: ConnectionFields) -> Place:
 
     :raises InvalidInput: naming the connection's field; no message holds a password.
     """
+    backend = _backend(connection)
+    return Place(
+        store_url=_BACKENDS[backend](connection),
+        warehouse=_warehouse(connection),
+        catalog=_catalog(connection, needed=backend not in CATALOG_BACKENDS),
+        require=_require(connection),
+    )
+
+
+def catalog_url_of(connection: ConnectionFields) -> str:
+    """Return the database to which the connection leads that another one names as its ``catalog``.
+
+    :raises InvalidInput: naming the connection's field.
+    """
+    backend = _backend(connection)
+    if backend not in CATALOG_BACKENDS:
+        expected = f"one of {list(CATALOG_BACKENDS)}: the connection is the catalog of another one"
+        raise _refused(connection, "backend", backend, expected)
+    if "catalog" in connection.extra:
+        raise _refused(connection, "catalog", connection.extra["catalog"], "nothing: it is a catalog itself")
+    return _BACKENDS[backend](connection)
+
+
+def _backend(connection: ConnectionFields) -> str:
     if connection.conn_type not in (CONN_TYPE, None, ""):
         raise _refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
     backend = connection.extra.get("backend") or "sqlite"
@@ -91,7 +130,27 @@ def place_of(connection: ConnectionFields) -> Place:
     unknown = sorted(set(connection.extra) - set(EXTRAS[backend]))
     if unknown:
         raise _refused(connection, "extra", unknown, f"for {backend} only {sorted(EXTRAS[backend])}")
-    return Place(store_url=_BACKENDS[backend](connection), warehouse=_warehouse(connection))
+    return backend
+
+
+def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
+    named = connection.extra.get("catalog")
+    if named is None and not needed:
+        return None
+    if not isinstance(named, str) or named == connection.conn_id:
+        expected = (
+            f"the id of a connection of type {CONN_TYPE} to SQLite or PostgreSQL, for the tables' pointers"
+        )
+        raise _refused(connection, "catalog", named, expected)
+    return named
+
+
+def _require(connection: ConnectionFields) -> frozenset[StoreCapability]:
+    named = connection.extra.get("require", [])
+    known = [one.value for one in StoreCapability]
+    if not isinstance(named, list) or not all(one in known for one in named):
+        raise _refused(connection, "require", named, f"a list of some of {known}")
+    return frozenset(map(StoreCapability, named))
 
 
 def _sqlite(connection: ConnectionFields) -> str:
@@ -133,7 +192,41 @@ def _tls(connection: ConnectionFields) -> str:
     return f"?{urlencode(options)}" if options else ""
 
 
-_BACKENDS: dict[str, Callable[[ConnectionFields], str]] = {"sqlite": _sqlite, "postgresql": _postgresql}
+def _zookeeper(connection: ConnectionFields) -> str:
+    hosts = ",".join(_server(connection, one.strip()) for one in (connection.host or "").split(","))
+    chroot = (connection.schema or "").strip("/")
+    if not _CHROOT.fullmatch(chroot) or {".", "..", "zookeeper"} & set(chroot.split("/")):
+        expected = "the path of the node under which everything lies, such as epochs or services/epochs"
+        raise _refused(connection, "schema", connection.schema, expected)
+    if bool(connection.login) != bool(connection.password):
+        name = "password" if connection.login else "login"
+        raise _refused(connection, name, None, "user and password, or neither")
+    at = ""
+    if connection.login and connection.password:
+        at = f"{quote(connection.login, safe='')}:{quote(connection.password, safe='')}@"
+    options = {name: connection.extra[name] for name in ZOOKEEPER_EXTRAS if name in connection.extra}
+    for name, value in options.items():
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise _refused(connection, name, type(value).__name__, "text or a number")
+    query = f"?{urlencode(options)}" if options else ""
+    return f"zookeeper://{at}{hosts}/{chroot}{query}"
+
+
+def _server(connection: ConnectionFields, text: str) -> str:
+    found = _SERVER.fullmatch(text)
+    default = ZOOKEEPER_PORT if connection.port is None else connection.port
+    port = int(found[2]) if found and found[2] else default
+    if not found or not 1 <= port <= 65_535:
+        expected = "servers as host or host:port, separated by commas; IPv6 in brackets"
+        raise _refused(connection, "host" if not found or found[2] else "port", text or port, expected)
+    return f"{found[1]}:{port}"
+
+
+_BACKENDS: dict[str, Callable[[ConnectionFields], str]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+    "zookeeper": _zookeeper,
+}
 
 
 def _host(connection: ConnectionFields) -> str:

@@ -14,7 +14,14 @@ from airflow.sdk.log import amask_secret, mask_secret
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.alignment import READ_DEFAULTS
 from airflow_provider.domain.errors import EpochError
-from airflow_provider.hooks.connection import CONN_TYPE, ConnectionFields, parsed_extra, place_of
+from airflow_provider.hooks.connection import (
+    CONN_TYPE,
+    ConnectionFields,
+    Place,
+    catalog_url_of,
+    parsed_extra,
+    place_of,
+)
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.factory import open_store
 
@@ -45,8 +52,10 @@ class EpochsHook(BaseHook):
         :raises InvalidInput: naming the connection's field.
         """
         connection = self.get_connection(self.epochs_conn_id)
-        settings = _settings_of(connection)
-        for secret in _secrets_of(connection, settings):
+        place = place_of(_fields_of(connection))
+        catalog = None if place.catalog is None else self.get_connection(place.catalog)
+        settings = _settings_of(place, catalog)
+        for secret in _secrets_of(settings, connection, catalog):
             mask_secret(secret)
         return settings
 
@@ -56,8 +65,10 @@ class EpochsHook(BaseHook):
         :raises InvalidInput: naming the connection's field.
         """
         connection = await self.aget_connection(self.epochs_conn_id)
-        settings = _settings_of(connection)
-        for secret in _secrets_of(connection, settings):
+        place = place_of(_fields_of(connection))
+        catalog = None if place.catalog is None else await self.aget_connection(place.catalog)
+        settings = _settings_of(place, catalog)
+        for secret in _secrets_of(settings, connection, catalog):
             await amask_secret(secret)
         return settings
 
@@ -77,7 +88,8 @@ class EpochsHook(BaseHook):
         :raises InvalidInput: naming the connection's field.
         :raises StoreUnavailable: the store does not answer.
         """
-        with open_store(self.get_settings().store_url) as store:
+        settings = self.get_settings()
+        with open_store(settings.store_url, require=settings.require) as store:
             yield store
 
     def test_connection(self) -> tuple[bool, str]:
@@ -93,28 +105,33 @@ class EpochsHook(BaseHook):
         return True, f"The store answers; domains: {', '.join(domains) or 'none yet'}."
 
 
-def _settings_of(connection: Any) -> Settings:
-    place = place_of(
-        ConnectionFields(
-            conn_id=connection.conn_id,
-            conn_type=connection.conn_type,
-            host=connection.host,
-            port=connection.port,
-            schema=connection.schema,
-            login=connection.login,
-            password=connection.password,
-            extra=parsed_extra(connection.conn_id, connection.extra),
-        )
+def _fields_of(connection: Any) -> ConnectionFields:
+    return ConnectionFields(
+        conn_id=connection.conn_id,
+        conn_type=connection.conn_type,
+        host=connection.host,
+        port=connection.port,
+        schema=connection.schema,
+        login=connection.login,
+        password=connection.password,
+        extra=parsed_extra(connection.conn_id, connection.extra),
     )
+
+
+def _settings_of(place: Place, catalog: Any) -> Settings:
     return Settings(
         store_url=place.store_url,
         warehouse=place.warehouse,
+        catalog_url=None if catalog is None else catalog_url_of(_fields_of(catalog)),
+        require=place.require,
         read_level=conf.get("epochs", "read_level", fallback=READ_DEFAULTS.level.value),
         read_consistency=conf.get("epochs", "read_consistency", fallback=READ_DEFAULTS.consistency.value),
     )
 
 
-def _secrets_of(connection: Any, settings: Settings) -> tuple[str, ...]:
-    """What must not be shown: the password as it is, as a URL writes it, and the URL with it."""
-    password = connection.password
-    return (password, quote(password, safe=""), settings.store_url) if password else ()
+def _secrets_of(settings: Settings, *connections: Any) -> Iterator[str]:
+    """What must not be shown: passwords as they are, as a URL writes them, and the URLs with them."""
+    urls = (settings.store_url, settings.catalog_url)
+    for connection, url in zip(connections, urls, strict=True):
+        if connection is not None and connection.password and url:
+            yield from (connection.password, quote(connection.password, safe=""), url)

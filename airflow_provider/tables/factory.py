@@ -82,3 +82,23 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
         return IcebergFormat(pointers, warehouse, swaps=swaps)
 
     return TableFormats({"memory": memory, "iceberg": iceberg}, projected=not swaps)
+
+
+def check_catalog(url: str) -> bool:
+    """Whether the database at *url* holds an Iceberg catalog; changes nothing.
+
+    :raises InvalidInput: it can hold none. :raises StoreUnavailable: it does not answer.
+    """
+    from airflow_provider.tables.iceberg.catalog import has_tables
+
+    return has_tables(url)
+
+
+def make_catalog(url: str) -> None:
+    """Make an Iceberg catalog in the database at *url* unless there is one.
+
+    :raises InvalidInput: it can hold none. :raises StoreUnavailable: it does not answer.
+    """
+    from airflow_provider.tables.iceberg.catalog import make_tables
+
+    make_tables(url)

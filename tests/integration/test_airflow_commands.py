@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
 
 ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
@@ -45,22 +48,26 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("commands")
     settings = Settings(store_url=f"sqlite:///{folder}/store.db", warehouse=f"file://{folder}/warehouse")
     with EpochService.open(settings) as service:
-        for day in range(2):
-            start = ORIGIN + timedelta(days=day)
-            owner = Owner(dag_id="flights", run_id=f"run {day}")
-            attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
-            assert isinstance(attempt, Attempt)
-            if day:
-                service.coordinator.abort(attempt, "SparkException: it failed")
-                continue
-            data, place = service.formats["iceberg"], service.coordinator.place(attempt, "flights")
-            info = data.create(JOB.outputs[0], pa.schema([("x", pa.int64())]))
-            files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [1, 2]})]))
-            service.coordinator.processed(attempt, "flights")
-            service.coordinator.written(attempt, "flights", data.describe_output(place, info, files))
-            service.coordinator.publish(attempt)
+        published(service, 0)
+        service.coordinator.abort(begun(service, 1), "SparkException: it failed")
         service.coordinator.register(READER)
     return folder
+
+
+def begun(service: EpochService, day: int) -> Attempt:
+    start = ORIGIN + timedelta(days=day)
+    owner = Owner(dag_id="flights", run_id=f"run {day}")
+    attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+def published(service: EpochService, day: int) -> None:
+    """Compute one day."""
+    attempt = begun(service, day)
+    rows = pa.table({"x": [1, 2]})
+    write_rows(service.coordinator, attempt, "flights", rows)
+    service.coordinator.publish(attempt)
 
 
 @pytest.fixture
@@ -113,6 +120,59 @@ def test_cut(epochs: Run) -> None:
     assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)
     (table,) = found["tables"]
     assert [Path(uri.removeprefix("file://")).exists() for uri in table["files"]] == [True]
+
+
+def test_recover(epochs: Run) -> None:
+    done = epochs("recover", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["tables"] == [{"table": "flights", "csn": 1, "pointer": "up to date", "problem": ""}]
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
+    """A connection to a store whose catalog lies in a file of its own, and that file."""
+    file, extra = tmp_path / "catalog.db", {"warehouse": f"file://{tmp_path}/warehouse", "catalog": "apart"}
+    monkeypatch.setenv("AIRFLOW_CONN_APART", json.dumps({"conn_type": "epochs", "host": str(file)}))
+    fields = {"conn_type": "epochs", "host": f"{tmp_path}/store.db", "extra": extra}
+    return json.dumps(fields), file
+
+
+def test_recover_moves_a_pointer_that_lags(epochs: Run, apart: tuple[str, Path], tmp_path: Path) -> None:
+    connection, file = apart
+    settings = Settings(
+        store_url=f"sqlite:///{tmp_path}/store.db",
+        warehouse=f"file://{tmp_path}/warehouse",
+        catalog_url=f"sqlite:///{file}",
+    )
+    with EpochService.open(settings) as service:
+        published(service, 0)
+    with closing(sqlite3.connect(file)) as catalog, catalog:
+        # As a process leaves it that is killed between the store's commit and the pointer.
+        catalog.execute("UPDATE iceberg_tables SET metadata_location = previous_metadata_location")
+    done = epochs("recover", "-o", "json", connection=connection)
+    assert done.returncode == 0, done.stderr
+    assert [one["pointer"] for one in json.loads(done.stdout)["tables"]] == ["moved"]
+    assert "up to date" in epochs("recover", connection=connection).stdout
+    with closing(sqlite3.connect(file)) as catalog, catalog:
+        catalog.execute("DELETE FROM iceberg_tables")
+    broken = epochs("recover", connection=connection)
+    assert broken.returncode == 1
+    assert "not repaired" in broken.stdout
+    assert "flights" in broken.stderr
+
+
+def test_db_makes_a_catalog_elsewhere(epochs: Run, apart: tuple[str, Path]) -> None:
+    connection, file = apart
+    assert (
+        json.loads(epochs("db", "upgrade", "-o", "json", connection=connection).stdout)["catalog"]
+        == "current"
+    )
+    assert epochs("db", "check", connection=connection).returncode == 0
+    file.unlink()
+    done = epochs("db", "check", connection=connection)
+    assert done.returncode == 1
+    assert "db upgrade" in done.stderr
 
 
 def test_db(epochs: Run) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -12,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.hooks.connection import ConnectionFields, parsed_extra, place_of
+from airflow_provider.hooks.connection import ConnectionFields, catalog_url_of, parsed_extra, place_of
 from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.stores.base import StoreCapability
+from airflow_provider.stores.zookeeper.address import parsed as parsed_zookeeper
 
 WAREHOUSE = "file:///srv/epochs/warehouse"
 PLAIN, ODD = "secret", "p@ss:w/rd"
@@ -148,6 +152,109 @@ def test_an_extra_that_is_no_json_object_is_refused(text: str) -> None:
         parsed_extra("epochs_default", text)
     assert caught.value.details["field"] == "extra"
     assert "secret" not in str(caught.value)
+
+
+def zookeeper(**fields: Any) -> ConnectionFields:
+    extra = {"backend": "zookeeper", "catalog": "epochs_catalog", **fields.pop("extra", {})}
+    return connection(
+        **{"host": "zk1.example,zk2.example:2182", "schema": "services/epochs", **fields, "extra": extra}
+    )
+
+
+def test_zookeeper() -> None:
+    place = place_of(zookeeper(port=2183))
+    assert place.store_url == "zookeeper://zk1.example:2183,zk2.example:2182/services/epochs"
+    assert (place.catalog, place.warehouse) == ("epochs_catalog", WAREHOUSE)
+    assert parsed_zookeeper(place.store_url).hosts == ("zk1.example:2183", "zk2.example:2182")
+    assert parsed_zookeeper(place_of(zookeeper(host="[::1]", schema="/epochs/")).store_url).hosts == (
+        "[::1]:2181",
+    )
+
+
+def test_zookeeper_with_an_identity_and_tls() -> None:
+    extra = {"auth": "sasl", "tls": "verify-ca", "ca": "/etc/ssl/our ca.pem", "session_timeout": 20}
+    address = parsed_zookeeper(place_of(zookeeper(login="a@b:c/d", password=ODD, extra=extra)).store_url)
+    assert (address.user, address.password, address.auth) == ("a@b:c/d", ODD, "sasl")
+    assert (address.tls, address.ca, address.session_timeout_s) == ("verify-ca", "/etc/ssl/our ca.pem", 20)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"host": None}, "host"),
+        ({"host": "zk1.example,,zk2.example"}, "host"),
+        ({"host": "zookeeper://zk1.example"}, "host"),
+        ({"host": "zk1.example:99999"}, "host"),
+        ({"host": "zk1 example"}, "host"),
+        ({"host": "zk1.example", "port": 0}, "port"),
+        ({"schema": None}, "schema"),
+        ({"schema": "a/../b"}, "schema"),
+        ({"schema": "a//b"}, "schema"),
+        ({"schema": "zookeeper"}, "schema"),
+        ({"login": "me"}, "password"),
+        ({"password": "secret"}, "login"),
+        ({"extra": {"catalog": None}}, "catalog"),
+        ({"extra": {"catalog": 1}}, "catalog"),
+        ({"extra": {"catalog": "epochs_default"}}, "catalog"),
+        ({"extra": {"tls": ["on"]}}, "tls"),
+        ({"extra": {"sslmode": "require"}}, "extra"),
+        ({"extra": {"require": "cluster-wide"}}, "require"),
+        ({"extra": {"require": ["fast"]}}, "require"),
+    ],
+)
+def test_a_wrong_zookeeper_connection_is_refused(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        place_of(zookeeper(**fields))
+    assert caught.value.details["field"] == field
+    assert "secret" not in str(caught.value)
+
+
+def test_what_the_store_must_offer() -> None:
+    assert place_of(postgres()).require == frozenset()
+    required = place_of(
+        postgres(extra={"require": ["cluster-wide", "atomic with an Iceberg catalog"]})
+    ).require
+    assert required == {StoreCapability.CLUSTER, StoreCapability.CATALOG_SWAP}
+
+
+def test_a_catalog_needs_no_warehouse_and_no_catalog() -> None:
+    assert catalog_url_of(replace(postgres(), extra={"backend": "postgresql"})).endswith(
+        "db.example:5432/epochs"
+    )
+    with pytest.raises(InvalidInput) as caught:
+        catalog_url_of(zookeeper())
+    assert caught.value.details["field"] == "backend"
+    with pytest.raises(InvalidInput) as caught:
+        catalog_url_of(postgres(extra={"catalog": "another"}))
+    assert caught.value.details["field"] == "catalog"
+
+
+def test_the_hook_looks_the_catalog_up_and_masks_both_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = {
+        "conn_type": "epochs",
+        "host": "zk.example",
+        "schema": "epochs",
+        "login": "me",
+        "password": "s3cret/1",
+    }
+    extra = {"backend": "zookeeper", "warehouse": WAREHOUSE, "catalog": "epochs_catalog"}
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps({**store, "extra": extra}))
+    catalog = {
+        "conn_type": "epochs",
+        "host": "db.example",
+        "schema": "epochs",
+        "login": "me",
+        "password": ODD,
+    }
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_EPOCHS_CATALOG", json.dumps({**catalog, "extra": {"backend": "postgresql"}})
+    )
+    settings = EpochsHook().get_settings()
+    assert settings.catalog_url is not None
+    assert settings.catalog_url.startswith("postgresql+psycopg://me:")
+    assert asyncio.run(EpochsHook().aget_settings()) == settings
+    said = redact(f"{ODD} s3cret/1 {settings.store_url} {settings.catalog_url} {settings!r}")
+    assert not [one for one in (ODD, "s3cret", "p%40ss", "s3cret%2F1") if one in said]
 
 
 def test_the_hook_masks_the_password_as_it_is_and_as_the_url_writes_it(

@@ -4,9 +4,10 @@ elsewhere, where the pointers follow the store (R17).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import RLock
+from typing import TypeVar
 
 import sqlalchemy as sa
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog, SqlCatalogBaseTable
@@ -25,6 +26,8 @@ from airflow_provider.tables import checks
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
 from airflow_provider.tables.projection import REMEMBERED
+
+Answer = TypeVar("Answer")
 
 KEPT_METADATA_FILES = REMEMBERED
 """So many earlier metadata files stay for programs that hold a pointer a little longer."""
@@ -161,18 +164,43 @@ class IcebergCatalog:
             return self._opened
 
 
+def has_tables(url: str) -> bool:
+    """Whether the database at *url* has the catalog's own tables.
+
+    :raises StoreUnavailable: it does not answer.
+    """
+    return _on(url, lambda catalog: not _missing(catalog))
+
+
+def make_tables(url: str) -> None:
+    """Make the catalog's own tables in the database at *url* where there are none.
+
+    :raises StoreUnavailable: it does not answer.
+    """
+    _on(url, _make_tables)
+
+
+def _on(url: str, ask: Callable[[SqlCatalog], Answer]) -> Answer:
+    with _translated():
+        catalog = SqlCatalog(CATALOG_NAME, **_properties(url, ""))
+        adopt_catalog(url, catalog.engine)
+        try:
+            return ask(catalog)
+        finally:
+            catalog.engine.dispose()
+
+
+def _missing(catalog: SqlCatalog) -> bool:
+    return bool(set(SqlCatalogBaseTable.metadata.tables) - set(sa.inspect(catalog.engine).get_table_names()))
+
+
 def _make_tables(catalog: SqlCatalog) -> None:
-    """Make the catalog's own tables where there are none; of two racing calls one makes them."""
-    names = SqlCatalogBaseTable.metadata.tables
-
-    def missing() -> bool:
-        return bool(set(names) - set(sa.inspect(catalog.engine).get_table_names()))
-
-    if missing():
+    """Make what is missing; of two racing calls one makes it."""
+    if _missing(catalog):
         try:
             catalog.create_tables()
         except sa.exc.DBAPIError:
-            if missing():
+            if _missing(catalog):
                 raise
 
 

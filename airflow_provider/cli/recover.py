@@ -1,0 +1,42 @@
+"""``airflow epochs recover``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from airflow_provider.cli.command import answer_json, answer_table, command, hook_of
+from airflow_provider.domain.errors import FinalError
+
+
+@command
+def recover(arguments: Namespace) -> None:
+    """Let the catalog's pointers of all tables follow the store.
+
+    :raises FinalError: a table's pointer cannot be repaired, so that a script sees exit code 1.
+    """
+    with hook_of(arguments).get_conn() as service:
+        found = service.recover(arguments.domain)
+    lines = [
+        {
+            "table": one.name,
+            "csn": one.csn,
+            "pointer": "moved" if one.moved else "not repaired" if one.problem else "up to date",
+            "problem": one.problem,
+        }
+        for one in found.tables
+    ]
+    if arguments.output == "json":
+        answer_json({"domain": found.domain, "csn": found.csn, "tables": lines})
+    else:
+        answer_table(
+            ["table", "CSN", "pointer", "problem"],
+            [list(line.values()) for line in lines],
+            title=f"domain {found.domain}, CSN {found.csn}",
+        )
+    broken = [one.name for one in found.tables if one.problem]
+    if broken:
+        raise FinalError(
+            f"the catalog does not say what the store says of {', '.join(broken)}.",
+            next_step="see the problems above; cuts go on reading what was published.",
+            tables=tuple(broken),
+        )
