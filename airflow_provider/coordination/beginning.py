@@ -285,7 +285,9 @@ class Begin:
         found = []
         for table in self.job.outputs:
             stamped = reading.get(table_key(self.job.domain, table.name))
-            found.append((table.name, stamped.record.ref if stamped else None))
+            found.append(
+                (table.name, stamped.record.ref.lasting() if stamped and stamped.record.ref else None)
+            )
         return tuple(found)
 
     def _store(

@@ -357,7 +357,7 @@ class Publish:
             interval=self.attempt.interval,
             revision=self.attempt.revision,
             watermark=moved.progress.watermark,
-            ref=moved.ref,
+            ref=None if moved.ref is None else moved.ref.lasting(),
             rows=sum(one.rows for one in sink.output),
         )
 

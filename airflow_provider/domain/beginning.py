@@ -201,7 +201,7 @@ def resolve_inputs(
                     low=low,
                     high=high,
                     csn=csn,
-                    ref=None if starts_here or moved.ref is None else moved.ref.lasting(),
+                    ref=None if starts_here else moved.ref,
                     on_upstream_revision=edge.on_upstream_revision,
                 )
             )

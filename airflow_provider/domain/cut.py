@@ -114,13 +114,13 @@ def as_of(stamped: Stamped[TableRecord], csn: int) -> Moved | None:
 
 
 def standing(stamped: Stamped[TableRecord]) -> Moved:
-    """Where the table stands now."""
-    progress = stamped.record.progress
+    """Where the table stands now, in words that stay true."""
+    progress, ref = stamped.record.progress, stamped.record.ref
     return Moved(
         csn=stamped.csn or 0,
         origin=progress.origin,
         watermark=progress.watermark,
-        ref=stamped.record.ref,
+        ref=None if ref is None else ref.lasting(),
     )
 
 

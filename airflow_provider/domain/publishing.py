@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from airflow_provider.domain.cut import standing
@@ -52,15 +51,14 @@ def moved_table(
     stamped: Stamped[TableRecord], interval: Interval, ref: TableRef, defaults: Defaults
 ) -> TableRecord:
     """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``."""
-    record, stood = stamped.record, standing(stamped)
-    before = replace(stood, ref=stood.ref.lasting() if stood.ref else None)
+    record = stamped.record
     return TableRecord(
         job=record.job,
         kind=record.kind,
         cadence=record.cadence,
         progress=record.progress.adding(interval),
         ref=ref,
-        earlier=(before, *record.earlier)[: defaults.states_remembered],
+        earlier=(standing(stamped), *record.earlier)[: defaults.states_remembered],
     )
 
 
