@@ -25,9 +25,7 @@ from airflow_provider.testing.table_cases.writing import WritingCases
 __all__ = ["ProjectedTableContract", "TableBackend", "TableContract"]
 
 
-class TableContract(
-    WritingCases, PublishingCases, ReplacingCases, ReadingCases, ReclaimingCases, ModelCases
-):
+class TableContract(WritingCases, PublishingCases, ReplacingCases, ReadingCases, ReclaimingCases, ModelCases):
     """What every table format promises."""
 
 
