@@ -17,6 +17,7 @@ AUTH = ("digest", "sasl")
 TLS = ("off", "verify-ca", "verify-full")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+_THIS_HOST = re.compile(r"localhost|127\.[0-9.]+|\[::1\]")
 _RESERVED = frozenset({".", "..", "zookeeper"})
 _DEFAULT_SESSION_S = 10.0
 
@@ -74,8 +75,11 @@ def parsed(url: str) -> Address:
     if not slash or not _CHROOT.fullmatch(chroot) or _RESERVED & set(chroot.split("/")):
         raise _refused(chroot, "a chroot of letters, digits, '.', '_', '-' and '/'")
     options = _options(query)
+    hosts = tuple(_host(host) for host in authority.split(","))
+    if user and "tls" not in options and not options.keys() & {"ca", "cert", "key"}:
+        _require_this_host(hosts)
     return Address(
-        hosts=tuple(_host(host) for host in authority.split(",")),
+        hosts=hosts,
         chroot=f"/{chroot}",
         user=unquote(user),
         password=unquote(password),
@@ -94,6 +98,16 @@ def _host(text: str) -> str:
     if not found or not 1 <= port <= 65_535:
         raise _refused(text, "hosts with ports from 1 to 65535, separated by commas")
     return f"{found[1]}:{port}"
+
+
+def _require_this_host(hosts: tuple[str, ...]) -> None:
+    """A password goes over a network only where somebody has said how."""
+    far = [host for host in hosts if not _THIS_HOST.fullmatch(host.rpartition(":")[0])]
+    if far:
+        raise _refused(
+            f"a login for {far[0]} without tls",
+            "the option tls=verify-full (with ca=FILE and the secure port), or tls=off where the network is trusted",
+        )
 
 
 def _options(query: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
 from threading import Event, RLock, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -25,6 +25,7 @@ from kazoo.exceptions import (
     KazooException,
     NoAuthError,
     NoNodeError,
+    SASLException,
     SessionExpiredError,
     SessionMovedError,
 )
@@ -42,6 +43,8 @@ _RECONNECTING = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4
 _GONE = (ConnectionLoss, SessionExpiredError, SessionMovedError, ConnectionClosedError)
 _LONGEST_PAUSE_S = 0.2
 _LONGEST_CLOSE_S = 3.0
+_REFUSALS = 2
+"""So often in a row it is final: a server that is being stopped ends SASL as one does that refuses."""
 _SHARE_FOR_ASKING = 0.3
 """Of the time that a change has left: kept to ask what became of it."""
 
@@ -111,9 +114,13 @@ class _Reasons(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.last = ""
+        self.refused = False
+        """Whether SASL ended with an error that kazoo does not report otherwise."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.last = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        self.refused = self.refused or isinstance(error, SASLException)
         log.debug("kazoo: %s", self.last)
 
 
@@ -134,8 +141,8 @@ class Session:
         self._lock = RLock()
         self._client: Any = None
         self._changed = Event()
-        self._refused = False
-        self._ended = False
+        self._refused = self._ended = False
+        self._refusals = 0
         self._reasons = _Reasons()
 
     @property
@@ -156,15 +163,18 @@ class Session:
             client = self._connected(deadline)
             try:
                 promises = list(_sent(client, requests))
-                return [answer for promise in promises for answer in self._answers(promise, deadline)]
-            except _GONE:
+                answers = [answer for promise in promises for answer in self._answers(promise, deadline)]
+            except (*_GONE, AuthFailedError):
                 self._changed.wait(min(0.01, deadline.left_s()))
             except KazooTimeoutError as error:
                 raise self._unavailable("no answer in time") from error
-            except (NoAuthError, AuthFailedError) as error:
+            except NoAuthError as error:
                 raise self._not_allowed(error) from error
             except KazooException as error:
                 raise self._unavailable(f"{type(error).__name__} {error}".strip()) from error
+            else:
+                self._refusals = 0
+                return answers
 
     def change(self, deadline: Deadline, operations: Sequence[Operation]) -> list[Any]:
         """Send *operations* as one transaction; return the answer to each, exceptions among them if it failed.
@@ -172,16 +182,15 @@ class Session:
         :raises StoreUnavailable: it was not sent.
         :raises ReplyLostError: it was sent, and no answer came.
         """
-        client = self._connected(deadline)
-        request = client.transaction()
+        request = self._connected(deadline).transaction()
         for operation in operations:
             operation.add(request)
         try:
             answers: list[Any] = request.commit_async().get(
                 timeout=deadline.left_s() * (1 - _SHARE_FOR_ASKING)
             )
-        except AuthFailedError as error:
-            raise self._not_allowed(error) from error
+        except AuthFailedError:
+            return self.change(deadline, operations)  # it was not sent: nothing is before we are known
         except (KazooException, KazooTimeoutError, RuntimeError) as error:
             raise ReplyLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
         for answer in answers:
@@ -215,11 +224,16 @@ class Session:
             client = self._opened()
             if client.connected:
                 return client
-            if self._refused:
-                self._ended = True  # the next call tries again
-                raise self._not_allowed(AuthFailedError())
+            if self._refused or self._reasons.refused:
+                self._ended = True  # whoever comes next tries again
+                self._refusals += 1
+                if self._refusals >= _REFUSALS:
+                    raise self._not_allowed(AuthFailedError())
             if deadline.left_s() <= 0:
                 raise self._unavailable(self._reasons.last or "no connection")
+            if self._ended:
+                sleep(min(_LONGEST_PAUSE_S, deadline.left_s()))  # before it is opened again
+                continue
             self._changed.clear()
             if not client.connected:
                 self._changed.wait(min(_LONGEST_PAUSE_S, deadline.left_s()))
@@ -236,7 +250,7 @@ class Session:
 
     def _new_client(self) -> KazooClient:
         address = self._address
-        self._refused = self._ended = False
+        self._refused = self._ended = self._reasons.refused = False
         logger = logging.Logger("kazoo", logging.WARNING)  # noqa: LOG001 - apart: at DEBUG kazoo logs passwords
         logger.addHandler(self._reasons)
         client = KazooClient(
