@@ -1,0 +1,77 @@
+"""Every store answers as the memory store does, and holds the same after each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from airflow_provider.stores.base import MetadataStore
+from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.testing.servers.pointers import StoreCatalog
+from tests.contract.differential import DOMAINS, TABLES, Twin
+
+STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")
+STEPS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A running store. :param catalog: where its transactions find pointers; None when they move none."""
+
+    url: str
+    catalog: Any = None
+
+
+@pytest.fixture(params=STORES)
+def place(request: Any, quick_path: Path) -> Place:
+    """One place of each store, empty."""
+    if request.param == "memory":
+        return Place("memory")
+    if request.param == "sqlite":
+        url = f"sqlite:///{quick_path}/store.db"
+    else:
+        server = request.getfixturevalue(request.param)
+        url = server.url(server.create_database()) if request.param == "postgresql" else server.url()
+    upgrade_schema(url)
+    return Place(url, None if request.param.startswith("zookeeper") else StoreCatalog(url))
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[MetadataStore]:
+    store = MemoryStore() if place.url == "memory" else open_store(place.url)
+    with store:
+        yield store
+    with suppress(AttributeError):
+        place.catalog.close()
+
+
+def test_a_store_answers_as_its_model_does(
+    place: Place, store: MetadataStore, request: pytest.FixtureRequest
+) -> None:
+    """The same operations for every store of a run: they follow from the seed that the run prints."""
+    with MemoryStore() as model:
+        rng = Random(f"{request.config.getoption('hypothesis_seed')} differential")
+        twin = Twin(store, model, rng)
+        if twin.swaps:
+            for catalog in (model.catalog, place.catalog or getattr(store, "catalog", None)):
+                for namespace in DOMAINS:
+                    for table in TABLES:
+                        catalog.create(namespace, table, "v0")
+        for _ in range(STEPS):
+            twin.step()
+        twin.compare(*DOMAINS)
+        assert twin.happened["applied"] > STEPS / 6, twin.happened
+        assert twin.happened["RequirementFailed Exists"] > 0, twin.happened
+        assert twin.happened["RequirementFailed Absent"] > 0, twin.happened
+        assert twin.happened["RequirementFailed Number"] > 0, twin.happened
+        if twin.swaps:
+            catalog = place.catalog or store.catalog  # type: ignore[attr-defined]
+            found = {(space, table): catalog.pointer(space, table) for space, table in twin.pointers}
+            assert found == twin.pointers
