@@ -20,13 +20,13 @@ THREADS = 4
 LONG, SHORT = timedelta(seconds=60), timedelta(milliseconds=20)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "zookeeper"])
 def url(request: Any, tmp_path: Path) -> str:
     """A store that has turns."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
-    server = request.getfixturevalue("postgresql")
-    url = str(server.url(server.create_database()))
+    server = request.getfixturevalue(request.param)
+    url = str(server.url(server.create_database()) if request.param == "postgresql" else server.url())
     upgrade_schema(url)
     return url
 

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.stores.base import Absent, Exists, Transaction
+from airflow_provider.stores.base import Absent, Exists, RequirementFailed, Transaction
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.stores.zookeeper import transacting, turns
 from airflow_provider.stores.zookeeper.address import parsed
@@ -306,13 +306,13 @@ def test_those_who_queue_up_are_served_in_their_order(
     publish(store, DOMAIN)
     order: list[int] = []
     stores = [ZookeeperStore(parsed(url)).open() for _ in range(3)]
-    first = store._writer._turns.take(DOMAIN, Deadline(10))
+    first = store._writer.turns.take(DOMAIN, Deadline(10))
     folder = store._paths.folder(DOMAIN, "turns")
 
     def queue(number: int) -> None:
-        own = stores[number]._writer._turns.take(DOMAIN, Deadline(20))
+        own = stores[number]._writer.turns.take(DOMAIN, Deadline(20))
         order.append(number)
-        stores[number]._writer._turns.leave(own, Deadline(10))
+        stores[number]._writer.turns.leave(own, Deadline(10))
 
     with ThreadPoolExecutor(3) as threads:
         waiting = []
@@ -321,7 +321,7 @@ def test_those_who_queue_up_are_served_in_their_order(
             while len(store._session._client.get_children(folder)) < number + 2:
                 time.sleep(0.01)
         assert order == []
-        store._writer._turns.leave(first, Deadline(10))
+        store._writer.turns.leave(first, Deadline(10))
         for one in waiting:
             one.result(20)
     assert order == [0, 1, 2]
@@ -336,7 +336,7 @@ def test_somebody_who_is_paused_in_the_queue_stops_nobody(
     monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
     publish(store, DOMAIN)
     with ZookeeperStore(parsed(url)).open() as paused:
-        stands = paused._writer._turns.take(DOMAIN, Deadline(10))
+        stands = paused._writer.turns.take(DOMAIN, Deadline(10))
         waits: list[float] = []
         wait = threading.Event.wait
 
@@ -357,7 +357,7 @@ def test_a_place_in_the_queue_that_is_gone_does_no_harm(
     store: ZookeeperStore, zookeeper: ZookeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
-    take = store._writer._turns.take
+    take = store._writer.turns.take
 
     def take_and_lose(domain: DomainName, deadline: Deadline) -> str | None:
         own = take(domain, deadline)
@@ -371,8 +371,29 @@ def test_a_place_in_the_queue_that_is_gone_does_no_harm(
 
     publish(store, DOMAIN)
     monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
-    monkeypatch.setattr(store._writer._turns, "take", take_and_lose)
+    monkeypatch.setattr(store._writer.turns, "take", take_and_lose)
     assert publish(store, DOMAIN).csn == 2
+
+
+def test_a_turn_is_given_on_by_the_commit_itself(store: ZookeeperStore, url: str) -> None:
+    publish(store, DOMAIN)
+    with ZookeeperStore(parsed(url)).open() as other, ThreadPoolExecutor(1) as threads:
+        with store.turn(DOMAIN, LATER):
+            folder = store._paths.folder(DOMAIN, "turns")
+            client = store._session._client
+            waiting = threads.submit(other._writer.turns.take, DOMAIN, Deadline(20), 20.0)
+            while len(client.get_children(folder)) < 2:
+                time.sleep(0.01)
+            with pytest.raises(RequirementFailed):
+                write(store, put(KEY), requires=[Exists(KEY, 7)], number=commit())
+            assert len(client.get_children(folder)) == 2
+            assert not waiting.done()
+            publish(store, DOMAIN)
+            own = waiting.result(20)
+            assert client.get_children(folder) == [str(own).rpartition("/")[2]]
+            publish(store, DOMAIN)
+        other._writer.turns.leave(own, Deadline(10))
+        assert client.get_children(folder) == []
 
 
 def test_many_who_publish_side_by_side_leave_no_gap_and_no_queue(url: str, store: ZookeeperStore) -> None:

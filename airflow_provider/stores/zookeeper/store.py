@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -142,6 +143,10 @@ class ZookeeperStore(MetadataStore):
         receipt, plan = self._writer.apply(request, transaction.number, deadline)
         self._maintenance.follow(plan, deadline)
         return receipt
+
+    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
+        check_text("domain", domain, empty=False)
+        return self._writer.turns.turn(domain, Deadline(self._patience_s), patience.total_seconds())
 
     def close(self) -> None:
         self._closed = True

@@ -48,7 +48,7 @@ class Writer:
     ) -> None:
         self._session, self._paths, self._known = session, paths, known
         self._records, self._clock = records, clock
-        self._turns = Turns(session, paths)
+        self.turns = Turns(session, paths)
         self._domains: dict[DomainName, Lock] = {}
 
     def apply(
@@ -58,7 +58,8 @@ class Writer:
 
         :raises RequirementFailed: as :meth:`MetadataStore.transact`, and so are the other errors.
         """
-        tries = _Tries()
+        held = self.turns.held(request.domain) if planning.writes_head(request) else None
+        tries = _Tries(turn=held)
         try:
             while True:
                 view = self._look_up(request, deadline)
@@ -66,11 +67,13 @@ class Writer:
                     self._refuse(request, number, deadline)
                 with self._alone(request, deadline):
                     if tries.lost >= RACES_BEFORE_TURN and tries.turn is None:
-                        tries.turn = self._turns.take(request.domain, deadline)
+                        tries.turn = self.turns.take(request.domain, deadline)
                         self._known.heads.pop(request.domain, None)
                     outcome = self._try(request, number, tries, deadline)
                 if outcome is not None:
-                    tries.turn = None  # it went with the transaction
+                    if tries.turn == held:
+                        self.turns.given_on(request.domain)
+                    tries.turn = held  # it went with the transaction
                     return outcome
                 if deadline.left_s() <= 0:
                     raise StoreUnavailable(
@@ -79,7 +82,8 @@ class Writer:
                         store=self._session.location,
                     )
         finally:
-            self._turns.leave(tries.turn, deadline)
+            if tries.turn != held:
+                self.turns.leave(tries.turn, deadline)
 
     @contextmanager
     def _alone(self, request: CheckedTransaction, deadline: Deadline) -> Iterator[None]:
@@ -116,6 +120,7 @@ class Writer:
             return Receipt(csn=plan.csn, at=at, versions=versions), plan
         match plan.roles[failed]:
             case Role.TURN:
+                self.turns.given_on(request.domain)
                 tries.turn = None  # its session has ended
             case Role.HEAD:
                 tries.lost += 1

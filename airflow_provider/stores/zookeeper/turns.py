@@ -8,8 +8,10 @@ so that the next in the queue is woken by the commit itself.
 
 from __future__ import annotations
 
-from threading import Event
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, local
+from typing import Any, cast
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.zookeeper.paths import Paths
@@ -26,14 +28,38 @@ class Turns:
     def __init__(self, session: Session, paths: Paths) -> None:
         self._session, self._paths = session, paths
         self._passed: set[str] = set()
+        self._threads = local()
 
-    def take(self, domain: DomainName, deadline: Deadline) -> str | None:
+    @contextmanager
+    def turn(self, domain: DomainName, deadline: Deadline, patience_s: float) -> Iterator[None]:
+        """A context for this thread: its first transaction that moves the head gives the turn on."""
+        held = self._held()
+        if domain not in held and (own := self.take(domain, deadline, patience_s)) is not None:
+            held[domain] = own
+        try:
+            yield
+        finally:
+            self.leave(held.pop(domain, None), deadline)
+
+    def held(self, domain: DomainName) -> str | None:
+        """The node of the turn that this thread is in."""
+        return self._held().get(domain)
+
+    def given_on(self, domain: DomainName) -> None:
+        """Forget it: it went with a transaction, or its session has ended."""
+        self._held().pop(domain, None)
+
+    def _held(self) -> dict[DomainName, str]:
+        return cast("dict[DomainName, str]", self._threads.__dict__)
+
+    def take(self, domain: DomainName, deadline: Deadline, patience_s: float | None = None) -> str | None:
         """Queue up, and wait until it is our turn or long enough; return our node's path, None if there is none."""
         folder = self._paths.folder(domain, "turns")
-        until = Deadline(min(LONGEST_WAIT_S, deadline.left_s()))
+        until = Deadline(min(LONGEST_WAIT_S if patience_s is None else patience_s, deadline.left_s()))
         own = self._session.send(deadline, _create(f"{folder}/turn-", ephemeral=True))
         if own is None:
-            self._session.send(deadline, _create(folder, ephemeral=False))
+            for missing in self._paths.parents(f"{folder}/turn"):
+                self._session.send(deadline, _create(missing, ephemeral=False))
             own = self._session.send(deadline, _create(f"{folder}/turn-", ephemeral=True))
         if own is None:
             return None
