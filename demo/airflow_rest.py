@@ -29,13 +29,15 @@ class AirflowRestError(RuntimeError):
 
 
 class AirflowRest:
-    """A client of one Airflow API server whose simple auth manager makes everybody an admin.
+    """A client of one Airflow API server.
 
     :param base_url: for example ``http://127.0.0.1:8080``.
+    :param login: user and password; None where the simple auth manager makes everybody an admin.
     """
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, *, login: tuple[str, str] | None = None) -> None:
         self.base_url = base_url
+        self._login = login
         self._client = httpx.Client(base_url=base_url, timeout=REQUEST_TIMEOUT_S)
         self._token: str | None = None
 
@@ -61,7 +63,7 @@ class AirflowRest:
         :raises AirflowRestError: for an answer of 400 and above.
         """
         if self._token is None:
-            self._token = self._answer(self._send("GET", "/auth/token"))["access_token"]
+            self._token = self._answer(self._ask_token())["access_token"]
         headers = {"Authorization": f"Bearer {self._token}"}
         return self._answer(self._send(method, f"/api/v2{path}", headers=headers, **kwargs))
 
@@ -162,6 +164,12 @@ class AirflowRest:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
             time.sleep(0.5)
+
+    def _ask_token(self) -> httpx.Response:
+        if self._login is None:
+            return self._send("GET", "/auth/token")
+        user, password = self._login
+        return self._send("POST", "/auth/token", json={"username": user, "password": password})
 
     def _send(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
         """Send one request; a question, which changes nothing, is asked again when no answer comes."""

@@ -130,6 +130,17 @@ def grid(
     return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
 
 
+def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
+    """Name the DAGs that worked on the latest epochs of the domain's jobs."""
+    records = [
+        one.record
+        for job in pages(reader, domain, Kind.JOB, "")
+        for one in reader.scan(domain, Kind.EPOCH, job.record.name, limit=1, reverse=True)
+    ]
+    workers = [one.attempt or one.committed for one in records]
+    return frozenset(one.owner.dag_id for one in workers if one is not None)
+
+
 def _before(end: datetime, span: timedelta) -> datetime:
     try:
         return end - span

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import SimpleNamespace
@@ -18,15 +19,17 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.grid import grid, latest_dags
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.epochs_plugin import EpochsPlugin
-from airflow_provider.plugins.grid.answers import epoch_answer, grid_answer
+from airflow_provider.plugins.grid.access import DagAccess
+from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer
 from airflow_provider.plugins.grid.app import create_app as create_page
 from airflow_provider.plugins.grid.app import router
 from tests.airflow_runs import epochs_connection
@@ -36,6 +39,7 @@ ORIGIN = DAY.start
 MINE = EpochJob("mine", outputs=[EpochTable("my_table")], cadence="@daily", origin=ORIGIN)
 THEIRS = EpochJob("theirs", outputs=[EpochTable("their_table")], cadence="@daily", origin=ORIGIN)
 IDLE = EpochJob("idle", outputs=[EpochTable("idle_table")], cadence="@daily", origin=ORIGIN)
+RAIL = EpochJob("rail", outputs=[EpochTable("trains", domain="rail")], cadence="@daily", origin=ORIGIN)
 EPOCH = {"job": "mine", "start": DAY.start.isoformat(), "end": DAY.end.isoformat()}
 ROUTES = {
     "/static/epochs.js": {},
@@ -56,7 +60,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("AIRFLOW_CONN_EPOCHS_SECRET", epochs_connection(home))
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", token_hex(64))
         with EpochsHook().get_conn() as service:
-            for job in (MINE, THEIRS):
+            for job in (MINE, THEIRS, RAIL):
                 attempt = service.coordinator.begin(job, DAY, Owner(dag_id=f"dag_{job.name}", run_id="run"))
                 assert isinstance(attempt, Attempt)
                 service.coordinator.abort(attempt, "SparkException: it failed")
@@ -145,6 +149,21 @@ def test_a_table_is_shown_to_those_who_may_read_the_dag_that_computes_it(service
     assert shown(service) == {}
 
 
+def test_a_domain_is_named_to_those_who_may_read_a_dag_that_works_in_it(service: EpochService) -> None:
+    dags = {name: partial(latest_dags, service.store, name) for name in service.store.domains()}
+    assert domains_answer(dags, access(None)) == ["default", "rail"]
+    assert domains_answer(dags, access("dag_mine")) == ["default"]
+    assert domains_answer(dags, access("dag_rail")) == ["rail"]
+    assert domains_answer(dags, access()) == []
+    hidden = grid_answer(grid(service.store, DomainName("rail")), access("dag_mine"))
+    absent = grid_answer(grid(service.store, DomainName("nowhere")), access("dag_mine"))
+    told = {"domain", "now", "start", "end"}
+    assert {name: hidden[name] for name in hidden.keys() - told} == {
+        name: absent[name] for name in absent.keys() - told
+    }
+    assert (hidden["end"], absent["end"]) == (hidden["now"], absent["now"])
+
+
 def test_an_epoch_is_unknown_to_those_who_may_not_read_its_dag(service: EpochService) -> None:
     found = explain(service.store, "default", "mine", DAY)
     answer = epoch_answer(found, access("dag_mine"))
@@ -153,6 +172,17 @@ def test_an_epoch_is_unknown_to_those_who_may_not_read_its_dag(service: EpochSer
     with pytest.raises(UnknownName) as caught:
         epoch_answer(found, access("dag_theirs"))
     assert "dag_mine" not in str(caught.value)
+
+
+def test_a_job_that_is_not_there_and_one_of_another_dag_are_told_alike(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = get(client, "epoch", **{**EPOCH, "job": "nobody"})
+    monkeypatch.setattr(DagAccess, "may_read", lambda _self, _dag_id: False)
+    hidden = get(client, "epoch", **EPOCH)
+    assert (absent.status_code, hidden.status_code) == (404, 404)
+    assert absent.text.replace("nobody", "mine") == hidden.text
+    assert get(client, "domains").json() == {"domains": []}
 
 
 def test_what_another_dag_did_to_an_epoch_is_left_out(service: EpochService) -> None:
@@ -183,7 +213,7 @@ def test_the_grid_and_an_epoch(client: TestClient) -> None:
     }
     epoch = get(client, "epoch", **EPOCH).json()
     assert (epoch["state"], epoch["log"][0]["owner"]["dag_id"]) == ("ABORTED", "dag_mine")
-    assert get(client, "domains").json() == {"domains": ["default"]}
+    assert get(client, "domains").json() == {"domains": ["default", "rail"]}
     assert get(client, "connections").json() == {"connections": ["epochs_default"]}
     script = client.get("/epochs/static/epochs.js", headers=token("viewer"))
     assert script.headers["content-type"].startswith("text/javascript")
@@ -219,14 +249,30 @@ def test_an_unknown_domain_is_empty(client: TestClient) -> None:
     assert get(client, "grid", domain="elsewhere").json()["rows"] == []
 
 
-def test_a_store_that_does_not_answer_is_said_to(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("role", "told"), [("admin", True), ("op", True), ("user", False), ("viewer", False)]
+)
+def test_where_a_store_is_that_cannot_be_read_is_told_to_those_who_may_read_its_connection(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: str, told: bool
 ) -> None:
     (tmp_path / "store.db").write_bytes(b"this is no database, and not by accident" * 100)
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
-    answer = get(client, "grid")
-    assert answer.status_code in (500, 503)
-    assert answer.json()["error"] in ("StoreUnavailable", "StoreIncompatible")
+    for path in ("grid", "domains", "epoch"):
+        answer = client.get(f"/epochs/api/{path}", params=ROUTES[f"/api/{path}"], headers=token(role))
+        assert (answer.status_code, answer.json()["error"]) == (500, "StoreIncompatible")
+        assert answer.json()["next_step"]
+        assert (str(tmp_path) in answer.text) is told
+
+
+def test_a_connection_that_is_wrong_keeps_its_fields_to_those_who_may_read_it(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"conn_type": "epochs", "host": "hidden.db", "extra": {"warehouse": "file:///w"}}
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(wrong))
+    answers = {role: client.get("/epochs/api/grid", headers=token(role)) for role in ("op", "viewer")}
+    assert [one.status_code for one in answers.values()] == [400, 400]
+    assert "hidden.db" in answers["op"].text
+    assert "hidden.db" not in answers["viewer"].text
 
 
 # --- the plugin ----------------------------------------------------------------------------------------------

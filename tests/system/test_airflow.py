@@ -22,29 +22,7 @@ from demo.spark_connect import write_configuration
 
 ROOT = Path(__file__).parents[2]
 
-PROGRAM = """
-import sys
-
-import pyarrow as pa
-
-from airflow_provider.coordination.service import EpochService
-from airflow_provider.spark.handover import received
-
-order = received()
-attempt, first_try = order.attempt, sys.argv[1] == "1"
-if attempt.job == "make" and attempt.interval.start.day == 8 and first_try:
-    raise SystemExit("the first try of 8 February fails")
-with EpochService.open(order.settings) as service:
-    (sink,) = attempt.sinks
-    data, place = service.formats["iceberg"], service.coordinator.place(attempt, sink.name)
-    info = data.create(sink, pa.schema([("day", pa.int64())]))
-    batch = pa.RecordBatch.from_pydict({"day": [attempt.interval.start.day] * attempt.revision})
-    files = list(data.task_writer(place, info)([batch]))
-    service.coordinator.processed(attempt, sink.name)
-    service.coordinator.written(attempt, sink.name, data.describe_output(place, info, files))
-    service.coordinator.complete(attempt)
-"""
-"""What a Spark program does, without a Spark session: this test is about Airflow."""
+PROGRAM = Path(__file__).parent / "epoch_program.py"
 
 
 class World:
@@ -87,7 +65,6 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("airflow")
-    (home / "program.py").write_text(PROGRAM)
     write_configuration(home / "conf")
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     connection = {
@@ -104,7 +81,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "AIRFLOW_CONN_EPOCHS_DEFAULT": json.dumps(connection),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}',
             "SPARK_CONF_DIR": str(home / "conf"),
-            "EPOCHS_TEST_PROGRAM": str(home / "program.py"),
+            "EPOCHS_TEST_PROGRAM": str(PROGRAM),
         },
     )
     cluster.migrate()

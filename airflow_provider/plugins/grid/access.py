@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails, DagDetails
 from airflow.configuration import conf
+from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
@@ -16,6 +17,12 @@ def allowed_connections() -> list[str]:
     """The connections in ``[epochs] connections``."""
     listed = str(conf.get("epochs", "connections", fallback=DEFAULT_CONN_ID))
     return [name for name in (one.strip() for one in listed.split(",")) if name] or [DEFAULT_CONN_ID]
+
+
+def may_read_connection(conn_id: str, user: Any) -> bool:
+    """Whether the user may read where a connection leads."""
+    details = ConnectionDetails(conn_id=conn_id, team_name=Connection.get_team_name(conn_id))
+    return get_auth_manager().is_authorized_connection(method="GET", details=details, user=user)
 
 
 class DagAccess:

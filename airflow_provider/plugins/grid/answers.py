@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -10,6 +11,8 @@ from airflow_provider.coordination.explain import Explanation
 from airflow_provider.coordination.grid import Cell, Grid, Row
 from airflow_provider.domain.epoch import BarrierRecord, Owner
 from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 
 
@@ -19,13 +22,31 @@ class Access(Protocol):
     def may_read(self, dag_id: str | None) -> bool: ...
 
 
+def domains_answer(domains: Mapping[DomainName, Callable[[], Collection[str]]], access: Access) -> list[str]:
+    """Return the domains in which the user may read a DAG that worked on the latest epoch of a job.
+
+    Those who may read all DAGs get all domains.
+
+    :param domains: with what names those DAGs.
+    """
+    every = access.may_read(None)
+    return [name for name, dags in domains.items() if every or any(map(access.may_read, dags()))]
+
+
 def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
     """Return the grid; a table appears when the user may read a DAG that computed an epoch of it.
 
     Epochs of other DAGs are shown as empty. A table of which nobody computed an epoch in the range is shown to
-    those who may read all DAGs.
+    those who may read all DAGs. Of a domain without a table for the user nothing is told.
     """
     rows = [_row(row, access) for row in found.rows if _visible(row, access)]
+    if not rows and not access.may_read(None):  # as if the domain were not there
+        found = replace(
+            found,
+            csn=0,
+            shown=Interval(found.now - (found.shown.end - found.shown.start), found.now),
+            left_out=0,
+        )
     return {
         "domain": found.domain,
         "csn": found.csn,
@@ -44,10 +65,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
     """
     owners: set[str | None] = {entry.record.owner.dag_id for entry in found.log}
     if not any(access.may_read(owner) for owner in owners or {None}):
-        raise UnknownName(
-            f"no epoch {found.interval} of job {found.job!r} is known to you.",
-            next_step="ask for read access to the DAG that computes it.",
-        )
+        raise unknown_epoch(found.job, found.interval)
     complete = all(access.may_read(owner) for owner in owners)
     return {
         "domain": found.domain,
@@ -62,6 +80,14 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "next_step": found.next_step,
         "log": [_entry(one) for one in _readable(found.log, access)],
     }
+
+
+def unknown_epoch(job: str, interval: Interval) -> UnknownName:
+    """What is said of an epoch that is not there, and of one that the user may not know."""
+    return UnknownName(
+        f"no epoch {interval} of job {job!r} is known to you.",
+        next_step="see the tables and jobs that the page shows you; ask for read access to the DAG that computes it.",
+    )
 
 
 def _visible(row: Row, access: Access) -> bool:

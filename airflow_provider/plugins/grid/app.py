@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +16,23 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import FileResponse, JSONResponse
 
 from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
-from airflow_provider.domain.errors import EpochError, InvalidInput, RetryableError, UnknownName
+from airflow_provider.coordination.grid import grid, latest_dags
+from airflow_provider.domain.errors import (
+    EpochError,
+    InvalidInput,
+    RetryableError,
+    StoreIncompatible,
+    StoreUnavailable,
+    UnknownName,
+)
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import run_barrier
 from airflow_provider.hooks.epochs import EpochsHook
-from airflow_provider.plugins.grid.access import DagAccess, allowed_connections
-from airflow_provider.plugins.grid.answers import epoch_answer, grid_answer
+from airflow_provider.plugins.grid.access import DagAccess, allowed_connections, may_read_connection
+from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer, unknown_epoch
+from airflow_provider.stores.base import MetadataReader
+
+log = logging.getLogger(__name__)
 
 _SCRIPT = Path(__file__).parent / "static" / "epochs.js"
 _MAX_TEXT = 255
@@ -52,10 +66,11 @@ def connections() -> dict[str, list[str]]:
 
 
 @router.get("/api/domains")
-def domains(conn_id: ConnectionId = None) -> dict[str, list[str]]:
-    """The domains in a connection's store."""
-    with _hook(conn_id).get_reader() as reader:
-        return {"domains": list(reader.domains())}
+def domains(user: GetUserDep, conn_id: ConnectionId = None) -> dict[str, list[str]]:
+    """The domains in a connection's store in which DAGs work that the user may read."""
+    with _reader(conn_id, user) as reader:
+        dags = {name: partial(latest_dags, reader, name) for name in reader.domains()}
+        return {"domains": domains_answer(dags, DagAccess(user))}
 
 
 @router.get("/api/grid")
@@ -67,7 +82,7 @@ def grid_of(
     hours: Annotated[int, Query(ge=1, le=_MAX_HOURS)] = 168,
 ) -> dict[str, Any]:
     """Tables and their epochs in the *hours* before *end*; of each, what DAGs did that the user may read."""
-    with _hook(conn_id).get_reader() as reader:
+    with _reader(conn_id, user) as reader:
         found = grid(reader, domain, end=_moment(end, "end"), span=timedelta(hours=hours))
     return grid_answer(found, DagAccess(user))
 
@@ -84,9 +99,31 @@ def epoch_of(
 ) -> dict[str, Any]:
     """One epoch: what it waits for, what to do, and its barrier log."""
     interval = Interval(run_barrier(explicit=start), run_barrier(explicit=end))
-    with _hook(conn_id).get_reader() as reader:
-        found = explain(reader, domain, job, interval)
+    with _reader(conn_id, user) as reader:
+        try:
+            found = explain(reader, domain, job, interval)
+        except UnknownName as error:
+            raise unknown_epoch(job, interval) from error
     return epoch_answer(found, DagAccess(user))
+
+
+@contextmanager
+def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
+    """Open the store for reading. Where it is, an error tells only those who may read the connection."""
+    hook = _hook(conn_id)
+    try:
+        with hook.get_reader() as reader:
+            yield reader
+    except (StoreUnavailable, StoreIncompatible, InvalidInput) as error:
+        if isinstance(error, InvalidInput) and not {"store", "conn_id"} & set(error.details):
+            raise
+        log.warning("connection %s: %s", hook.epochs_conn_id, error)
+        if may_read_connection(hook.epochs_conn_id, user):
+            raise
+        raise type(error)(
+            f"Connection {hook.epochs_conn_id!r} leads to no metadata store that can be read now.",
+            next_step="ask whoever operates Airflow: the reason is in the API server's log.",
+        ) from error
 
 
 def _hook(conn_id: str | None) -> EpochsHook:
@@ -120,5 +157,8 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
         status = 400
     elif isinstance(error, RetryableError):
         status = 503
-    body = {"error": type(error).__name__, "message": str(error)}
+    message, next_step = (
+        (error.message, error.next_step) if isinstance(error, EpochError) else (str(error), "")
+    )
+    body = {"error": type(error).__name__, "message": message, "next_step": next_step}
     return JSONResponse(body, status_code=status)

@@ -5,6 +5,7 @@ const { createElement: h, useCallback, useEffect, useMemo, useRef, useState } = 
 const BASE = new URL("../", import.meta.url);
 const REFRESH_MS = 5000;
 const MIN_CELL_PX = 6;
+const THIN_PX = 12;
 const HOUR_MS = 3600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -26,29 +27,39 @@ const LOOKS = [
   { id: "due", mark: "", label: "nothing", hint: "due, and nobody has begun it" },
 ];
 
+/* Surfaces and text are Airflow's own; what stands behind each comma is for a version that names them otherwise. */
 const CSS = `
-.ep { --ep-fg: #1f2328; --ep-dim: #59636e; --ep-bg: #ffffff; --ep-alt: #f6f8fa; --ep-line: #d1d9e0;
-  --ep-commit: #2f8f4e; --ep-commit-fg: #ffffff; --ep-revised: #17613a; --ep-open: #f2b53a; --ep-open-fg: #3b2a00;
-  --ep-precommit: #3c78d8; --ep-precommit-fg: #ffffff; --ep-silent: #b08948; --ep-silent-fg: #ffffff;
-  --ep-aborted: #c8372d; --ep-aborted-fg: #ffffff; --ep-focus: #0969da;
-  color: var(--ep-fg); background: var(--ep-bg); font-size: 14px; line-height: 1.4; padding: 16px; height: 100%;
-  display: flex; flex-direction: column; gap: 12px; box-sizing: border-box; overflow: auto; }
-.dark .ep { color-scheme: dark; --ep-fg: #e6edf3; --ep-dim: #9da7b3; --ep-bg: #0d1117; --ep-alt: #161b22; --ep-line: #30363d;
-  --ep-commit: #2ea35a; --ep-commit-fg: #04140a; --ep-revised: #7ee2a0; --ep-open: #e3a72f; --ep-open-fg: #1f1600;
-  --ep-precommit: #6ea8fe; --ep-precommit-fg: #04122b; --ep-silent: #8a6d3b; --ep-silent-fg: #ffffff;
+.ep { --ep-fg: var(--chakra-colors-fg, #1f2328); --ep-dim: var(--chakra-colors-fg-muted, #59636e);
+  --ep-bg: var(--chakra-colors-bg, #ffffff); --ep-alt: var(--chakra-colors-bg-subtle, #f6f8fa);
+  --ep-line: var(--chakra-colors-border-emphasized, #d1d9e0); --ep-due: #b6c0cc;
+  --ep-commit: #2a8149; --ep-commit-fg: #ffffff; --ep-revised: #175a36; --ep-revised-fg: #ffffff; --ep-open: #f2b53a;
+  --ep-open-fg: #3b2a00; --ep-stripe: #dc9a17; --ep-precommit: #2f6bcb; --ep-precommit-fg: #ffffff;
+  --ep-aborted: #c0332a; --ep-aborted-fg: #ffffff; --ep-focus: #0969da;
+  color: var(--ep-fg); background: var(--ep-bg); font-size: 14px; line-height: 1.4; padding: 16px 20px; height: 100%;
+  display: flex; flex-direction: column; gap: 14px; box-sizing: border-box; overflow: auto; }
+.dark .ep { color-scheme: dark; --ep-fg: var(--chakra-colors-fg, #e6edf3); --ep-dim: var(--chakra-colors-fg-muted, #9da7b3);
+  --ep-bg: var(--chakra-colors-bg, #0d1117); --ep-alt: var(--chakra-colors-bg-muted, #161b22);
+  --ep-line: var(--chakra-colors-border-emphasized, #30363d); --ep-due: #55617a;
+  --ep-commit: #2ea35a; --ep-commit-fg: #04140a; --ep-revised: #8be3a9; --ep-revised-fg: #04140a; --ep-open: #e3a72f;
+  --ep-open-fg: #1f1600; --ep-stripe: #bd861b; --ep-precommit: #6ea8fe; --ep-precommit-fg: #04122b;
   --ep-aborted: #ff7b72; --ep-aborted-fg: #2b0500; --ep-focus: #58a6ff; }
 .ep h1 { font-size: 20px; font-weight: 600; margin: 0; }
 .ep h2 { font-size: 16px; font-weight: 600; margin: 0; }
+.ep p { margin: 4px 0 0; overflow-wrap: anywhere; }
+.ep-top { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 4px 16px; }
 .ep-bar { display: flex; flex-wrap: wrap; gap: 12px; align-items: end; }
 .ep-bar label { display: flex; flex-direction: column; font-size: 12px; color: var(--ep-dim); gap: 2px; }
 .ep-bar label.ep-check { flex-direction: row; align-items: center; gap: 6px; padding-bottom: 6px; }
 .ep-bar input:not([type=checkbox]), .ep-bar select, .ep-button { color: var(--ep-fg); background: var(--ep-bg);
   border: 1px solid var(--ep-line); border-radius: 6px; padding: 4px 8px; font-size: 14px; height: 32px; }
 .ep-button { cursor: pointer; }
-.ep-head { margin-left: auto; color: var(--ep-dim); font-size: 12px; text-align: right; }
+.ep-head { color: var(--ep-dim); font-size: 12px; font-variant-numeric: tabular-nums; }
+.ep-bar :is(input, select):focus-visible, .ep-button:focus-visible, .ep a:focus-visible, .ep-scroll:focus-visible {
+  outline: 2px solid var(--ep-focus); outline-offset: 1px; }
+.ep-bar select { max-width: 260px; }
 .ep-legend { display: flex; flex-wrap: wrap; gap: 4px 16px; font-size: 12px; color: var(--ep-dim); }
 .ep-legend span { display: inline-flex; align-items: center; gap: 6px; }
-.ep-swatch { width: 16px; height: 16px; border-radius: 3px; display: inline-flex; align-items: center;
+.ep-swatch { position: relative; width: 16px; height: 16px; border-radius: 3px; display: inline-flex; align-items: center;
   justify-content: center; font-size: 10px; font-weight: 600; box-sizing: border-box; }
 .ep-scroll { overflow: auto; border: 1px solid var(--ep-line); border-radius: 6px; flex: 0 1 auto; }
 .ep-row { display: flex; border-top: 1px solid var(--ep-line); min-width: max-content; }
@@ -63,23 +74,26 @@ const CSS = `
 .ep-tick { position: absolute; top: 0; bottom: 0; border-left: 1px solid var(--ep-line); padding: 4px 0 0 4px; font-size: 11px;
   color: var(--ep-dim); white-space: nowrap; pointer-events: none; }
 .ep-cell { position: absolute; top: 10px; height: 32px; border-radius: 3px; border: none; padding: 0; cursor: pointer; overflow: hidden;
-  font-size: 11px; font-weight: 600; box-sizing: border-box; display: flex; align-items: center; justify-content: center; }
+  font-size: 11px; font-weight: 600; box-sizing: border-box; display: flex; align-items: center; justify-content: center;
+  white-space: nowrap; scroll-margin-left: 240px; }
 .ep-cell:hover, .ep-cell:focus-visible, .ep-cell[aria-pressed=true] { outline: 2px solid var(--ep-focus); outline-offset: 1px; z-index: 1; }
 .ep-commit { background: var(--ep-commit); color: var(--ep-commit-fg); }
-.ep-revised { background: var(--ep-revised); color: var(--ep-bg); }
+.ep-revised { background: var(--ep-revised); color: var(--ep-revised-fg); }
 .ep-open { background: var(--ep-open); color: var(--ep-open-fg); }
 .ep-precommit { background: var(--ep-precommit); color: var(--ep-precommit-fg); }
-.ep-silent { color: var(--ep-silent-fg);
-  background: repeating-linear-gradient(45deg, var(--ep-silent), var(--ep-silent) 4px, var(--ep-open) 4px, var(--ep-open) 8px); }
+.ep-silent { color: var(--ep-open-fg); border: 2px solid var(--ep-aborted);
+  background: repeating-linear-gradient(45deg, var(--ep-stripe) 0 5px, var(--ep-open) 5px 10px); }
 .ep-aborted { background: var(--ep-aborted); color: var(--ep-aborted-fg); }
-.ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); }
+.ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); font-weight: 400; }
+.ep-due.ep-thin { border: none; background: var(--ep-due); top: 22px; height: 8px; }
 .ep-over { box-shadow: inset 0 6px 0 var(--ep-commit); }
 .ep-mark { position: absolute; top: 0; bottom: 0; width: 0; border-left: 2px solid var(--ep-focus); pointer-events: none; }
 .ep-note { border: 1px solid var(--ep-line); border-radius: 6px; padding: 12px; background: var(--ep-alt); }
 .ep-error { border-color: var(--ep-aborted); }
 .ep-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 8px 0; }
 .ep-detail dt { color: var(--ep-dim); } .ep-detail dd { margin: 0; overflow-wrap: anywhere; }
-.ep-detail table { border-collapse: collapse; width: 100%; font-size: 12px; }
+.ep-log { overflow-x: auto; }
+.ep-detail table { border-collapse: collapse; width: 100%; font-size: 12px; font-variant-numeric: tabular-nums; }
 .ep-detail th, .ep-detail td { text-align: left; padding: 3px 12px 3px 0; border-top: 1px solid var(--ep-line); vertical-align: top; }
 .ep-detail th { color: var(--ep-dim); font-weight: 500; }
 .ep-detail a { color: var(--ep-focus); text-decoration: underline; }
@@ -118,9 +132,16 @@ function look(cell) {
 }
 
 function mark(cell, width) {
-  if (width < 12) return "";
-  const id = look(cell);
-  return id === "revised" ? String(cell.revision) : LOOKS.find((one) => one.id === id).mark;
+  if (width < THIN_PX) return "";
+  const { id, label, mark: short } = LOOKS.find((one) => one.id === look(cell));
+  if (width >= 110) return id === "revised" ? `committed, revision ${cell.revision}` : label;
+  return id === "revised" ? String(cell.revision) : short;
+}
+
+function calendar(cadence) {
+  const cron = cadence.split(" ").slice(0, 5).join(" ");
+  const name = { "0 * * * *": "hourly", "0 0 * * *": "daily", "0 0 * * 0": "weekly", "0 0 1 * *": "monthly" }[cron];
+  return name ? `${name},${cadence.slice(cron.length)}` : cadence;
 }
 
 function inWords(row, cell) {
@@ -131,31 +152,49 @@ function inWords(row, cell) {
 
 /* --- talking to the server --------------------------------------------------------------------------------- */
 
+const TITLES = {
+  StoreUnavailable: "The metadata store does not answer",
+  StoreIncompatible: "The metadata store cannot be used",
+  UnknownName: "There is no such thing here",
+  InvalidInput: "This cannot be shown",
+};
+
+/* An error as the page shows it: what is wrong, in whose words, and what to do. */
+function refusal(answer, body) {
+  if (answer.status === 401) return { title: "You are signed out", message: "Airflow asks who you are.", nextStep: "reload the page and sign in." };
+  const detail = Array.isArray(body.detail) ? body.detail.map((one) => `${one.loc?.at(-1)}: ${one.msg}`).join("; ") : body.detail;
+  return {
+    title: TITLES[body.error] ?? "Airflow's API server refused the question",
+    message: body.message ?? detail ?? `${answer.status} ${answer.statusText}`,
+    nextStep: body.next_step ?? "",
+  };
+}
+
+const NO_ANSWER = {
+  title: "Airflow's API server does not answer", message: "What is shown is as old as it says.",
+  nextStep: "wait, or look whether the server runs; the page asks again by itself.",
+};
+
 async function ask(path, query) {
   const url = new URL(`api/${path}`, BASE);
   for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
-  const answer = await fetch(url, { credentials: "same-origin", headers: { Accept: "application/json" } });
+  const answer = await fetch(url, { credentials: "same-origin", headers: { Accept: "application/json" } }).catch(() => null);
+  if (!answer) return { error: NO_ANSWER };
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(body.message ?? body.detail ?? `${answer.status} ${answer.statusText}`);
-  return body;
+  return answer.ok ? { body } : { error: refusal(answer, body) };
 }
 
-/* Ask again whenever the question changes and, when wanted, every few seconds; the last answer stays meanwhile. */
+/* Ask again whenever the question changes and, when wanted, every few seconds. The last answer to a question stays while
+   it is asked again, also when that fails; of another question nothing stays. */
 function useAnswer(path, query, refresh) {
-  const [answer, setAnswer] = useState(null);
-  const [error, setError] = useState(null);
+  const [known, setKnown] = useState({});
   const question = query === null ? null : JSON.stringify(query);
   useEffect(() => {
-    if (question === null) {
-      setAnswer(null);
-      return undefined;
-    }
+    if (question === null) return undefined;
     let current = true;
-    const once = () =>
-      ask(path, JSON.parse(question)).then(
-        (body) => current && (setAnswer(body), setError(null)),
-        (problem) => current && setError(problem.message),
-      );
+    const once = () => ask(path, JSON.parse(question)).then(({ body, error }) => {
+      if (current) setKnown((last) => ({ question, body: body ?? (last.question === question ? last.body : null), error }));
+    });
     once();
     const timer = refresh ? setInterval(() => document.hidden || once(), REFRESH_MS) : null;
     return () => {
@@ -163,7 +202,7 @@ function useAnswer(path, query, refresh) {
       clearInterval(timer);
     };
   }, [path, question, refresh]);
-  return [answer, error];
+  return known.question === question ? [known.body ?? null, known.error ?? null] : [null, null];
 }
 
 /* --- parts of the page ------------------------------------------------------------------------------------- */
@@ -176,6 +215,13 @@ function Choice({ label, value, options, onChange }) {
 
 function Text({ label, onChange, ...rest }) {
   return h("label", null, label, h("input", { ...rest, onChange: (event) => onChange(event.target.value) }));
+}
+
+function Problem({ error }) {
+  return h("div", { className: "ep-note ep-error", role: "alert" },
+    h("h2", null, error.title),
+    h("p", null, error.message),
+    error.nextStep ? h("p", null, h("b", null, "What to do: "), error.nextStep) : null);
 }
 
 function Legend() {
@@ -218,14 +264,33 @@ function Axis({ scale }) {
         step < DAY_MS && new Date(at).getUTCHours() ? `${pad(new Date(at).getUTCHours())}:00` : day(new Date(at))))));
 }
 
-function Cell({ row, cell, scale, chosen, choose }) {
+/* One cell of a row can be reached with Tab; from it the arrows lead through the row and to the rows beside it. */
+function move(event) {
+  const cells = [...event.currentTarget.querySelectorAll(".ep-cell")];
+  const at = cells.indexOf(event.target);
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: cells.length - 1 }[event.key];
+  const beside = { ArrowUp: "previousElementSibling", ArrowDown: "nextElementSibling" }[event.key];
+  const next = beside ? nearest(event.currentTarget.parentElement[beside], event.target) : cells[to];
+  if (at < 0 || (to === undefined && !beside)) return;
+  event.preventDefault();
+  next?.focus();
+}
+
+function nearest(row, cell) {
+  const middle = (one) => one.offsetLeft + one.offsetWidth / 2;
+  const away = (one) => Math.abs(middle(one) - middle(cell));
+  return [...(row?.querySelectorAll(".ep-cell") ?? [])].reduce((best, one) => (best && away(best) <= away(one) ? best : one), null);
+}
+
+function Cell({ row, cell, scale, chosen, choose, reached }) {
   const left = Math.max(0, scale.at(cell.start));
   const width = Math.max(3, Math.min(scale.width, scale.at(cell.end)) - left - 2);
   const words = inWords(row, cell);
   const over = cell.committed && cell.state !== "COMMIT" ? " ep-over" : "";
+  const thin = width < THIN_PX ? " ep-thin" : "";
   return h("button", {
-    type: "button", className: `ep-cell ep-${look(cell)}${over}`, style: { left: left + 1, width }, title: words,
-    "aria-label": words, "aria-pressed": chosen, onClick: () => choose(row, cell),
+    type: "button", className: `ep-cell ep-${look(cell)}${over}${thin}`, style: { left: left + 1, width }, title: words,
+    "aria-label": words, "aria-pressed": chosen, tabIndex: reached ? 0 : -1, onClick: () => choose(row, cell),
   }, mark(cell, width));
 }
 
@@ -245,12 +310,14 @@ function Rows({ grid, chosen, choose }) {
     h(Axis, { scale }),
     grid.rows.map((row) => h("div", { className: "ep-row", key: row.table },
       h("div", { className: "ep-name" }, h("b", null, row.table),
-        h("small", null, `${row.job} · ${row.cadence}`),
+        h("small", null, `${row.job} · ${calendar(row.cadence)}`),
         h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet")),
-      h("div", { className: "ep-track", style: { width: scale.width } },
-        row.cells.map((cell) => h(Cell, {
-          key: cell.start, row, cell, scale, choose, chosen: chosen?.table === row.table && chosen.start === cell.start,
-        })),
+      h("div", { className: "ep-track", style: { width: scale.width }, role: "group", "aria-label": `Epochs of ${row.table}`, onKeyDown: move },
+        row.cells.map((cell, index) => {
+          const here = chosen?.table === row.table && chosen.start === cell.start;
+          const reached = chosen?.table === row.table ? here : index === row.cells.length - 1;
+          return h(Cell, { key: cell.start, row, cell, scale, choose, chosen: here, reached });
+        }),
         row.watermark && scale.at(row.watermark) >= 0 && scale.at(row.watermark) <= scale.width
           ? h("i", { className: "ep-mark", style: { left: scale.at(row.watermark) } }) : null))));
 }
@@ -261,12 +328,12 @@ function runLink(owner) {
 }
 
 function Log({ entries }) {
-  return h("table", null,
+  return h("div", { className: "ep-log" }, h("table", null,
     h("thead", null, h("tr", null, ["Time (UTC)", "State", "Table", "Token", "Rows", "By", "Note"].map((one) => h("th", { key: one }, one)))),
     h("tbody", null, entries.map((one, index) => h("tr", { key: index },
       h("td", null, clock(one.at)), h("td", null, one.state), h("td", null, one.sink || "all"), h("td", null, one.token),
       h("td", null, one.rows ?? ""), h("td", null, runLink(one.owner), ` generation ${one.owner.generation}, try ${one.owner.try_number}`),
-      h("td", null, one.note)))));
+      h("td", null, one.note))))));
 }
 
 function Detail({ chosen, row, cell, query, refresh, close }) {
@@ -280,12 +347,12 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Next step", epoch && epoch.next_step],
     ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];
-  return h("section", { className: "ep-note ep-detail", "aria-label": "Epoch" },
+  return h("section", { className: "ep-note ep-detail", "aria-label": "Epoch", "aria-live": "polite" },
     h("div", { className: "ep-title" }, h("h2", null, row?.table ?? chosen.table),
       h("button", { type: "button", className: "ep-button", onClick: close }, "Close")),
     h("dl", null, facts.filter(([, value]) => value).flatMap(([name, value]) =>
       [h("dt", { key: name }, name), h("dd", { key: `${name}.` }, value)])),
-    error ? h("p", { role: "alert" }, error) : null,
+    error ? h(Problem, { error }) : null,
     epoch && epoch.log.length ? h(Log, { entries: epoch.log }) : null);
 }
 
@@ -293,19 +360,38 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
 
 function fromAddress() {
   const given = new URLSearchParams(globalThis.location.search);
-  const to = given.get("to") ?? "";
-  const from = given.get("from") ?? "";
-  const asked = from && to ? (Date.parse(to) - Date.parse(from)) / HOUR_MS : 168;
+  const [from, to] = [Date.parse(given.get("from") ?? ""), Date.parse(given.get("to") ?? "")];
+  const asked = to > from ? (to - from) / HOUR_MS : 168;
   const span = SPANS.find((one) => one.hours >= asked) ?? SPANS.at(-1);
   return {
-    connection: given.get("conn_id") ?? "", domain: given.get("domain") ?? "", to: to && new Date(to).toISOString().slice(0, 16),
-    span: String(span.hours), words: given.get("job") ?? given.get("table") ?? "",
+    connection: given.get("conn_id") ?? "", domain: given.get("domain") ?? "", span: String(span.hours),
+    to: Number.isNaN(to) ? "" : new Date(to).toISOString().slice(0, 16), words: given.get("job") ?? given.get("table") ?? "",
   };
+}
+
+/* Keep the address at what is shown, so that it can be passed on. */
+function toAddress({ connection, domain, to, span, words }) {
+  const url = new URL(globalThis.location.href);
+  const end = to ? Date.parse(`${to}Z`) : NaN;
+  const shown = {
+    conn_id: connection, domain, job: words,
+    from: Number.isNaN(end) ? "" : new Date(end - span * HOUR_MS).toISOString(), to: Number.isNaN(end) ? "" : new Date(end).toISOString(),
+  };
+  url.searchParams.delete("table");
+  for (const [name, value] of Object.entries(shown)) value ? url.searchParams.set(name, value) : url.searchParams.delete(name);
+  globalThis.history.replaceState(globalThis.history.state, "", url);
 }
 
 function matches(row, words) {
   const wanted = words.toLowerCase().split(/[\s,]+/).filter(Boolean);
   return !wanted.length || wanted.some((word) => row.table.toLowerCase().includes(word) || row.job.toLowerCase().includes(word));
+}
+
+function Nothing({ domain, words, tables }) {
+  const why = tables
+    ? `None of the ${tables} tables of domain “${domain}” matches “${words}”. Clear the field “Table or job” to see them.`
+    : `Domain “${domain}” has no table to show: none is registered yet, or none is of a DAG that you may read. A table appears when a task of its job first runs.`;
+  return h("div", { className: "ep-note", role: "status" }, why);
 }
 
 function Epochs() {
@@ -320,36 +406,48 @@ function Epochs() {
 
   const [connections, noConnections] = useAnswer("connections", {}, false);
   const [domains, noDomains] = useAnswer("domains", { conn_id: connection }, refresh);
-  const shownDomain = domain || domains?.domains[0] || "default";
+  const known = domains?.domains ?? [];
+  const shownDomain = domain || known[0] || "default";
   const query = { conn_id: connection, domain: shownDomain };
-  const [answer, problem] = useAnswer("grid", { ...query, end: to && `${to}Z`, hours: String(span) }, refresh);
+  const ready = domain || domains;
+  const [answer, problem] = useAnswer("grid", ready ? { ...query, end: to && `${to}Z`, hours: String(span) } : null, refresh);
   const error = noConnections ?? noDomains ?? problem;
+  useEffect(() => toAddress({ connection, domain, to, span, words }), [connection, domain, to, span, words]);
 
   const grid = useMemo(() => answer && { ...answer, rows: answer.rows.filter((row) => matches(row, words)) }, [answer, words]);
   const choose = useCallback((row, cell) => setChosen({ table: row.table, job: row.job, start: cell.start, end: cell.end }), []);
   const row = chosen && answer?.rows.find((one) => one.table === chosen.table);
   const cell = row && row.cells.find((one) => one.start === chosen.start);
+  const close = () => {
+    document.querySelector(".ep-cell[aria-pressed=true]")?.focus();
+    setChosen(null);
+  };
+  const elsewhere = (set) => (value) => {
+    set(value);
+    setChosen(null);
+  };
 
-  return h("div", { className: "ep" },
+  return h("div", { className: "ep", onKeyDown: (event) => event.key === "Escape" && chosen && close() },
     h("style", null, CSS),
-    h("div", { className: "ep-bar" },
+    h("div", { className: "ep-top" },
       h("h1", null, "Tables × epochs"),
+      grid ? h("div", { className: "ep-head" }, `CSN ${grid.csn} · as of ${clock(grid.now)} UTC · all times are UTC`) : null),
+    h("div", { className: "ep-bar" },
       connections && connections.connections.length > 1
-        ? h(Choice, { label: "Connection", value: connection, options: connections.connections, onChange: setConnection }) : null,
-      h(Choice, { label: "Domain", value: shownDomain, options: domains?.domains.length ? domains.domains : [shownDomain], onChange: setDomain }),
+        ? h(Choice, { label: "Connection", value: connection, options: connections.connections, onChange: elsewhere((value) => (setConnection(value), setDomain(""))) }) : null,
+      h(Choice, { label: "Domain", value: shownDomain, options: known.includes(shownDomain) ? known : [shownDomain, ...known], onChange: elsewhere(setDomain) }),
       h(Choice, { label: "Range", value: span, options: SPANS.map((one) => ({ label: one.label, value: String(one.hours) })), onChange: setSpan }),
       h(Text, { label: "Up to (UTC; empty: latest)", type: "datetime-local", value: to, onChange: setTo }),
       h(Text, { label: "Table or job", type: "search", value: words, placeholder: "all", onChange: setWords }),
       h("label", { className: "ep-check" },
-        h("input", { type: "checkbox", checked: refresh, onChange: (event) => setRefresh(event.target.checked) }), "refresh every 5 s"),
-      grid ? h("div", { className: "ep-head" }, `CSN ${grid.csn}`, h("br"), `as of ${clock(grid.now)} UTC`) : null),
+        h("input", { type: "checkbox", checked: refresh, onChange: (event) => setRefresh(event.target.checked) }), "refresh every 5 s")),
     h(Legend),
-    error ? h("div", { className: "ep-note ep-error", role: "alert" }, error) : null,
-    grid && !grid.rows.length && !error
-      ? h("div", { className: "ep-note" }, "No table to show: none is registered yet, none matches, or none is of a DAG that you may read.") : null,
+    error ? h(Problem, { error }) : null,
+    !answer && !error ? h("div", { className: "ep-note", role: "status" }, "Asking the metadata store …") : null,
+    grid && !grid.rows.length && !error ? h(Nothing, { domain: shownDomain, words, tables: answer.rows.length }) : null,
     grid && grid.rows.length ? h(Rows, { grid, chosen, choose }) : null,
     grid && grid.left_out ? h("div", { className: "ep-note" }, `${grid.left_out} earlier epochs are not shown; choose a shorter range.`) : null,
-    chosen ? h(Detail, { chosen, row, cell, query, refresh, close: () => setChosen(null) }) : null);
+    chosen ? h(Detail, { chosen, row, cell, query, refresh, close }) : null);
 }
 
 globalThis.Epochs = Epochs;

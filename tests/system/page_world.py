@@ -1,0 +1,178 @@
+"""A real Airflow with logins, and a store whose page has every state of an epoch on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from secrets import token_hex
+
+import pyarrow as pa
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.testing.arrow_attempts import write_rows
+from demo.airflow_cluster import AirflowCluster
+from demo.airflow_rest import AirflowRest
+from demo.processes import free_port
+from demo.spark_connect import write_configuration
+
+HERE = Path(__file__).parent
+PLANTED = "<img src=x onerror=globalThis.planted=1>"
+"""What would run in the page if a name or a note were ever taken for HTML."""
+ODD_TABLE = f'größe & "co" {PLANTED}'
+DAG = "city_day"
+ODD_DAG = f"dag {PLANTED}"
+DOMAIN = "city"
+OTHER_DOMAIN = "rail & <i>road"
+FIRST = datetime(2013, 2, 1, tzinfo=UTC)
+FLIGHTS, WEATHER, ODD, TRAINS = (
+    EpochJob(
+        name,
+        outputs=[EpochTable(table, domain=domain) for table in tables],
+        cadence=cadence,
+        origin=FIRST + timedelta(days=first_day - 1),
+    )
+    for domain, name, cadence, first_day, tables in (
+        (DOMAIN, "load_flights", "@daily", 5, ("flights", "cancelled_flights")),
+        (DOMAIN, "load_weather", "@hourly", 1, ("weather",)),
+        (DOMAIN, "odd & <b>ends", "@daily", 9, (ODD_TABLE,)),
+        (OTHER_DOMAIN, "load_trains", "@daily", 1, ("trains",)),
+    )
+)
+PATIENT = Defaults(lock_ttl=timedelta(days=1))
+SHORT = Defaults(lock_ttl=timedelta(seconds=1))
+STATES = {
+    5: "open", 6: "committed again", 7: "committed", 8: "aborted", 9: "open", 10: "precommit", 11: "silent",
+}  # fmt: skip
+"""What the page calls the epochs of the flights, by the day of February."""
+COMPUTED_AGAIN = 5
+"""The day that is open, and whose committed rows readers still get."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageWorld:
+    """An Airflow that is up.
+
+    :param passwords: by user; the user's role is its name.
+    :param run: of the DAG ``make``, for 7 February.
+    """
+
+    cluster: AirflowCluster
+    passwords: dict[str, str]
+    run: str
+
+    @property
+    def base_url(self) -> str:
+        return self.cluster.base_url
+
+
+@contextmanager
+def page_world(home: Path) -> Iterator[PageWorld]:
+    """Fill a store, start Airflow, and stop it at the end."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    fill(settings)
+    (home / "broken.db").write_bytes(b"this is no database, and not by accident" * 100)
+    passwords = {name: token_hex(8) for name in ("admin", "viewer")}
+    kept = home / "passwords.json"
+    kept.write_text(json.dumps(passwords))
+    write_configuration(home / "conf")
+    cluster = AirflowCluster(
+        home=home,
+        dags=HERE / "airflow_dags",
+        port=free_port(),
+        python_path=[HERE.parents[1]],
+        environment={
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{name}" for name in passwords),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(kept),
+            "AIRFLOW__EPOCHS__CONNECTIONS": "epochs_default, epochs_broken",
+            "AIRFLOW_CONN_EPOCHS_DEFAULT": connection(home, "store.db"),
+            "AIRFLOW_CONN_EPOCHS_BROKEN": connection(home, "broken.db"),
+            "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}',
+            "SPARK_CONF_DIR": str(home / "conf"),
+            "EPOCHS_TEST_PROGRAM": str(HERE / "epoch_program.py"),
+        },
+    )
+    cluster.rest = AirflowRest(cluster.base_url, login=("admin", passwords["admin"]))
+    cluster.migrate()
+    cluster.start()
+    try:
+        cluster.wait_until_healthy()
+        yield PageWorld(cluster=cluster, passwords=passwords, run=make_rows(cluster.rest))
+    finally:
+        cluster.stop()
+
+
+def make_rows(rest: AirflowRest) -> str:
+    rest.wait_for_dags({"make"})
+    rest.unpause("make")
+    run = rest.trigger("make", logical_date="2013-02-08T00:00:00Z")
+    assert rest.wait_for_run("make", run) == "success"
+    return run
+
+
+def connection(home: Path, file: str) -> str:
+    warehouse = {"warehouse": f"file://{home}/warehouse"}
+    return json.dumps({"conn_type": "epochs", "host": f"{home}/{file}", "extra": warehouse})
+
+
+# --- what is in the store --------------------------------------------------------------------------------------
+
+
+def fill(settings: Settings) -> None:
+    """Bring epochs into every state, by the calls that jobs make."""
+    with (
+        EpochService.open(settings, defaults=PATIENT) as service,
+        EpochService.open(settings, defaults=SHORT) as hasty,
+    ):
+        for number in (5, 6, 7):
+            commit(service, FLIGHTS, day(number))
+        commit(service, FLIGHTS, day(6), cleared=1)
+        begin(service, FLIGHTS, day(COMPUTED_AGAIN), cleared=1)
+        service.coordinator.abort(begin(service, FLIGHTS, day(8)), f"SparkException: {PLANTED} was no number")
+        write(service, begin(service, FLIGHTS, day(9)), FLIGHTS.outputs[0].name)
+        waiting = begin(service, FLIGHTS, day(10))
+        for table in FLIGHTS.outputs:
+            write(service, waiting, table.name)
+        begin(hasty, FLIGHTS, day(11))
+        for number in range(3):
+            start = FIRST + timedelta(hours=number)
+            commit(service, WEATHER, Interval(start, start + timedelta(hours=1)))
+        commit(service, ODD, day(9), dag=ODD_DAG)
+        commit(service, TRAINS, day(1))
+
+
+def day(number: int) -> Interval:
+    start = FIRST + timedelta(days=number - 1)
+    return Interval(start, start + timedelta(days=1))
+
+
+def begin(
+    service: EpochService, job: EpochJob, interval: Interval, *, dag: str = DAG, cleared: int = 0
+) -> Attempt:
+    run = Owner(dag_id=dag, run_id=f"scheduled__{interval.end.isoformat()}", generation=cleared)
+    attempt = service.coordinator.begin(job, interval, run)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+def write(service: EpochService, attempt: Attempt, table: str) -> None:
+    rows = pa.table({"carrier": ["UA", "DL", "AA"] * attempt.revision})
+    write_rows(service.coordinator, attempt, table, rows)
+
+
+def commit(
+    service: EpochService, job: EpochJob, interval: Interval, *, dag: str = DAG, cleared: int = 0
+) -> None:
+    attempt = begin(service, job, interval, dag=dag, cleared=cleared)
+    for table in job.outputs:
+        write(service, attempt, table.name)
+    service.coordinator.complete(attempt)
+    service.coordinator.publish(attempt)

@@ -1,0 +1,302 @@
+"""The page of tables and epochs as people see it: real Airflow, a login, a browser.
+
+``PAGE_SCREENSHOTS=<folder>`` keeps a picture of each view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from fastapi.routing import APIRoute
+from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+
+from airflow_provider.plugins.grid.app import router
+from tests.system.browser import LIMIT_MS, Visitor, chromium
+from tests.system.page_world import (
+    DOMAIN,
+    ODD,
+    ODD_DAG,
+    ODD_TABLE,
+    OTHER_DOMAIN,
+    STATES,
+    PageWorld,
+    page_world,
+)
+
+expect.set_options(timeout=LIMIT_MS)
+SIGNED_OUT = 401
+READABLE = 4.5
+"""Contrast of text with what is behind it, as WCAG 2 level AA asks for."""
+
+CONTRAST = """element => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const seen = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (color) => {
+    const [red, green, blue] = color.map((part) => part / 255).map((part) =>
+      part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  let behind = element;
+  while (behind && seen(getComputedStyle(behind).backgroundColor)[3] < 255
+    && getComputedStyle(behind).backgroundImage === "none") behind = behind.parentElement;
+  const style = getComputedStyle(behind);
+  const stripes = style.backgroundImage.match(/rgb[^)]*\\)|oklch[^)]*\\)/g);
+  const text = light(seen(getComputedStyle(element).color));
+  return Math.min(...(stripes ?? [style.backgroundColor]).map((color) => {
+    const [dark, bright] = [text, light(seen(color))].sort((one, other) => one - other);
+    return (bright + 0.05) / (dark + 0.05);
+  }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def world(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageWorld]:  # noqa: ARG001 - without one nothing starts
+    with page_world(tmp_path_factory.mktemp("page")) as world:
+        yield world
+
+
+@pytest.fixture
+def stranger(browser: Browser, world: PageWorld) -> Iterator[Visitor]:
+    with Visitor.come(browser, world.base_url) as visitor:
+        yield visitor
+
+
+@pytest.fixture(scope="module")
+def cookies(browser: Browser, world: PageWorld) -> dict[str, StorageState]:
+    """What each user's browser keeps of a login through Airflow's form."""
+    kept = {}
+    for user, password in world.passwords.items():
+        with Visitor.come(browser, world.base_url) as visitor:
+            visitor.sign_in(user, password)
+            kept[user] = visitor.page.context.storage_state()
+    return kept
+
+
+@pytest.fixture
+def viewer(browser: Browser, world: PageWorld, cookies: dict[str, StorageState]) -> Iterator[Visitor]:
+    """Signed in; at the end nothing was complained of, and no other host was asked."""
+    with Visitor.come(browser, world.base_url, cookies=cookies["viewer"]) as visitor:
+        yield visitor
+        assert visitor.errors == []
+        assert visitor.hosts == {world.base_url}
+
+
+def look(visitor: Visitor, **query: str) -> Page:
+    """Open the page and wait for what it shows."""
+    wanted = "&".join(f"{name}={quote(value)}" for name, value in query.items())
+    visitor.page.goto(f"/plugin/epochs?{wanted}")
+    visitor.page.locator(".ep-axis, .ep-note:not([role=status])").first.wait_for()
+    return visitor.page
+
+
+def row(page: Page, table: str) -> Locator:
+    return page.get_by_role("group", name=f"Epochs of {table}", exact=True)
+
+
+def tables(page: Page) -> list[str]:
+    return page.locator(".ep-name b").all_inner_texts()
+
+
+# --- who gets in -----------------------------------------------------------------------------------------------
+
+
+def test_without_a_login_every_route_refuses_and_the_page_asks_for_one(stranger: Visitor) -> None:
+    routes = [route.path for route in router.routes if isinstance(route, APIRoute)]
+    answers = {path: stranger.page.request.get(f"/epochs{path}").status for path in routes}
+    assert answers == dict.fromkeys(routes, SIGNED_OUT)
+    stranger.page.goto("/plugin/epochs")
+    stranger.page.wait_for_url(re.compile("/auth/login"))
+    expect(stranger.page.locator("input[name=password]")).to_be_visible()
+    assert stranger.page.locator(".ep").count() == 0
+
+
+def test_a_task_leads_to_its_epochs_and_an_epoch_to_its_run(viewer: Visitor, world: PageWorld) -> None:
+    page = viewer.page
+    page.goto(f"/dags/make/runs/{quote(world.run)}/tasks/make/details")
+    page.get_by_role("link", name="Epochs", exact=True).click()
+    page.wait_for_url(re.compile("/plugin/epochs"))
+    cell = row(page, "rows").get_by_role("button")
+    expect(cell).to_have_count(1)
+    name = "rows, 2013-02-07 00:00 to 2013-02-08 00:00 UTC: committed, 1 rows at CSN 1"
+    expect(cell).to_have_accessible_name(name)
+    cell.click()
+    detail = page.get_by_role("region", name="Epoch")
+    expect(detail).to_contain_text("revision 1: 1 rows in 1 files")
+    expect(detail.locator("tbody tr")).to_have_count(5)
+    viewer.picture("from-the-task")
+    detail.get_by_role("link").first.click()
+    page.wait_for_url(re.compile("/dags/make/runs/"))
+
+
+# --- what is seen ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_state_is_shown_and_can_be_read(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
+) -> None:
+    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+        page = look(viewer, domain=DOMAIN)
+        assert tables(page) == ["flights", "cancelled_flights", "weather", ODD_TABLE]
+        shown = {}
+        for cell in row(page, "flights").get_by_role("button").all():
+            named = re.fullmatch(
+                r"flights, 2013-02-(\d+) 00:00 to .* UTC: ([a-z ]+)(, \d+ rows .*)?",
+                cell.get_attribute("aria-label") or "",
+            )
+            assert named is not None
+            shown[int(named[1])] = (named[2], named[3] is not None)
+        assert shown == {day: (state, day <= 7) for day, state in STATES.items()}
+        expect(row(page, "flights").locator(".ep-over")).to_have_count(1)
+        legend = page.get_by_label("Legend").locator("span").all_inner_texts()
+        assert set(STATES.values()) <= {re.sub(r"^\W?\d?\s*", "", text) for text in legend}
+        expect(page.locator(".ep-head")).to_contain_text("all times are UTC")
+        expect(page.locator("html")).to_have_class(re.compile(scheme))
+
+        row(page, "flights").get_by_role("button").nth(3).click()
+        detail = page.get_by_role("region", name="Epoch")
+        expect(detail).to_contain_text("repair the cause and run the task again")
+        texts = page.locator(
+            ".ep :is(b, small, h1, h2, label, dt, dd, th, td, a, .ep-head, .ep-legend > span, .ep-cell)"
+        )
+        faint = {
+            text.inner_text(): ratio
+            for text in texts.all()
+            if text.inner_text() and (ratio := text.evaluate(CONTRAST)) < READABLE
+        }
+        assert faint == {}
+        viewer.picture(f"states-{scheme}")
+        assert viewer.errors == []
+        assert viewer.hosts == {world.base_url}
+
+
+def test_names_and_notes_are_text_whatever_is_in_them(viewer: Visitor) -> None:
+    page = look(viewer, domain=DOMAIN)
+    row(page, ODD_TABLE).get_by_role("button").first.click()
+    detail = page.get_by_role("region", name="Epoch")
+    expect(detail.get_by_role("heading")).to_have_text(ODD_TABLE)
+    expect(detail).to_contain_text(ODD.name)
+    link = detail.get_by_role("link").first
+    expect(link).to_contain_text(ODD_DAG)
+    assert f"/dags/{quote(ODD_DAG, safe='')}/" in (link.get_attribute("href") or "")
+    row(page, "flights").get_by_role("button").nth(3).click()
+    expect(detail.locator("tbody")).to_contain_text("<img src=x")
+    assert page.locator(".ep img").count() == 0
+    assert page.evaluate("globalThis.planted") is None
+    viewer.picture("odd-names")
+
+
+def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None:
+    page = look(viewer, domain=DOMAIN)
+    page.get_by_label("Range").select_option(label="30 days")
+    expect(row(page, "weather").get_by_role("button")).to_have_count(11 * 24)
+    frame = page.locator(".ep-scroll")
+    width, room, at = frame.evaluate("one => [one.scrollWidth, one.clientWidth, one.scrollLeft]")
+    assert width > room, "there is something to scroll"
+    assert at == width - room, "the latest epochs are seen first"
+    first = row(page, "weather").get_by_role("button").first
+    expect(first).not_to_be_in_viewport()
+    frame.evaluate("one => { one.scrollLeft = 0 }")
+    expect(first).to_be_in_viewport()
+    assert page.locator(".ep-name").nth(1).bounding_box()["x"] == pytest.approx(frame.bounding_box()["x"] + 1)  # type: ignore[index]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page itself stays"
+    viewer.picture("thirty-days")
+
+
+# --- what is chosen --------------------------------------------------------------------------------------------
+
+
+def test_a_domain_is_chosen_and_the_address_can_be_passed_on(viewer: Visitor) -> None:
+    page = look(viewer)
+    choice = page.get_by_label("Domain")
+    expect(choice.locator("option")).to_have_text([DOMAIN, "default", OTHER_DOMAIN])
+    choice.select_option(OTHER_DOMAIN)
+    expect(page.locator(".ep-name b")).to_have_text(["trains"])
+    page.reload()
+    expect(page.locator(".ep-name b")).to_have_text(["trains"])
+    page.get_by_label("Table or job").fill("flights")
+    expect(page.get_by_text("matches “flights”")).to_be_visible()
+
+
+def test_an_empty_domain_says_so(viewer: Visitor) -> None:
+    page = viewer.page
+    page.goto("/plugin/epochs?domain=nowhere&to=never")
+    expect(page.get_by_text("Domain “nowhere” has no table to show")).to_be_visible()
+    expect(page.get_by_label("Domain")).to_have_value("nowhere")
+    viewer.picture("empty-domain")
+
+
+def test_the_keyboard_reaches_every_epoch(viewer: Visitor) -> None:
+    page = look(viewer, domain=DOMAIN)
+    expect(page.locator(".ep-cell[tabindex='0']")).to_have_count(4)
+    page.get_by_label("refresh every 5 s").focus()
+    page.keyboard.press("Tab")  # the frame that scrolls, or the first row, as the browser has it
+    if page.locator(".ep-cell:focus").count() == 0:
+        page.keyboard.press("Tab")
+    focused = page.locator(".ep-cell:focus")
+    expect(focused).to_have_accessible_name(re.compile("^flights, 2013-02-11"))
+    for key, name in [
+        ("ArrowLeft", "flights, 2013-02-10"),
+        ("Home", "flights, 2013-02-05"),
+        ("ArrowDown", "cancelled_flights, 2013-02-05"),
+        ("End", "cancelled_flights, 2013-02-11"),
+        ("ArrowUp", "flights, 2013-02-11"),
+    ]:
+        page.keyboard.press(key)
+        expect(focused).to_have_accessible_name(re.compile(f"^{name}"))
+    assert focused.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Epoch")).to_be_visible()
+    viewer.picture("keyboard")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="Epoch")).to_have_count(0)
+    expect(focused).to_have_accessible_name(re.compile("^flights, 2013-02-11"))
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("user", "told"), [("viewer", False), ("admin", True)])
+def test_a_store_that_cannot_be_read_is_a_page_that_says_what_to_do(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], user: str, told: bool
+) -> None:
+    with Visitor.come(browser, world.base_url, cookies=cookies[user]) as visitor:
+        page = look(visitor, domain=DOMAIN)
+        page.get_by_label("Connection").select_option("epochs_broken")
+        problem = page.get_by_role("alert")
+        expect(problem.get_by_role("heading")).to_have_text("The metadata store cannot be used")
+        expect(problem).to_contain_text("What to do:")
+        assert ("broken.db" in problem.inner_text()) is told
+        assert tables(page) == [], "nothing of another connection is left"
+        visitor.picture(f"broken-store-{user}")
+        page.get_by_label("Connection").select_option("epochs_default")
+        expect(page.locator(".ep-name b").first).to_have_text("flights")
+        expect(problem).to_have_count(0)
+
+
+def test_a_server_that_goes_away_leaves_what_was_seen_and_comes_back(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
+) -> None:
+    with Visitor.come(browser, world.base_url, cookies=cookies["viewer"]) as visitor:
+        page = look(visitor, domain=DOMAIN)
+        page.context.set_offline(True)
+        problem = page.locator(".ep [role=alert]")
+        expect(problem).to_contain_text("Airflow's API server does not answer")
+        assert "flights" in tables(page)
+        visitor.picture("server-away")
+        page.context.set_offline(False)
+        expect(problem).to_have_count(0)
