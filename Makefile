@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 # More arguments for the program that a task starts, for example: make test-quick ARGS='-k lease -x'
 ARGS ?=
-# Where the demo keeps its metadata: sqlite, postgresql. FAULT=1 breaks its server while epochs are in publish
+# Where the demo keeps its metadata: sqlite, postgresql, zookeeper. FAULT=1 breaks its server while epochs are in publish
 STORE ?= sqlite
 FAULT ?= 0
 # What mypy reads; not dags/: types cannot say that Airflow passes a task its arguments
@@ -27,7 +27,7 @@ help: ## List the tasks
 
 .PHONY: demo
 demo: export EPOCHS_STORE := $(STORE)
-demo: prepare ## Run the cascade with epochs and its naive twin, about 10 minutes (STORE=postgresql, FAULT=1)
+demo: prepare ## Run the cascade with epochs and its naive twin, about 10 minutes (STORE=postgresql or zookeeper, FAULT=1)
 	@$(PY) -m demo run --store '$(STORE)' $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
 
 .PHONY: up

@@ -25,7 +25,6 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.factory import open_store
-from demo.connection import settings_of
 from demo.stores import ServerStore
 
 Log = list[Stamped[BarrierRecord]]
@@ -192,7 +191,7 @@ class FaultInjector:
 
     def _run(self) -> None:
         try:
-            with open_store(settings_of(self._store.connection).store_url) as reader:
+            with open_store(self._store.settings.store_url) as reader:
                 while self.counted < self._aim.wanted and self.strikes < self._aim.most:
                     target = self._next_target(reader)
                     if target is None:

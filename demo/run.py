@@ -110,7 +110,7 @@ def _prepare(stack: DemoStack, console: Console) -> None:
     console.print(f"Landed {files} files of flights and weather of New York, {days.first} to {days.last}.")
     console.print("Starting Airflow (API server, scheduler, DAG processor, triggerer) and Spark Connect ...")
     stack.start()
-    console.print(f"Metadata: {redacted(stack.settings.store_url)}")
+    console.print(f"Metadata: {redacted(stack.store.settings.store_url)}")
     console.print(f"Airflow is up: {stack.airflow.base_url}")
 
 
@@ -119,7 +119,7 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
 
     def notes() -> tuple[str, ...]:
         try:
-            count = published(stack.settings, DOMAIN).epochs
+            count = published(stack.store.settings, DOMAIN).epochs
         except RetryableError:
             return ("the store does not answer",)
         told = [f"{count}/{EPOCHS_A_DAY * plan.days} epochs published"]
@@ -135,7 +135,7 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
     if stack.faults:
         stack.faults.stop()
     twin = _half(stack, console, started, _twin(plan.twin), tuple) if plan.twin else None
-    return Result(epochs=epochs, twin=twin, published=published(stack.settings, DOMAIN))
+    return Result(epochs=epochs, twin=twin, published=published(stack.store.settings, DOMAIN))
 
 
 def _aim(plan: Plan) -> Aim:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from demo import faults, landing
 from demo.airflow_cluster import AirflowCluster
-from demo.connection import VARIABLE, as_text, settings_of
+from demo.connection import environment_of
 from demo.faults import Aim, FaultInjector
 from demo.processes import ManagedProcess, end_owned_by, owned_by
 from demo.source import Days
@@ -86,7 +86,6 @@ class DemoStack:
         self.plan = plan
         warehouse = (self.home / "epochs" / "warehouse").as_uri()
         self.store = STORES[plan.store](home=self.home, warehouse=warehouse)
-        self.settings = settings_of(self.store.connection)
         self.faults: FaultInjector | None = None
         self.reads = self.home / "reads"
         self.airflow = AirflowCluster(
@@ -213,7 +212,7 @@ class DemoStack:
             "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": twin_warehouse,
             "NYC_LANDING": str(self.home / "landing"),
             "NYC_TWIN_WAREHOUSE": twin_warehouse,
-            VARIABLE: as_text(self.store.connection),
+            **environment_of(self.store.connections),
             "AIRFLOW_CONN_SPARK_LOCAL": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_CONN_SPARK_CONNECT": json.dumps(
                 {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.plan.connect_port}

@@ -14,9 +14,11 @@ from itertools import cycle
 from pathlib import Path
 from typing import ClassVar
 
+from airflow_provider.coordination.service import Settings
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, binaries
-from demo.connection import Connection, connection, settings_of
+from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
+from demo.connection import CATALOG_CONN_ID, CONN_ID, Connections, connection, settings_of
 from demo.processes import MARK, ProcessFailedError
 
 
@@ -41,8 +43,13 @@ class DemoStore(ABC):
 
     @property
     @abstractmethod
-    def connection(self) -> Connection:
-        """Fields of ``epochs_default``."""
+    def connections(self) -> Connections:
+        """``epochs_default``, and the connection that it names, if it names one."""
+
+    @property
+    def settings(self) -> Settings:
+        """What the connections lead to."""
+        return settings_of(self.connections)
 
     @abstractmethod
     def require(self) -> None:
@@ -88,9 +95,9 @@ class SqliteStore(DemoStore):
     name = "sqlite"
 
     @property
-    def connection(self) -> Connection:
-        file = self.home / "epochs" / "epochs.db"
-        return connection(backend=self.name, warehouse=self.warehouse, host=str(file))
+    def connections(self) -> Connections:
+        file = str(self.home / "epochs" / "epochs.db")
+        return {CONN_ID: connection(backend=self.name, host=file, extra={"warehouse": self.warehouse})}
 
     def require(self) -> None:
         """Python has what it needs."""
@@ -132,16 +139,18 @@ class PostgresqlStore(ServerStore):
         )
 
     @property
-    def connection(self) -> Connection:
-        return connection(
-            backend=self.name,
-            warehouse=self.warehouse,
-            host="127.0.0.1",
-            port=self._server.port,
-            schema=self.database,
-            login=USER,
-            password=self._server.password,
-        )
+    def connections(self) -> Connections:
+        return {
+            CONN_ID: connection(
+                backend=self.name,
+                host="127.0.0.1",
+                port=self._server.port,
+                schema=self.database,
+                login=USER,
+                password=self._server.password,
+                extra={"warehouse": self.warehouse},
+            )
+        }
 
     def require(self) -> None:
         if not self._installed:
@@ -154,7 +163,7 @@ class PostgresqlStore(ServerStore):
             self.folder.mkdir(parents=True)
             self._server.create()
         self._server.start()
-        upgrade_schema(settings_of(self.connection).store_url)
+        upgrade_schema(self.settings.store_url)
 
     def stop(self) -> None:
         if self._server.running:
@@ -175,5 +184,68 @@ class PostgresqlStore(ServerStore):
         self._down = False
 
 
-STORES: Mapping[str, type[DemoStore]] = {one.name: one for one in (SqliteStore, PostgresqlStore)}
+class ZookeeperStore(ServerStore):
+    """An ensemble of three ZooKeeper servers; the tables' pointers are in a SQLite file beside it."""
+
+    name = "zookeeper"
+    chroot = "epochs"
+
+    def __init__(self, *, home: Path, warehouse: str) -> None:
+        super().__init__(home=home, warehouse=warehouse)
+        self._ensemble = ZookeeperEnsemble(self.folder, environment={MARK: str(home)})
+        self._leader: ZookeeperServer | None = None
+        self._struck: ZookeeperServer | None = None
+
+    @property
+    def connections(self) -> Connections:
+        catalog = str(self.home / "epochs" / "catalog.db")
+        return {
+            CONN_ID: connection(
+                backend=self.name,
+                host=self._ensemble.hosts,
+                schema=self.chroot,
+                extra={"warehouse": self.warehouse, "catalog": CATALOG_CONN_ID},
+            ),
+            CATALOG_CONN_ID: connection(backend=SqliteStore.name, host=catalog, extra={}),
+        }
+
+    def require(self) -> None:
+        if class_path() is None:
+            raise MissingProgramError(
+                "missing: Java, to run ZooKeeper. Install it with: sudo apt-get install openjdk-17-jre-headless"
+            )
+
+    def start(self) -> None:
+        self._ensemble.start()
+        self._leader = self._ensemble.leader()
+        upgrade_schema(self.settings.store_url)
+
+    def stop(self) -> None:
+        for server in self._ensemble.servers:
+            server.kill(signal.SIGTERM)
+
+    def check(self) -> None:
+        for server in self._ensemble.servers:
+            if server is not self._struck and not server.running:
+                raise ProcessFailedError(
+                    name=f"{self.name} {server.number}", reason="ended", log=server.directory / "log"
+                )
+
+    def strike(self) -> str:
+        leader = self._leader
+        if leader is None or leader.role() != "leader":
+            leader = self._ensemble.leader()
+        self._struck = leader
+        leader.kill()
+        return f"ZooKeeper's leader, server {leader.number} of 3, was killed"
+
+    def repair(self) -> None:
+        self._ensemble.start()
+        self._leader = self._ensemble.leader()
+        self._struck = None
+
+
+STORES: Mapping[str, type[DemoStore]] = {
+    one.name: one for one in (SqliteStore, PostgresqlStore, ZookeeperStore)
+}
 """The stores that a demo can run on."""

@@ -18,7 +18,6 @@ from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.arrow_attempts import write_rows
-from demo.connection import settings_of
 from demo.faults import Aim, FaultInjector
 from demo.processes import ProcessFailedError, end_owned_by, owned_by
 from demo.published import published
@@ -82,9 +81,9 @@ def publish(service: EpochService, number: int) -> None:
 
 
 def test_a_server_keeps_what_was_published_and_leaves_no_process(store: ServerStore, home: Path) -> None:
-    with EpochService.open(settings_of(store.connection)) as service:
+    with EpochService.open(store.settings) as service:
         publish(service, 0)
-    before = published(settings_of(store.connection), "nyc")
+    before = published(store.settings, "nyc")
     running = owned_by(home)
     assert running
     children = [child for one in running for child in one.children(recursive=True)]
@@ -94,7 +93,7 @@ def test_a_server_keeps_what_was_published_and_leaves_no_process(store: ServerSt
     again = prepared(store.name, home)
     try:
         again.start()
-        assert published(settings_of(again.connection), "nyc") == before
+        assert published(again.settings, "nyc") == before
     finally:
         again.stop()
     assert owned_by(home) == []
@@ -114,7 +113,7 @@ def test_a_server_that_ends_by_itself_is_named_and_a_broken_one_is_not(
 
 
 def test_strikes_meet_epochs_in_publish_and_nothing_is_lost(store: ServerStore, home: Path) -> None:
-    settings, told = settings_of(store.connection), []
+    settings, told = store.settings, []
     aim = Aim(
         domain=DomainName("nyc"),
         jobs=[JobName("weather")],

@@ -141,6 +141,7 @@ class ZookeeperServer:
 
     :param directory: an empty one, for its data, settings and log.
     :param settings: what ``zoo.cfg`` has in addition. :param java: further options of Java.
+    :param environment: added to that of its process.
     :raises ServerFailedError: it does not start.
     """
 
@@ -148,6 +149,7 @@ class ZookeeperServer:
     port: int = field(default_factory=lambda: free_ports(1)[0])
     settings: Mapping[str, str] = field(default_factory=dict)
     java: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     number: int | None = None
     """Its number in an ensemble."""
     process: subprocess.Popen[bytes] | None = None
@@ -158,6 +160,11 @@ class ZookeeperServer:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
 
     @property
     def hosts(self) -> str:
@@ -185,7 +192,13 @@ class ZookeeperServer:
         ]  # fmt: skip
         with (self.directory / "log").open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - Java with jars whose checksums were compared
-                command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=self.directory
+                command,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                cwd=self.directory,
+                env={**os.environ, **self.environment},
+                start_new_session=True,
             )
         if wait:
             self.wait(lambda: self.word(b"ruok") == "imok" and (self.number is not None or bool(self.role())))
@@ -238,9 +251,14 @@ class ZookeeperServer:
 
 
 class ZookeeperEnsemble:
-    """Three servers; entering starts them, leaving kills them."""
+    """Three servers; entering starts them, leaving kills them.
 
-    def __init__(self, directory: Path, size: int = 3) -> None:
+    :param directory: with a directory for each. :param environment: added to that of their processes.
+    """
+
+    def __init__(
+        self, directory: Path, size: int = 3, *, environment: Mapping[str, str] | None = None
+    ) -> None:
         ports = free_ports(3 * size)
         numbers = range(1, size + 1)
         members = {
@@ -250,16 +268,18 @@ class ZookeeperEnsemble:
         settings = {**members, "quorumListenOnAllIPs": "false"}
         self.servers = [
             ZookeeperServer(
-                directory=directory / str(number), port=ports[number - 1], settings=settings, number=number
+                directory=directory / str(number),
+                port=ports[number - 1],
+                settings=settings,
+                environment=environment or {},
+                number=number,
             )
             for number in numbers
         ]
 
     def __enter__(self) -> Self:
         try:
-            for server in self.servers:
-                server.start(wait=False)
-            self.wait()
+            self.start()
         except BaseException:
             self.__exit__()
             raise
@@ -268,6 +288,13 @@ class ZookeeperEnsemble:
     def __exit__(self, *_: object) -> None:
         for server in self.servers:
             server.kill()
+
+    def start(self) -> None:
+        """Start those that do not run, on the data that they have, and wait until all work together."""
+        for server in self.servers:
+            if not server.running:
+                server.start(wait=False)
+        self.wait()
 
     @property
     def hosts(self) -> str:
