@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from random import Random
 from typing import TYPE_CHECKING
 
-from airflow_provider.coordination.resolving import Wish, names_of, read_tables, refuse_stale, resolved
+from airflow_provider.coordination.patience import patient
+from airflow_provider.coordination.resolving import (
+    Resolved,
+    Wish,
+    names_of,
+    read_tables,
+    refuse_stale,
+    resolved,
+)
 from airflow_provider.domain.alignment import (
     READ_DEFAULTS,
     Align,
@@ -15,19 +24,28 @@ from airflow_provider.domain.alignment import (
     ReadDefaults,
     checked_lag,
 )
+from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Cut, Level, Staged, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord, written_output
-from airflow_provider.domain.errors import InvalidInput, LeaseExpired, NotReady, UnknownName, choice
+from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, NotReady, UnknownName, choice
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.lease import read_ended
-from airflow_provider.domain.records import Kind, barrier_partition, job_key, lease_key, schema_key, table_key
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    barrier_partition,
+    job_key,
+    lease_key,
+    schema_key,
+    table_key,
+)
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Moved, TableRecord
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats
 
@@ -35,18 +53,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_TRIES = 20
+
+
 class Cuts:
-    """Consistent cuts over the tables of a domain."""
+    """Consistent cuts over the tables of a domain.
+
+    :param clock: for asking again while the store does not answer. :param random: likewise.
+    """
 
     def __init__(
         self,
         reader: MetadataReader,
         formats: TableFormats,
         *,
+        clock: Clock | None = None,
+        random: Random | None = None,
         defaults: Defaults = DEFAULTS,
         reading: ReadDefaults = READ_DEFAULTS,
     ) -> None:
-        self.reader = reader
+        self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
         self.formats = formats
         self.defaults = defaults
         self.reading = reading
@@ -134,8 +160,8 @@ class Cuts:
                     expected="nothing at read_uncommitted, where tables need not agree",
                     next_step="read at read_committed.",
                 )
-        reading, found = read_tables(self.reader, domain, names)
-        states = {table: self._uncommitted(domain, table, *found[table]) for table in names}
+        reading, found, staged = self._with_open_output(domain, names)
+        states = {table: _uncommitted(table, *found[table], staged[table]) for table in names}
         if wish.max_staleness is not None:
             barriers = {table: state.barrier for table, state in states.items()}
             refuse_stale(too_old(found, barriers, reading.now, wish.max_staleness), wish.max_staleness)
@@ -223,30 +249,31 @@ class Cuts:
         formats = [state.ref.format] if state.ref else [one.committable.format for one in state.staged]
         return self.formats[formats[0] if formats else "iceberg"]
 
-    def _uncommitted(self, domain: DomainName, table: TableName, record: TableRecord, moved: Moved) -> State:
-        """The table as committed plus all output that is WRITTEN and not published."""
-        staged = []
+    def _with_open_output(
+        self, domain: DomainName, names: Sequence[TableName]
+    ) -> tuple[Reading, Resolved, dict[TableName, list[Staged]]]:
+        """The tables as committed, and all output that is WRITTEN and not published, of one moment.
+
+        The tables stand still while the output is looked for: an epoch that publishes meanwhile would be in neither.
+        """
+        for _ in range(_TRIES):
+            reading, found = read_tables(self.reader, domain, names)
+            staged = {table: self._open_output(domain, table, found[table][0]) for table in names}
+            now = self.reader.read(domain, list(reading.records))
+            if _versions(now) == _versions(reading):
+                return reading, found, staged
+        raise Conflict(
+            "the tables kept moving while their open epochs were looked for.",
+            next_step="read again, or read at read_committed.",
+            tables=tuple(names),
+        )
+
+    def _open_output(self, domain: DomainName, table: TableName, record: TableRecord) -> list[Staged]:
         open_epochs = [
             replace(lock.key, kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
         ]
-        for epoch in self.reader.read(domain, open_epochs).records.values():
-            staged += self._staged(domain, table, record, epoch.record)
-        ends = [one.end for one in record.progress.islands] + [one.interval.end for one in staged]
-        if not ends:
-            raise NotReady(
-                f"{table}: nothing is committed or WRITTEN.",
-                next_step="run the job that writes it.",
-                missing=(),
-            )
-        return State(
-            table=table,
-            kind=record.kind,
-            barrier=max(ends),
-            low=None,
-            csn=moved.csn,
-            ref=moved.ref,
-            staged=tuple(staged),
-        )
+        epochs = self.reader.read(domain, open_epochs).records.values()
+        return [one for epoch in epochs for one in self._staged(domain, table, record, epoch.record)]
 
     def _staged(
         self, domain: DomainName, table: TableName, record: TableRecord, epoch: EpochRecord
@@ -262,6 +289,30 @@ class Cuts:
             participants=attempt.participants,
         )
         return [Staged(interval=epoch.interval, committable=one) for one in output.get(table, ())]
+
+
+def _uncommitted(table: TableName, record: TableRecord, moved: Moved, staged: list[Staged]) -> State:
+    """The table as committed plus what is staged."""
+    ends = [one.end for one in record.progress.islands] + [one.interval.end for one in staged]
+    if not ends:
+        raise NotReady(
+            f"{table}: nothing is committed or WRITTEN.",
+            next_step="run the job that writes it.",
+            missing=(),
+        )
+    return State(
+        table=table,
+        kind=record.kind,
+        barrier=max(ends),
+        low=None,
+        csn=moved.csn,
+        ref=moved.ref,
+        staged=tuple(staged),
+    )
+
+
+def _versions(reading: Reading) -> dict[Key, int]:
+    return {key: stamped.version for key, stamped in reading.records.items()}
 
 
 def _state(cut: Cut, table: str | EpochTable) -> State:

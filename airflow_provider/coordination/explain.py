@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.coordination.patience import patient
 from airflow_provider.domain.beginning import resolve_inputs
 from airflow_provider.domain.cut import as_of
 from airflow_provider.domain.epoch import (
@@ -56,7 +57,9 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     """Explain one epoch of *job*; without *interval* the first one that is not committed.
 
     :raises UnknownName: no such job in the domain.
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
+    reader = patient(reader)
     name, owner = domain_name(domain), job_name(job)
     stamped = reader.read(name, [job_key(name, owner)]).get(job_key(name, owner))
     if stamped is None:

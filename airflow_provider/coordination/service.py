@@ -84,7 +84,7 @@ class EpochService:
             raise _not_atomic(settings)
         store = open_store(settings.store_url, require=require)
         formats = open_formats(settings.store_url, settings.warehouse, settings.catalog_url)
-        cuts = Cuts(store, formats, defaults=defaults, reading=reading)
+        cuts = Cuts(store, formats, clock=clock, random=random, defaults=defaults, reading=reading)
         return cls(
             store=store,
             formats=formats,

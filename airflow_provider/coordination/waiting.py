@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import names_of, read_registered
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Lag, lagging
@@ -41,7 +42,11 @@ class Readiness:
 def check(
     reader: MetadataReader, domain: str, tables: Iterable[str | EpochTable], barrier: datetime
 ) -> Readiness:
-    """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error."""
+    """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
+
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    """
+    reader = patient(reader)
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     reading, found = read_registered(reader, name, names)
     unregistered = (
@@ -65,8 +70,10 @@ def wait_for(
     """Return once all *tables* have reached *barrier*.
 
     :raises NotReady: not within *timeout*; ``missing`` says which table lags and why.
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
     clock = clock or SystemClock()
+    reader = patient(reader, clock=clock, defaults=defaults)
     deadline = clock.monotonic() + timeout.total_seconds()
     wanted = names_of(tables)
     while True:

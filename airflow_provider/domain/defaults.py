@@ -32,6 +32,8 @@ class Defaults:
     """How long a publish that met another one waits for its turn before it goes on beside the others."""
     unknown_outcome_patience: timedelta = timedelta(seconds=20)
     """How long a lost reply is asked about before :class:`OutcomeUnknown` reaches the caller."""
+    read_patience: timedelta = timedelta(seconds=10)
+    """How long cuts, waits and ``explain`` ask again while the store does not answer."""
     store_patience: timedelta = timedelta(seconds=30)
     """How long a store keeps trying while others hold it, before :class:`StoreUnavailable`."""
     store_poll_shortest: timedelta = timedelta(milliseconds=10)

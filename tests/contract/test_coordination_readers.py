@@ -1,0 +1,93 @@
+"""Readers while the store is away for a moment, and while an epoch publishes under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.waiting import check, wait_for
+from airflow_provider.domain.cut import Level
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import Conflict, StoreUnavailable
+from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, values_of
+from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption
+
+QUESTIONS: dict[str, Callable[[Any, World], Any]] = {
+    "cut": lambda store, world: read(store, world, Level.READ_COMMITTED),
+    "uncommitted": lambda store, world: read(store, world, Level.READ_UNCOMMITTED),
+    "check": lambda store, _world: check(store, DOMAIN, ["t"], barrier(1)).ready,
+    "wait": lambda store, world: (
+        wait_for(store, DOMAIN, ["t"], barrier(1), timeout=timedelta(seconds=1), clock=world.clock).ready
+    ),
+    "explain": lambda store, _world: explain(store, DOMAIN, "t").summary,
+}
+
+
+def read(store: Any, world: World, level: Level) -> Any:
+    """The rows of a cut of ``t`` by a reader of its own."""
+    cuts = Cuts(store, world.formats, clock=world.clock)
+    return values_of(cuts.read(cuts.cut(DOMAIN, ["t"], level=level), "t"))
+
+
+def half_done(world: World) -> None:
+    """One day is committed, the next is WRITTEN."""
+    world.run(world.job("t"), day(1))
+    world.write(world.begin(world.job("t"), day(2)), [2])
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_each_lost_read_is_asked_again(world: World, question: Callable[[Any, World], Any]) -> None:
+    half_done(world)
+    counting = FaultyStore(world.store, lambda _call: None)
+    answer = question(counting, world)
+    assert counting.calls
+    for number in range(len(counting.calls)):
+        store = FaultyStore(world.store, at(number, Fault.REQUEST_LOST))
+        assert question(store, world) == answer, counting.calls[number]
+        assert len(store.calls) > len(counting.calls)
+
+
+def test_a_store_that_stays_away_is_told_to_the_reader(world: World) -> None:
+    half_done(world)
+    before = world.clock.monotonic()
+    with pytest.raises(StoreUnavailable):
+        read(FaultyStore(world.store, lambda _call: Fault.REQUEST_LOST), world, Level.READ_COMMITTED)
+    waited = world.clock.monotonic() - before
+    assert waited >= DEFAULTS.read_patience.total_seconds()
+
+
+def test_an_epoch_that_publishes_during_an_uncommitted_read_is_not_missed(world: World) -> None:
+    """Between the look at the table and the look at its open epochs: it would be in neither."""
+    half_done(world)
+    attempt = world.begin(world.job("t"), day(3))
+    world.write(attempt, [3])
+    wanted = [(1, 1), (2, 2), (3, 3)]
+    calls = Interruption(-1, lambda: None)
+    assert (
+        read(Interrupted(world.store, "store", STORE_CALLS, calls), world, Level.READ_UNCOMMITTED) == wanted
+    )
+    first_scan = calls.calls.index("store.scan")
+    publishing = Interruption(first_scan, lambda: world.coordinator.publish(attempt))
+    assert (
+        read(Interrupted(world.store, "store", STORE_CALLS, publishing), world, Level.READ_UNCOMMITTED)
+        == wanted
+    )
+
+
+def test_a_table_that_never_stands_still_is_no_answer(world: World) -> None:
+    half_done(world)
+    numbers = iter(range(3, 100))
+
+    def moves(call: Call) -> Fault | None:
+        if call.method == "scan":
+            world.run(world.job("t"), day(next(numbers)))
+        return None
+
+    with pytest.raises(Conflict, match="kept moving"):
+        read(FaultyStore(world.store, moves), world, Level.READ_UNCOMMITTED)
