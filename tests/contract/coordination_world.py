@@ -114,14 +114,18 @@ class Backend:
     :param name: "memory", "sqlite" (with memory tables) or "iceberg" (on SQLite); with " elsewhere" behind it the
         catalog of the tables lies outside of the store, so that its pointers follow the commits.
     :param directory: for files. :param template: an empty SQLite store, copied for each world.
+    :param store_url: of an empty store on a server, for "server elsewhere" (Iceberg, the catalog in SQLite).
     """
 
     name: str
     directory: Path
     template: Path
+    store_url: str = ""
 
     def world(self) -> World:
         """Return an empty world."""
+        if self.store_url:
+            return self._server()
         return self._memory() if self.store == "memory" else self._sqlite(self.template)
 
     def copy(self, world: World) -> World:
@@ -152,6 +156,16 @@ class Backend:
         pointers = MemoryCatalog(RLock()) if self.elsewhere else memory_catalog(name)
         world = World(store, _memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
         world.cleanup = lambda: forget(name)
+        return world
+
+    def _server(self) -> World:
+        place = self.directory / uuid.uuid4().hex
+        place.mkdir()
+        formats = open_formats(self.store_url, f"file://{place}/warehouse", f"sqlite:///{place}/catalog.db")
+        world = World(
+            open_store(self.store_url), formats, SqlitePointers(place / "catalog.db"), ManualClock()
+        )
+        world.table_format = "iceberg"
         return world
 
     def _sqlite(self, template: Path) -> World:

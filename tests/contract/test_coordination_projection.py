@@ -18,16 +18,19 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Published
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, UnknownName
 from airflow_provider.domain.records import table_key
 from airflow_provider.stores.base import CATALOG_NAME, StoreCapability
-from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.testing.faults import Fault, FaultyStore, first
 from tests.contract.coordination_world import DOMAIN, Backend, SqlitePointers, World, day, owner
 from tests.contract.interruptions import Died, interrupted
 
 
-@pytest.fixture(params=["memory elsewhere", "iceberg elsewhere"])
+@pytest.fixture(params=["memory elsewhere", "iceberg elsewhere", "zookeeper"])
 def world(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[World]:
-    """An empty domain whose pointers follow."""
-    world = Backend(request.param, quick_path, empty_sqlite).world()
+    """An empty domain whose pointers follow: memory tables and Iceberg, and Iceberg beside ZooKeeper."""
+    url = request.getfixturevalue("zookeeper").url() if request.param == "zookeeper" else ""
+    if url:
+        upgrade_schema(url)
+    world = Backend(request.param, quick_path, empty_sqlite, url).world()
     yield world
     world.close()
 
@@ -208,6 +211,19 @@ def test_a_service_may_insist_on_one_transaction(tmp_path: Path) -> None:
     assert refused.value.missing == (StoreCapability.CATALOG_SWAP,)
     with EpochService.open(replace(elsewhere, require=frozenset())) as service:
         assert service.formats.projected
+
+
+def test_zookeeper_is_refused_where_one_transaction_is_wanted(tmp_path: Path) -> None:
+    """By name, before anything is opened: nobody is there."""
+    settings = Settings(
+        store_url="zookeeper://nowhere.invalid/epochs",
+        warehouse=f"{tmp_path}/warehouse",
+        require=frozenset({StoreCapability.CATALOG_SWAP}),
+    )
+    with pytest.raises(
+        StoreIncompatible, match="nowhere.invalid/epochs is not atomic with an Iceberg catalog"
+    ):
+        EpochService.open(settings)
 
 
 def test_a_catalog_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ class TestIcebergTablesWithACatalogInPostgresql(ProjectingCases):
 
     @pytest.fixture
     def backend(self, postgresql: PostgresqlServer) -> Iterator[TableBackend]:
-        url = postgresql.create_database()
+        url = postgresql.url(postgresql.create_database())
         with memory_disk() as folder, PostgresqlIcebergBackend(url, folder, elsewhere=True) as backend:
             yield backend
 
