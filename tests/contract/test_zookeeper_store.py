@@ -101,6 +101,17 @@ def test_a_deleted_record_has_no_version(store: ZookeeperStore, other: Zookeeper
             assert failed.value.found is None
 
 
+def test_a_log_that_is_older_than_its_epoch_is_written_on(store: ZookeeperStore, url: str) -> None:
+    """A new epoch is taken to have no log; where it has one, that guess is corrected."""
+    epoch = Key(DOMAIN, Kind.EPOCH, "job", "start")
+    one, two = (Key(DOMAIN, Kind.BARRIER, "job/start", name) for name in ("one", "two"))
+    write(store, Put(one, bare(Kind.BARRIER)), requires=[Absent(one)])
+    with ZookeeperStore(parsed(url)).open() as fresh:
+        write(fresh, Put(epoch, bare(Kind.EPOCH)), Put(two, bare(Kind.BARRIER)), requires=[Absent(epoch)])
+        write(fresh, Put(one, bare(Kind.BARRIER)), Put(two, bare(Kind.BARRIER)))
+    assert store.read(DOMAIN, [epoch, one, two]).records.keys() == {epoch, one, two}
+
+
 def test_wrong_hints_are_corrected(store: ZookeeperStore, other: ZookeeperStore, rng: random.Random) -> None:
     """Two clients change the same keys in turns, never reading: each is always wrong about what is there."""
     keys = [counter_key(DOMAIN, name, partition) for name in "abc" for partition in ("", "p")]

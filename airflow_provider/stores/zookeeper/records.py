@@ -177,21 +177,24 @@ class Records:
         :param within: chooses and orders the items, given all, sorted.
         """
         path = self._paths.partition(domain, kind, partition)
-        _, head_answer, names = self._session.ask(
-            deadline, [self.sync, Get(self._paths.head(domain)), children(path)]
-        )
-        head = self.see_head(domain, head_answer)
+        tables = kind is Kind.TABLE
+        asked: list[Request] = [Get(self._paths.head(domain))] if tables else []
+        _, *head_answer, names = self._session.ask(deadline, [self.sync, *asked, children(path)])
         if names is None:
             return []
         self._known.see_folders([*self._paths.parents(path), path])
         keys = [Key(domain, kind, partition, item) for item in within(sorted(map(decoded, names)))]
-        read = partial(self.tables, domain, head=head, deadline=deadline) if kind is Kind.TABLE else None
+        read: Callable[[Sequence[Key]], dict[Key, Stamped[Any]]]
+        if tables:
+            read = partial(self.tables, domain, head=self.see_head(domain, *head_answer), deadline=deadline)
+        else:
+            read = partial(self.nodes, deadline=deadline)
         found: list[Stamped[Any]] = []
         first = 0
         while first < len(keys) and (limit is None or len(found) < limit):
             size = _FLIGHT if limit is None else max(limit - len(found), 1)
             flight = keys[first : first + size]
-            records = read(flight) if read else self.nodes(flight, deadline)
+            records = read(flight)
             found += [records[key] for key in flight if key in records]
             first += size
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -34,9 +34,10 @@ _GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.ROOT})
 
 @dataclass(slots=True)
 class _Tries:
-    """How often one transaction lost the race for the head, and its place in the queue."""
+    """How often one transaction lost the race for the head, whether a guess was wrong, its place in the queue."""
 
     lost: int = 0
+    wrong: bool = False
     turn: str | None = None
 
 
@@ -62,14 +63,15 @@ class Writer:
         tries = _Tries(turn=held)
         try:
             while True:
-                view = self._look_up(request, deadline)
+                view = self._look_up(request, deadline, guess=not tries.wrong)
                 if self._seems_refused(request, number, view) or requires_commit(request):
                     self._refuse(request, number, deadline)
+                    view = self._look_up(request, deadline, guess=not tries.wrong)
                 with self._alone(request, deadline):
                     if tries.lost >= RACES_BEFORE_TURN and tries.turn is None:
                         tries.turn = self.turns.take(request.domain, deadline)
                         self._known.heads.pop(request.domain, None)
-                    outcome = self._try(request, number, tries, deadline)
+                    outcome = self._try(request, number, view, tries, deadline=deadline)
                 if outcome is not None:
                     if tries.turn == held:
                         self.turns.given_on(request.domain)
@@ -97,10 +99,18 @@ class Writer:
                 lock.release()
 
     def _try(
-        self, request: CheckedTransaction, number: Number | None, tries: _Tries, deadline: Deadline
+        self,
+        request: CheckedTransaction,
+        number: Number | None,
+        view: View,
+        tries: _Tries,
+        *,
+        deadline: Deadline,
     ) -> tuple[Receipt, Plan] | None:
         """Send it once; None when it failed because of what was not known."""
-        view = self._look_up(request, deadline)
+        if needs_head(request):
+            head = self._known.heads.get(request.domain) or self._records.head(request.domain, deadline)
+            view = replace(view, head=head)
         if self._seems_refused(request, number, view):
             return None  # by the next look
         plan = planning.plan(request, number, view, self._paths, turn=tries.turn)
@@ -126,6 +136,7 @@ class Writer:
                 tries.lost += 1
                 self._known.heads.pop(request.domain, None)
             case Role.RECORD:
+                tries.wrong = True
                 self._known.forget(planning.touched(request), plan.made)
                 self._refuse(request, number, deadline)
         return None
@@ -148,10 +159,10 @@ class Writer:
 
     # --- what is not known -----------------------------------------------------------------------------------
 
-    def _look_up(self, request: CheckedTransaction, deadline: Deadline) -> View:
+    def _look_up(self, request: CheckedTransaction, deadline: Deadline, *, guess: bool) -> View:
         """Gather what the plan needs; ask for what nobody has told us yet, in one flight."""
         while True:
-            view = self._looked_up(request, deadline)
+            view = self._looked_up(request, deadline, guess=guess)
             made = [
                 partition
                 for partition, floor in view.floors.items()
@@ -162,7 +173,7 @@ class Writer:
             if not made:
                 return view
 
-    def _looked_up(self, request: CheckedTransaction, deadline: Deadline) -> View:
+    def _looked_up(self, request: CheckedTransaction, deadline: Deadline, *, guess: bool) -> View:
         keys = planning.touched(request)
         floors = self._records.unknown_floors(keys)
         for partition in floors:  # what was believed about its records is worth nothing
@@ -176,7 +187,8 @@ class Writer:
         guessed = [
             key
             for key in keys
-            if key not in records
+            if guess
+            and key not in records
             and key.kind not in CLEARED
             and (key in absent or (key.kind in _GUESSED_ABSENT and key not in required))
         ]
@@ -185,6 +197,9 @@ class Writer:
         creating = [key for key in keys if records.get(key) is None and key not in required]
         wanted = planning.folders_of(self._paths, request.domain, creating, number=request.commit is not None)
         folders = [path for path in wanted if path not in self._known.folders]
+        if guess and any(key.kind is Kind.EPOCH for key in creating):  # then its log is new, too
+            logs = {self._paths.partition(*partition_of(key)) for key in creating if key.kind is Kind.BARRIER}
+            folders = [path for path in folders if path not in logs]
         head = self._known.heads.get(request.domain)
         asks_head = head is None and needs_head(request)
         requests = [
