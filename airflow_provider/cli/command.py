@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from airflow.configuration import conf
@@ -17,10 +19,16 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 from rich.console import Console
 from rich.table import Table
 
-from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.errors import EpochError, InvalidInput
 from airflow_provider.hooks.epochs import EpochsHook
 
 Command = Callable[[Namespace], None]
+_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
 
 
 def command(function: Command) -> Command:
@@ -70,6 +78,19 @@ def answer_facts(facts: Mapping[str, object]) -> None:
     for name, value in facts.items():
         if value not in (None, "", (), []):
             _console().print(f"{name.ljust(width)}  {value}", markup=False, highlight=False, soft_wrap=True)
+
+
+def duration(text: str | None, field: str) -> timedelta | None:
+    """Read a length of time such as ``90s``, ``15m``, ``6h`` or ``2d``.
+
+    :raises InvalidInput: naming *field*.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
+    if found is None:
+        raise InvalidInput(field=field, value=text, expected="a number and a unit: 90s, 15m, 6h, 2d")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _console() -> Console:

@@ -32,10 +32,38 @@ ARG_TABLES = Arg(("tables",), help="names of the tables", nargs="+", metavar="TA
 ARG_AT = Arg(("--at",), help="greatest barrier wanted, such as 2013-02-08T00:00:00+00:00", default=None)
 ARG_LEVEL = Arg(
     ("--level",),
-    help="isolation: read_committed (default) or read_uncommitted",
-    choices=("read_committed", "read_uncommitted"),
-    default="read_committed",
+    help="isolation; default: [epochs] read_level. repeatable_read needs --lease and --owner",
+    choices=("read_committed", "read_uncommitted", "repeatable_read"),
+    default=None,
 )
+ARG_MAX_LAG = Arg(
+    ("--max-lag",), help="take slower full tables, at most so much earlier: 90m, 6h, 2d", default=None
+)
+ARG_MAX_STALENESS = Arg(
+    ("--max-staleness",), help="how old any of the tables may be: 90m, 6h, 2d", default=None
+)
+ARG_CONSISTENCY = Arg(
+    ("--consistency",),
+    help="rolling, or altogether: only barriers of the whole domain; default: [epochs] read_consistency",
+    choices=("rolling", "altogether"),
+    default=None,
+)
+ARG_SESSION = Arg(
+    ("--session",), help="what was seen before, as -o json printed it: no table goes back", default=None
+)
+ARG_SQL = Arg(
+    ("--sql",),
+    help="print each table's query in the SQL of an engine, and nothing else",
+    choices=("duckdb", "spark", "trino"),
+    default=None,
+)
+ARG_LEASE = Arg(("--lease",), help="hold the cut by a lease with this name", default=None)
+ARG_LEASE_OWNER = Arg(("--owner",), help="whose lease it is, or shall be", default=None)
+ARG_TTL = Arg(("--ttl",), help="how long the lease lasts: 90m, 6h, 2d; default: 1h", default=None)
+ARG_NAME = Arg(("name",), help="name of the lease")
+ARG_OWNER = Arg(("--owner",), help="whose lease it is", required=True)
+ARG_TABLE = Arg(("table",), help="name of the table")
+ARG_BARRIER = Arg(("barrier",), help="the barrier, such as 2013-02-08T00:00:00+00:00")
 ARG_FILES = Arg(("--files",), help="also list the data files of each table", action="store_true")
 
 _DB_COMMANDS = (
@@ -52,6 +80,44 @@ _DB_COMMANDS = (
         func=lazy_load_command("airflow_provider.cli.db.upgrade"),
         args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
         description="Wholly or not at all; may be repeated.",
+    ),
+)
+
+_LEASE_COMMANDS = (
+    ActionCommand(
+        name="list",
+        help="List the live leases: who holds what, and until when",
+        func=lazy_load_command("airflow_provider.cli.lease.leases"),
+        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+    ),
+    ActionCommand(
+        name="renew",
+        help="Make a lease last longer; never shorter",
+        func=lazy_load_command("airflow_provider.cli.lease.renew"),
+        args=(ARG_NAME, ARG_OWNER, ARG_TTL, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+    ),
+    ActionCommand(
+        name="drop",
+        help="End a lease now; readers that use it are refused from then on",
+        func=lazy_load_command("airflow_provider.cli.lease.drop"),
+        args=(ARG_NAME, ARG_OWNER, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+    ),
+)
+
+_RETENTION_COMMANDS = (
+    ActionCommand(
+        name="withdraw",
+        help="Let no cut be made of a table at one barrier any more",
+        func=lazy_load_command("airflow_provider.cli.retention.withdraw"),
+        args=(ARG_TABLE, ARG_BARRIER, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+        description="Claims that exist keep what they hold. No row of a table's newest state goes.",
+    ),
+    ActionCommand(
+        name="sweep",
+        help="End claims that have expired, and delete what was superseded and nobody claims",
+        func=lazy_load_command("airflow_provider.cli.retention.sweep"),
+        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        description="May run at any time, by several at once, and again after a crash.",
     ),
 )
 
@@ -72,7 +138,24 @@ _COMMANDS = (
         name="cut",
         help="Show the consistent cut that a reader of these tables gets now",
         func=lazy_load_command("airflow_provider.cli.cut.cut"),
-        args=(ARG_TABLES, ARG_AT, ARG_LEVEL, ARG_FILES, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        args=(
+            ARG_TABLES,
+            ARG_AT,
+            ARG_LEVEL,
+            ARG_MAX_LAG,
+            ARG_MAX_STALENESS,
+            ARG_CONSISTENCY,
+            ARG_SESSION,
+            ARG_LEASE,
+            ARG_LEASE_OWNER,
+            ARG_TTL,
+            ARG_FILES,
+            ARG_SQL,
+            ARG_CONN_ID,
+            ARG_DOMAIN,
+            ARG_OUTPUT,
+            ARG_VERBOSE,
+        ),
     ),
     ActionCommand(
         name="recover",
@@ -81,6 +164,8 @@ _COMMANDS = (
         args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
         description="May be repeated, and run at any time beside jobs and readers.",
     ),
+    GroupCommand(name="lease", help="Who keeps which cuts readable", subcommands=_LEASE_COMMANDS),
+    GroupCommand(name="retention", help="Old states, and their files", subcommands=_RETENTION_COMMANDS),
     GroupCommand(name="db", help="The metadata store's schema", subcommands=_DB_COMMANDS),
 )
 

@@ -50,6 +50,8 @@ from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
     import pyarrow as pa
 
 
@@ -210,7 +212,7 @@ class Cuts:
         """
         state = _state(cut, table)
         self.check(cut, [table])
-        return [] if state.ref is None and not state.staged else self._format(state).files(state)
+        return [] if state.ref is None and not state.staged else self.format_of(state).files(state)
 
     def read(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of *table* in *cut*, all of them.
@@ -221,10 +223,34 @@ class Cuts:
         state = _state(cut, table)
         self.check(cut, [table])
         try:
-            found = self._format(state).read(state, self.schema(cut.domain, state), columns)
+            found = self.format_of(state).read(state, self.schema(cut.domain, state), columns)
         finally:
             self.check(cut, [table])
         return found
+
+    def pandas(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the rows of *table* in *cut* as :meth:`read` does, for pandas, with Arrow's types.
+
+        Whole numbers with nulls stay whole numbers, and instants keep their zone.
+        """
+        import pandas as pd
+
+        frame: pd.DataFrame = self.read(cut, table, columns).to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    def duckdb(
+        self, cut: Cut, connection: duckdb.DuckDBPyConnection, tables: Iterable[str] | None = None
+    ) -> None:
+        """Read *tables* of *cut* and give them to *connection*, under their names; None for all.
+
+        The rows are in memory then, and no lease is needed any more. For tables that are too large for it, see
+        :func:`~airflow_provider.coordination.queries.script`.
+
+        :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
+        """
+        found = {name: self.read(cut, name) for name in (cut.states if tables is None else names_of(tables))}
+        for name, rows in found.items():
+            connection.register(name, rows)
 
     def check(self, cut: Cut, tables: Iterable[str | EpochTable] | None = None) -> None:
         """Say so when *cut* must not be read any more: before a read begins, and after it has ended (R22).
@@ -245,7 +271,8 @@ class Cuts:
                 reason=reason,
             )
 
-    def _format(self, state: State) -> TableFormat:
+    def format_of(self, state: State) -> TableFormat:
+        """The table format that *state* is of."""
         formats = [state.ref.format] if state.ref else [one.committable.format for one in state.staged]
         return self.formats[formats[0] if formats else "iceberg"]
 

@@ -34,9 +34,9 @@ def too_old(
     Those whose own watermark is too old are named; when all are young and only their calendars or alignment
     keep them apart, all that are read at too old a barrier.
     """
-    wanted = now - max_staleness
-    if all(barrier >= wanted for barrier in barriers.values()):
+    if all(now - barrier <= max_staleness for barrier in barriers.values()):
         return ()
+    wanted = now - max_staleness
     old = {name: one for name, one in tables.items() if one[1].watermark is None or one[1].watermark < wanted}
     named = old or {name: one for name, one in tables.items() if barriers[name] < wanted}
     lags = []

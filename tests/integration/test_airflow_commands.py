@@ -175,6 +175,42 @@ def test_db_makes_a_catalog_elsewhere(epochs: Run, apart: tuple[str, Path]) -> N
     assert "db upgrade" in done.stderr
 
 
+def test_cut_with_all_that_a_reader_may_ask(epochs: Run) -> None:
+    asked = ("--max-lag", "6h", "--max-staleness", "99999999d", "--consistency", "rolling", "-o", "json")
+    first = json.loads(epochs("cut", "flights", *asked).stdout)
+    assert (first["level"], first["tables"][0]["barrier"]) == ("read_committed", "2013-02-07T00:00:00+00:00")
+    again = epochs("cut", "flights", "--session", first["session"], "-o", "json")
+    assert json.loads(again.stdout)["session"] == first["session"]
+    ahead = first["session"].replace("2013-02-07", "2013-02-08")
+    assert "this session has seen 2013-02-08" in epochs("cut", "flights", "--session", ahead).stderr
+    text = epochs("cut", "flights", "--sql", "duckdb").stdout
+    assert text.startswith("-- flights\nSELECT")
+    assert "read_parquet" in text
+
+
+def test_leases(epochs: Run) -> None:
+    held = ("--lease", "report", "--owner", "me", "--ttl", "2h")
+    assert json.loads(epochs("cut", "flights", *held, "-o", "json").stdout)["lease"] == "report"
+    assert "held by 'me'" in epochs("cut", "flights", "--lease", "report", "--owner", "other").stderr
+    (before,) = json.loads(epochs("lease", "list", "-o", "json").stdout)
+    assert (before["owner"], before["tables"], before["csn"]) == ("me", ["flights"], 1)
+    assert epochs("lease", "renew", "report", "--owner", "me", "--ttl", "3h").returncode == 0
+    (after,) = json.loads(epochs("lease", "list", "-o", "json").stdout)
+    assert after["until"] > before["until"]
+    assert "held by 'me'" in epochs("lease", "drop", "report", "--owner", "other").stderr
+    assert epochs("lease", "drop", "report", "--owner", "me").returncode == 0
+    assert "UnknownName" in epochs("lease", "drop", "report", "--owner", "me").stderr
+    assert "report" not in epochs("lease", "list").stdout
+
+
+def test_retention(epochs: Run) -> None:
+    refused = epochs("retention", "withdraw", "flights", "2013-02-07T00:00:00+00:00")
+    assert "a barrier before the table's newest one" in refused.stderr
+    swept = json.loads(epochs("retention", "sweep", "-o", "json").stdout)
+    assert (swept["deleted"], swept["claimed"]) == ([], 0)
+    assert epochs("retention", "sweep").returncode == 0
+
+
 def test_db(epochs: Run) -> None:
     assert epochs("db", "check").returncode == 0
     assert json.loads(epochs("db", "upgrade", "-o", "json").stdout)["schema"] == "current"
@@ -193,6 +229,12 @@ def test_db(epochs: Run) -> None:
         (("cut", "flights", "totals"), ["NotReady", "totals"]),
         (("cut", "flights", "--at", "noon"), ["noon"]),
         (("cut", "nothing"), ["UnknownName", "nothing"]),
+        (("cut", "flights", "--max-staleness", "1h"), ["NotReady", "flights", "local"]),
+        (("cut", "flights", "--max-lag", "soon"), ["max-lag", "6h"]),
+        (("cut", "flights", "--session", "{}"), ["session"]),
+        (("cut", "flights", "--level", "repeatable_read"), ["--lease", "--owner"]),
+        (("cut", "flights", "--lease", "x", "--owner", "me", "--level", "read_uncommitted"), ["--level"]),
+        (("cut", "flights", "--lease", "x", "--owner", "me", "--ttl", "99d"), ["ttl", "31 days"]),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_message_and_exit_code_1(
