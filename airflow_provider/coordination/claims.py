@@ -66,8 +66,8 @@ def claimed_versions(reader: MetadataReader, domain: DomainName) -> dict[TableNa
     """
     found: defaultdict[TableName, list[TableRef]] = defaultdict(list)
     for table, ref in (*_leased(reader, domain), *_used_by_attempts(reader, domain)):
-        if ref is not None and ref not in found[table]:
-            found[table].append(ref)
+        if ref is not None and ref.lasting() not in found[table]:
+            found[table].append(ref.lasting())
     return dict(found)
 
 

@@ -16,7 +16,7 @@ from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import reached, standing
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput
+from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
 from airflow_provider.domain.interval import Interval, as_utc, time_key
 from airflow_provider.domain.records import (
@@ -50,6 +50,7 @@ from airflow_provider.stores.base import (
 )
 from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.projection import attempted
 
 Answer = TypeVar("Answer")
 _TRIES = 50
@@ -142,14 +143,22 @@ class Retention:
         self._refuse_needed(domain, name, stamped, barrier)
         epoch = stamped.record.cadence.ending_at(barrier)
         withdrawn = record.withdrawing(name, epoch)
-        updates: list[Any] = [Put(retention, withdrawn)]
-        number = None
-        if stamped.record.kind is TableKind.FULL:
-            number = self._without_slice(reading, stamped, epoch, updates)
         requires = (Exists(table, stamped.version), unchanged(reading, retention))
-        self.store.transact(
-            Transaction(domain=domain, requires=requires, updates=tuple(updates), number=number)
-        )
+        if stamped.record.kind is TableKind.FULL:
+            publication, prepared = self._without_slice(reading, stamped, epoch)
+            updates, number = self._commit(stamped, epoch, publication, prepared)
+            self.store.transact(
+                Transaction(
+                    domain=domain,
+                    requires=requires,
+                    updates=(Put(retention, withdrawn), *updates),
+                    number=number,
+                )
+            )
+            self.formats[publication.table.format].published(publication, prepared)
+        else:
+            update = Put(retention, withdrawn)
+            self.store.transact(Transaction(domain=domain, requires=requires, updates=(update,)))
 
     def _refuse_needed(
         self, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime
@@ -163,16 +172,14 @@ class Retention:
                 raise _refused(name, barrier, f"a barrier that job {job.name!r} has no epoch left to read at")
 
     def _without_slice(
-        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval, updates: list[Any]
-    ) -> Number:
-        """Add what makes the table's next version without the rows of *epoch*."""
-        record, domain = stamped.record, stamped.key.domain
-        name = TableName(stamped.key.item)
+        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
+    ) -> tuple[Publication, Prepared]:
+        """Prepare the table's next version, which has no rows of *epoch*."""
+        record, name = stamped.record, TableName(stamped.key.item)
         if record.ref is None:
             raise _refused(name, epoch.end, "a barrier of a table with a commit")
-        table = _table(domain, name, record, record.ref.format)
         publication = Publication(
-            table=table,
+            table=_table(stamped.key.domain, name, record, record.ref.format),
             base=record.ref,
             removes=(epoch.end,),
             adds=(),
@@ -182,28 +189,36 @@ class Retention:
             revision=0,
             token=0,
         )
-        prepared = self._prepared(publication, stamped)
+        return publication, self._prepared(publication, stamped)
+
+    def _commit(
+        self, stamped: Stamped[TableRecord], epoch: Interval, publication: Publication, prepared: Prepared
+    ) -> tuple[list[Any], Number]:
+        """What makes that version the table's newest: a commit without members."""
+        record, name, ref = stamped.record, publication.table.name, prepared.ref
         before = (standing(stamped), *record.earlier)[: self.defaults.states_remembered]
-        updates += [prepared.swap, Put(stamped.key, replace(record, ref=prepared.ref, earlier=before))]
-        if record.ref.schema_id != prepared.ref.schema_id:
-            key = schema_key(domain, name, prepared.ref.table_uuid, prepared.ref.schema_id)
+        updates: list[Any] = [Put(stamped.key, replace(record, ref=ref, earlier=before))]
+        if prepared.swap is not None:
+            updates.append(prepared.swap)
+        if publication.base is None or publication.base.schema_id != ref.schema_id:
+            key = schema_key(stamped.key.domain, name, ref.table_uuid, ref.schema_id)
             updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
         delta = TableDelta(
             table=name,
             interval=epoch,
             revision=0,
             watermark=record.progress.watermark,
-            ref=prepared.ref,
+            ref=ref.lasting(),
             rows=0,
         )
         commit = CommitRecord(change_set=publication.change_set, members=(), by="retention", tables=(delta,))
-        return Number(commit, expected=publication.csn, incarnation=publication.incarnation)
+        return updates, Number(commit, expected=publication.csn, incarnation=publication.incarnation)
 
     def _prepared(self, publication: Publication, stamped: Stamped[TableRecord]) -> Prepared:
         """:raises RequirementFailed: a publish moved the table since it was read."""
         try:
             return self.formats[publication.table.format].prepare(publication)
-        except (ForeignCommit, TablesAhead) as error:
+        except (ForeignCommit, TablesAhead, Unavailable) as error:
             now = self.store.read(stamped.key.domain, [stamped.key]).records[stamped.key]
             if now.version == stamped.version:
                 raise
@@ -224,7 +239,7 @@ class Retention:
             horizon = commit.csn or horizon
             for delta in commit.record.tables:
                 if delta.ref is not None:
-                    versions.setdefault(delta.table, []).append(Version(csn=horizon, ref=delta.ref))
+                    versions.setdefault(delta.table, []).append(Version(csn=horizon, ref=delta.ref.lasting()))
         if horizon > record.horizon:
             self._remember(domain, versions)
             updates = (Put(key, replace(record, horizon=horizon)),)
@@ -261,6 +276,8 @@ class Retention:
         if record.ref is not None:
             kept.append(record.ref)
         table = _table(domain, name, record, gone[-1].ref.format)
+        if record.ref is not None:  # a pointer that lags would keep what is to go
+            attempted(self.formats[table.format], table, record.ref)
         deleted = self.formats[table.format].reclaim(table, [one.ref for one in gone], kept)
         self._done(lambda: self._forget(stamped.key, gone))
         return deleted

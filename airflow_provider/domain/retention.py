@@ -43,7 +43,8 @@ class RetentionRecord:
         A version that is the newest now, and not when the claim is made, has moved the horizon meanwhile if it
         is gone: the claim's requirement fails.
         """
-        return csn < self.horizon and ref is not None and ref != newest
+        same = ref is None or (newest is not None and ref.lasting() == newest.lasting())
+        return csn < self.horizon and not same
 
     def withdrawing(self, table: TableName, epoch: Interval) -> RetentionRecord:
         """The record after the barrier at the end of *epoch* is withdrawn."""
