@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from airflow_provider.coordination.service import Settings
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, binaries
+from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, ServerFailedError, binaries
 from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
 from demo.connection import CATALOG_CONN_ID, CONN_ID, Connections, connection, settings_of
 from demo.processes import MARK, ProcessFailedError
@@ -166,8 +166,13 @@ class PostgresqlStore(ServerStore):
         upgrade_schema(self.settings.store_url)
 
     def stop(self) -> None:
-        if self._server.running:
+        if not self._server.running:
+            return
+        try:
             self._server.stop()
+        except ServerFailedError:
+            if self._server.running:  # else somebody else has stopped it at the same time
+                raise
 
     def check(self) -> None:
         if not self._down and not self._server.running:

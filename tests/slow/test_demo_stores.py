@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,21 @@ from demo.stores import STORES, ServerStore
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    "store", sorted(name for name, one in STORES.items() if issubclass(one, ServerStore))
-)
+SERVERS = sorted(name for name, one in STORES.items() if issubclass(one, ServerStore))
+
+
+def demo(home: Path, store: str, *arguments: str) -> list[str]:
+    ports = ("--port", str(free_port()), "--connect-port", str(free_port()))
+    days = ("--days", "1", "--twin-days", "0")
+    run = ("run", *days, *ports, "--store", store, *arguments)
+    return [sys.executable, "-m", "demo", "--home", str(home), *run]
+
+
+@pytest.mark.parametrize("store", SERVERS)
 def test_a_server_broken_in_publish_breaks_no_promise(store: str, tmp_path: Path) -> None:
     home = tmp_path / "demo"
-    command = [
-        sys.executable, "-m", "demo", "--home", str(home), "run", "--days", "1", "--twin-days", "0",
-        "--port", str(free_port()), "--connect-port", str(free_port()), "--store", store, "--fault",
-    ]  # fmt: skip
-    ended = subprocess.run(
-        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False
-    )
+    command = demo(home, store, "--fault")
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     print(ended.stdout)
     if "missing: " in ended.stderr:
         pytest.skip(ended.stderr)
@@ -40,4 +44,23 @@ def test_a_server_broken_in_publish_breaks_no_promise(store: str, tmp_path: Path
     strikes = [json.loads(line) for line in (home / "faults.jsonl").read_text().splitlines()]
     assert sum(one["in_publish"] for one in strikes) == int(figures["demo.faults"])
     assert sum(line.startswith("Fault ") for line in lines) == len(strikes)
+    assert owned_by(home) == []
+
+
+@pytest.mark.parametrize("store", SERVERS)
+def test_ctrl_c_ends_the_server_too(store: str, tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    started = home / "logs" / "airflow-db-migrate.log"
+    command = demo(home, store)
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        while running.poll() is None and not started.exists():
+            time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate()
+    if "missing: " in errors:
+        pytest.skip(errors)
+    assert running.returncode == 130, errors
+    assert "no process is left" in errors
     assert owned_by(home) == []
