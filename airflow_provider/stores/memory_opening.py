@@ -1,0 +1,52 @@
+"""The memory of this process as a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted
+
+if TYPE_CHECKING:
+    from airflow_provider.stores.memory import MemoryStore
+
+
+class MemoryOpener(StoreOpener):
+    """Stores of one name share everything."""
+
+    scheme = "memory"
+    form = "memory://NAME"
+    name = "a store in memory"
+
+    def unopened(self, url: str, now: Now | None) -> UnopenedStore:
+        from airflow_provider.stores.memory import MemoryStore, system_time
+
+        name = url.partition("://")[2]
+        if not name or "/" in name:
+            raise InvalidInput(
+                field="store url",
+                value=redacted(url),
+                expected=self.form,
+                next_step="give the store a name without '/': stores of one name share everything.",
+            )
+        return _Memory(MemoryStore(name, now=now or system_time))
+
+
+class _Memory:
+    """A store in memory needs no connection and no schema."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.capabilities = store.capabilities
+
+    def open(self) -> MemoryStore:
+        return self._store
+
+    def schema_status(self) -> None:
+        """There is none."""
+
+    def upgrade_schema(self) -> None:
+        """There is none."""
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,87 @@
+"""How a store is opened by its URL: what each store's folder says about itself to the factory. Imports no store."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.base import MetadataStore, StoreCapability
+
+if TYPE_CHECKING:
+    from airflow_provider.stores.schema_status import SchemaStatus
+
+Now = Callable[[], datetime]
+
+_LOCAL = frozenset({"memory", "sqlite"})
+"""Schemes whose URLs hold neither user nor password."""
+
+
+class UnopenedStore(Protocol):
+    """A store that has not connected yet."""
+
+    @property
+    def capabilities(self) -> frozenset[StoreCapability]: ...
+
+    def open(self) -> MetadataStore:
+        """Connect, and make sure that the store fits; closes it when it does not."""
+
+    def schema_status(self) -> SchemaStatus | None:
+        """Look at the schema, None when it needs none; changes nothing."""
+
+    def upgrade_schema(self) -> SchemaStatus | None:
+        """Make the schema, or bring it up to date."""
+
+    def close(self) -> None: ...
+
+
+class StoreOpener(ABC):
+    """One kind of store.
+
+    :attr:`scheme` begins its URLs, :attr:`form` is what they look like. Its libraries are imported on demand.
+    """
+
+    scheme: str
+    form: str
+    name: str
+    """The store in a sentence."""
+
+    @abstractmethod
+    def unopened(self, url: str, now: Now | None) -> UnopenedStore:
+        """Return the store at *url*; connects to nothing.
+
+        :param now: the store's clock, for stores that have none of their own.
+        :raises InvalidInput: an address that cannot be a store, or a library is not installed.
+        """
+
+    def catalog_properties(self, url: str) -> dict[str, str]:
+        """Return the properties with which pyiceberg's SQL catalog finds the pointers in the database at *url*.
+
+        :raises InvalidInput: no database that can hold an Iceberg catalog.
+        """
+        raise InvalidInput(
+            field="store url",
+            value=redacted(url),
+            expected="a database with an Iceberg catalog, such as sqlite:////absolute/path.db: "
+            f"{self.name} has none",
+            next_step="name a catalog in SQLite or PostgreSQL beside this store (the extra `catalog` of the "
+            "connection), or declare the tables with format='memory'.",
+        )
+
+    def adopt_catalog(self, url: str, engine: Any) -> None:  # noqa: ARG002 - of a SQL store
+        """Give the SQLAlchemy *engine* that pyiceberg made for *url* the habits of the store's own."""
+        self.catalog_properties(url)
+
+
+def redacted(url: object) -> str:
+    """Return *url* such that it may be shown: without user, password and options."""
+    if not isinstance(url, str):
+        return repr(url)
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return "(no URL)"
+    if scheme not in _LOCAL:
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}://{rest.partition('?')[0]}"

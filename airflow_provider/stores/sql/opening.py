@@ -1,0 +1,87 @@
+"""SQL databases as stores: SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted
+
+if TYPE_CHECKING:
+    from airflow_provider.stores.sql.dialect import SqlDialect
+
+
+class SqlOpener(StoreOpener):
+    """A store in a SQL database, in which Iceberg's SQL catalog lies, too."""
+
+    def dialect(self, url: str, now: Now | None = None) -> SqlDialect:
+        """Return how the database at *url* is spoken to.
+
+        :raises InvalidInput: no address of a database, or its driver is not installed.
+        """
+        raise NotImplementedError
+
+    def unopened(self, url: str, now: Now | None) -> UnopenedStore:
+        from airflow_provider.stores.sql.store import SqlStore
+
+        return SqlStore(self.dialect(url, now))
+
+    def catalog_properties(self, url: str) -> dict[str, str]:
+        self.dialect(url)
+        return {"type": "sql", "uri": url, "init_catalog_tables": "false"}
+
+    def adopt_catalog(self, url: str, engine: Any) -> None:
+        self.dialect(url).adopt(engine)
+
+
+class SqliteOpener(SqlOpener):
+    """A file."""
+
+    scheme = "sqlite"
+    form = "sqlite:////absolute/path/of/the/file.db"
+    name = "SQLite"
+
+    def dialect(self, url: str, now: Now | None = None) -> SqlDialect:
+        from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time
+
+        return SqliteDialect(self._path(url), now=now or system_time)
+
+    def _path(self, url: str) -> Path:
+        """:raises InvalidInput: no absolute path of a file."""
+        rest = url.partition("://")[2]
+        path = rest[1:]
+        if not rest.startswith("//") or "?" in path or "\0" in path or path.endswith("/"):
+            raise InvalidInput(
+                field="store url",
+                value=redacted(url),
+                expected=f"{self.form}, without options",
+                next_step="give the absolute path of a file on a local disk: every process of the host opens it, "
+                "so neither ':memory:' nor a relative path can work.",
+            )
+        return Path(path)
+
+
+class PostgresqlOpener(SqlOpener):
+    """A database of a PostgreSQL server."""
+
+    scheme = "postgresql+psycopg"
+    form = "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
+    name = "PostgreSQL"
+
+    def dialect(self, url: str, now: Now | None = None) -> SqlDialect:  # noqa: ARG002 - it has a clock
+        try:
+            from airflow_provider.stores.sql.postgresql.address import parsed
+            from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
+        except ImportError as error:
+            raise InvalidInput(
+                field="store url",
+                value=redacted(url),
+                expected=f"an installed driver ({error})",
+                next_step="pip install 'airflow-provider-epochs[postgres]' on every host that uses the store.",
+            ) from error
+        return PostgresqlDialect(parsed(url))
+
+    def catalog_properties(self, url: str) -> dict[str, str]:
+        # a connection may have been lost since it was used
+        return {**super().catalog_properties(url), "pool_pre_ping": "true"}

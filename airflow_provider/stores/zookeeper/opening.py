@@ -1,0 +1,19 @@
+"""ZooKeeper as a store."""
+
+from __future__ import annotations
+
+from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore
+
+
+class ZookeeperOpener(StoreOpener):
+    """A node of an ensemble."""
+
+    scheme = "zookeeper"
+    form = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"
+    name = "ZooKeeper"
+
+    def unopened(self, url: str, now: Now | None) -> UnopenedStore:  # noqa: ARG002 - it has a clock
+        from airflow_provider.stores.zookeeper.address import parsed
+        from airflow_provider.stores.zookeeper.store import ZookeeperStore
+
+        return ZookeeperStore(parsed(url))
