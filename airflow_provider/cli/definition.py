@@ -66,6 +66,9 @@ ARG_TABLE = Arg(("table",), help="name of the table")
 ARG_BARRIER = Arg(("barrier",), help="the barrier, such as 2013-02-08T00:00:00+00:00")
 ARG_FILES = Arg(("--files",), help="also list the data files of each table", action="store_true")
 
+ARG_FROM = Arg(("--from",), help="connection of the store that has the domain", dest="source", required=True)
+ARG_TO = Arg(("--to",), help="connection of the store that gets it", dest="target", required=True)
+
 _DB_COMMANDS = (
     ActionCommand(
         name="check",
@@ -80,6 +83,14 @@ _DB_COMMANDS = (
         func=lazy_load_command("airflow_provider.cli.db.upgrade"),
         args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
         description="Wholly or not at all; may be repeated.",
+    ),
+    ActionCommand(
+        name="move",
+        help="Move a domain to another store, with its history, numbers and the tables' pointers",
+        func=lazy_load_command("airflow_provider.cli.move.move"),
+        args=(ARG_FROM, ARG_TO, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        description="Refused while tasks or leased reads run. The old store takes no change of the domain afterwards. "
+        "An interrupted move is run again.",
     ),
 )
 

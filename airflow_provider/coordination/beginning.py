@@ -9,6 +9,7 @@ from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
@@ -91,6 +92,7 @@ class Begin:
     def _try(self) -> Attempt | AlreadyCommitted | None:
         reading = self._read()
         follow(self.coordinator.formats, reading, self.job.outputs)
+        refuse_sealed(self.job.domain, reading.get(topology_key(self.job.domain)))
         job = self._registered(reading)
         if job is None:
             Register(self.coordinator.store, self.job).run()

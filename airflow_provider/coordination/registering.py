@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
@@ -60,6 +61,7 @@ class Register:
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         tables = [table_key(job.domain, table.name) for table in job.outputs]
         reading = self.store.read(job.domain, [topology, own, *tables])
+        refuse_sealed(job.domain, reading.get(topology))
         current: Stamped[JobRecord] | None = reading.get(own)
         record = declared(job, current.record if current else None)
         if (current is not None and record == current.record) or serves_once(record):
@@ -77,12 +79,13 @@ class Register:
     def _transaction(self, reading: Reading, record: JobRecord) -> Transaction:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
-        known = reading.get(topology)
+        known: Stamped[TopologyRecord] | None = reading.get(topology)
         generation = known.record.generation + 1 if known else 1
+        changed = TopologyRecord(generation=generation, move=known.record.move if known else None)
         requires: list[Exists | Absent] = [
             Exists(topology, known.version) if known else Absent(topology),
         ]
-        updates = [Put(topology, TopologyRecord(generation=generation)), Put(own, record)]
+        updates = [Put(topology, changed), Put(own, record)]
         for table in job.outputs:
             key = table_key(job.domain, table.name)
             stamped: Stamped[TableRecord] | None = reading.get(key)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
 from airflow_provider.coordination.resolving import names_of, retention_of
+from airflow_provider.coordination.sealing import refuse_sealed_domain
 from airflow_provider.coordination.settling import settled
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -104,6 +105,7 @@ class Retention:
         checked = domain_name(domain)
         (name,) = names_of([table])
         moment = as_utc(barrier, "barrier")
+        self._done(lambda: refuse_sealed_domain(self.store, checked))
         self._done(lambda: self._withdraw(checked, name, moment))
 
     def sweep(self, domain: str) -> Swept:
@@ -114,6 +116,7 @@ class Retention:
         :raises StoreIncompatible: a claim cannot be read: nothing is deleted (R23).
         """
         checked = domain_name(domain)
+        self._done(lambda: refuse_sealed_domain(self.store, checked))
         ended = end_expired(self.store, checked)
         horizon = self._done(lambda: self._advance(checked))
         # Looked at once more, now that no new claim on what was superseded at the horizon can appear (R24).

@@ -195,6 +195,16 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
+    def register(self, table: EpochTable, pointer: str) -> None:
+        """Make a table that another catalog has known to this one, at *pointer*; again it changes nothing.
+
+        Its files stay where they are.
+
+        :raises ForeignCommit: this catalog has a table of that name which is elsewhere.
+        :raises Unavailable: there is nothing at *pointer*.
+        """
+
+    @abstractmethod
     def place(
         self,
         table: EpochTable,

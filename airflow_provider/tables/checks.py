@@ -208,3 +208,15 @@ def missing_file(uri: str) -> Unavailable:
         next_step="resolve a newer cut; if that fails too, restore the file or compute its epoch again.",
         uri=uri,
     )
+
+
+def refuse_elsewhere(table: EpochTable, wanted: str, found: str) -> None:
+    """:raises ForeignCommit: the catalog has *table*, and not where it is *wanted*."""
+    if found != wanted:
+        raise ForeignCommit(
+            f"table {table.name!r} is in this catalog already, at {found}.",
+            next_step="remove that table from the catalog, or use another catalog.",
+            table=table.name,
+            expected=wanted,
+            found=found,
+        )

@@ -107,6 +107,10 @@ class MemoryFormat(TableFormat):
         self._catalog.move(table.domain, table.name, unpublished.pointer, empty)
         return self.create(table, schema)
 
+    def register(self, table: EpochTable, pointer: str) -> None:
+        self._version(pointer)
+        checks.refuse_elsewhere(table, pointer, self._catalog.create(table.domain, table.name, pointer))
+
     def rename_column(self, table: EpochTable, old: str, new: str) -> CatalogSwap:
         """Return the swap after which *old* is called *new*: the same column, with the same id."""
         pointer = checks.existing(self.describe(table), table).pointer

@@ -17,6 +17,7 @@ import pytest
 from airflow.cli import cli_parser
 
 from airflow_provider.cli.definition import get_cli_commands
+from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
@@ -209,6 +210,29 @@ def test_retention(epochs: Run) -> None:
     swept = json.loads(epochs("retention", "sweep", "-o", "json").stdout)
     assert (swept["deleted"], swept["claimed"]) == ([], 0)
     assert epochs("retention", "sweep").returncode == 0
+
+
+def test_db_move(epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"warehouse": f"file://{tmp_path}/warehouse"}
+    for name in ("old", "new"):
+        fields = {"conn_type": "epochs", "host": f"{tmp_path}/{name}.db", "extra": extra}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields))
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/old.db", warehouse=extra["warehouse"])
+    with EpochService.open(settings) as service:
+        published(service, 0)
+    done = epochs("db", "move", "--from", "old", "--to", "new", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["CSN"], answer["tables"]) == (1, ["flights"])
+    found = json.loads(epochs("cut", "flights", "--conn-id", "new", "--files", "-o", "json").stdout)
+    assert (found["csn"], len(found["tables"][0]["files"])) == (1, 1)
+    with EpochService.open(settings) as service, pytest.raises(DomainMoved, match=r"new\.db"):
+        begun(service, 1)
+    other = {"conn_type": "epochs", "host": f"{tmp_path}/new.db", "extra": {"warehouse": "file:///elsewhere"}}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(other))
+    refused = epochs("db", "move", "--from", "old", "--to", "other")
+    assert refused.returncode == 1
+    assert "warehouse of connection other" in refused.stderr
 
 
 def test_db(epochs: Run) -> None:

@@ -140,6 +140,18 @@ class IcebergCatalog:
         except TableAlreadyExistsError:
             return None
 
+    def register(self, table: EpochTable, pointer: str) -> Table | None:
+        """Make the table that *pointer* describes known; None when there is one of that name."""
+        try:
+            with checks.translated(self.warehouse), _translated():
+                catalog = self._catalog()
+                self._create_namespace(catalog, table.domain)
+                return catalog.register_table((table.domain, table.name), pointer)
+        except TableAlreadyExistsError:
+            return None
+        except FileNotFoundError as error:
+            raise checks.missing_file(pointer) from error
+
     def close(self) -> None:
         """Give back connections; the next call opens them again."""
         with self._lock:

@@ -85,6 +85,10 @@ class IcebergFormat(TableFormat):
         schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
         return info
 
+    def register(self, table: EpochTable, pointer: str) -> None:
+        loaded = self._catalog.register(table, pointer) or self._existing(table)
+        checks.refuse_elsewhere(table, pointer, loaded.metadata_location)
+
     def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
         wanted = schemas.to_iceberg(table_schema(table, schema))

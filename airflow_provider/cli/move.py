@@ -1,0 +1,47 @@
+"""``airflow epochs db move``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from airflow_provider.cli.command import answer_facts, answer_json, command
+from airflow_provider.coordination.moving import move_domain
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.stores.factory import redacted
+
+
+@command
+def move(arguments: Namespace) -> None:
+    """Move a domain from one store to another.
+
+    :raises InvalidInput: the connections name different warehouses: files stay where they are.
+    """
+    settings = [EpochsHook(name).get_settings() for name in (arguments.source, arguments.target)]
+    if settings[0].warehouse != settings[1].warehouse:
+        raise InvalidInput(
+            field=f"warehouse of connection {arguments.target}",
+            value=settings[1].warehouse,
+            expected=f"{settings[0].warehouse}, as connection {arguments.source} has it",
+            next_step="the move takes records and pointers, no files: let both name the same warehouse.",
+        )
+    with EpochService.open(settings[0]) as source, EpochService.open(settings[1]) as target:
+        moved = move_domain(
+            source.coordinator,
+            target.coordinator,
+            arguments.domain,
+            source_place=redacted(settings[0].store_url),
+            target_place=redacted(settings[1].store_url),
+        )
+    facts = {
+        "domain": moved.domain,
+        "moved to": redacted(settings[1].store_url),
+        "CSN": moved.csn,
+        "records": moved.records,
+        "tables": list(moved.tables),
+    }
+    if arguments.output == "json":
+        answer_json(facts)
+    else:
+        answer_facts({**facts, "tables": ", ".join(moved.tables)})

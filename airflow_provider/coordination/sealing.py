@@ -1,0 +1,47 @@
+"""A domain that is moved between stores takes no change: where it leaves, and where it has not wholly arrived."""
+
+from __future__ import annotations
+
+from airflow_provider.domain.errors import FinalError, RetryableError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Stamped, topology_key
+from airflow_provider.domain.registration import MoveState, TopologyRecord
+from airflow_provider.stores.base import MetadataReader
+
+
+class DomainMoved(FinalError):
+    """The domain lives in another store now; ``place`` says where."""
+
+
+class DomainMoving(RetryableError):
+    """The domain is on its way from one store to another; ``place`` is the other one."""
+
+
+def refuse_sealed(domain: DomainName, topology: Stamped[TopologyRecord] | None) -> None:
+    """Refuse to change a domain that is moved, or was.
+
+    :raises DomainMoved: away from this store. :raises DomainMoving: the move has not ended.
+    """
+    move = None if topology is None else topology.record.move
+    if move is None or move.state is MoveState.ARRIVED:
+        return
+    if move.state is MoveState.GONE:
+        raise DomainMoved(
+            f"domain {domain!r} has moved to {move.place}.",
+            next_step="let the connection name that store.",
+            domain=domain,
+            place=move.place,
+        )
+    way = "to" if move.state is MoveState.LEAVING else "from"
+    raise DomainMoving(
+        f"domain {domain!r} is being moved {way} {move.place}.",
+        next_step="try again when `airflow epochs db move` has ended; if it was interrupted, run it again.",
+        domain=domain,
+        place=move.place,
+    )
+
+
+def refuse_sealed_domain(reader: MetadataReader, domain: DomainName) -> None:
+    """Look, then do as :func:`refuse_sealed`."""
+    key = topology_key(domain)
+    refuse_sealed(domain, reader.read(domain, [key]).get(key))

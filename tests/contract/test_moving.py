@@ -1,0 +1,253 @@
+"""A domain moves from SQLite to PostgreSQL: nothing is lost or done twice, and nobody writes to the old one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.moving import STAYS, MovedDomain, move_domain, records
+from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.errors import (
+    EpochBusy,
+    Fenced,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreUnavailable,
+    UnknownName,
+)
+from airflow_provider.domain.records import Kind, root_key, topology_key, versions_key
+from airflow_provider.domain.registration import MoveState
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.stores.base import Put, Transaction, pages
+from airflow_provider.stores.factory import open_store, redacted, upgrade_schema
+from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import Fault, FaultyStore
+from airflow_provider.testing.manual_clock import ManualClock
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from airflow_provider.testing.store_cases.samples import sample
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, day, owner
+
+NUMBERS = EpochTable("numbers", domain=DOMAIN, format="iceberg")
+DOUBLES = EpochTable("doubles", domain=DOMAIN, format="iceberg")
+COUNT = EpochJob("count", outputs=[NUMBERS], cadence="@daily", origin=day(1).start)
+DOUBLE = EpochJob("double", inputs=[NUMBERS], outputs=[DOUBLES], cadence="@daily", origin=day(1).start)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Two stores beside one warehouse."""
+
+    source: Settings
+    target: Settings
+
+    def open(self) -> tuple[EpochService, EpochService]:
+        return EpochService.open(self.source), EpochService.open(self.target)
+
+    def move(self, source: Coordinator, target: Coordinator) -> MovedDomain:
+        return move_domain(
+            source,
+            target,
+            DOMAIN,
+            source_place=redacted(self.source.store_url),
+            target_place=redacted(self.target.store_url),
+        )
+
+
+@pytest.fixture
+def site(quick_path: Path, postgresql: PostgresqlServer) -> Site:
+    url = postgresql.url(postgresql.create_database())
+    upgrade_schema(url)
+    warehouse = f"file://{quick_path}/warehouse"
+    return Site(
+        Settings(store_url=f"sqlite:///{quick_path}/store.db", warehouse=warehouse),
+        Settings(store_url=url, warehouse=warehouse),
+    )
+
+
+@pytest.fixture
+def services(site: Site) -> Iterator[tuple[EpochService, EpochService]]:
+    source, target = site.open()
+    with source, target:
+        yield source, target
+
+
+def publish(
+    service: EpochService, job: EpochJob, number: int, values: list[int], run: str = "scheduled"
+) -> int:
+    """Compute one epoch; return its CSN."""
+    attempt = service.coordinator.begin(job, day(number), owner(run))
+    assert isinstance(attempt, Attempt), attempt
+    write_rows(service.coordinator, attempt, job.outputs[0].name, pa.table({"number": values}))
+    return service.coordinator.publish(attempt).csn
+
+
+def history(service: EpochService) -> None:
+    """Four commits, one of them a second revision, and an attempt that was aborted."""
+    publish(service, COUNT, 1, [1])
+    publish(service, COUNT, 1, [1, 10], run="again")
+    publish(service, COUNT, 2, [2])
+    publish(service, DOUBLE, 1, [2, 20])
+    attempt = service.coordinator.begin(DOUBLE, day(2), owner())
+    assert isinstance(attempt, Attempt)
+    service.coordinator.abort(attempt, "it failed")
+
+
+def rows(service: EpochService) -> Any:
+    """What a reader gets, and as of what."""
+    cut = service.cuts.cut(DOMAIN, ["numbers", "doubles"])
+    read = {
+        name: sorted(service.cuts.read(cut, name, columns=["number"])["number"].to_pylist())
+        for name in cut.states
+    }
+    return cut.csn, cut.barrier, dict(cut.states), read
+
+
+def contents(service: EpochService) -> dict[Any, Any]:
+    every = (*records(service.store, DOMAIN), *pages(service.store, DOMAIN, Kind.COMMIT, ""))
+    return {one.key: (one.record, one.csn) for one in every}
+
+
+def test_a_moved_domain_reads_the_same_and_goes_on(
+    site: Site, services: tuple[EpochService, EpochService]
+) -> None:
+    source, target = services
+    history(source)
+    before, held = rows(source), contents(source)
+    moved = site.move(source.coordinator, target.coordinator)
+    assert (moved.csn, moved.tables) == (4, ("doubles", "numbers"))
+    assert contents(target) == held
+    assert rows(target) == before
+    assert isinstance(target.coordinator.begin(COUNT, day(2), owner()), AlreadyCommitted)
+    assert publish(target, DOUBLE, 2, [4]) == 5
+    assert publish(target, COUNT, 3, [3]) == 6
+    assert rows(target)[3] == {"numbers": [1, 2, 10], "doubles": [2, 4, 20]}
+    assert rows(source) == before
+
+
+def test_nothing_is_changed_where_it_was(site: Site, services: tuple[EpochService, EpochService]) -> None:
+    source, target = services
+    history(source)
+    site.move(source.coordinator, target.coordinator)
+    other = EpochJob("other", outputs=[EpochTable("others", domain=DOMAIN)], cadence="@daily")
+    refused: list[Callable[[], object]] = [
+        lambda: source.coordinator.begin(COUNT, day(3), owner()),
+        lambda: source.coordinator.register(other),
+        lambda: source.retention.withdraw(DOMAIN, "numbers", day(1).end),
+        lambda: source.retention.sweep(DOMAIN),
+    ]
+    held = contents(source)
+    for change in refused:
+        with pytest.raises(DomainMoved, match="postgresql") as failed:
+            change()
+        assert "password" not in str(failed.value)
+    assert contents(source) == held
+    assert site.move(source.coordinator, target.coordinator).csn == 4, "again, it changes nothing"
+    with pytest.raises(InvalidInput, match="without the domain"):
+        site.move(target.coordinator, source.coordinator)
+
+
+def test_live_work_is_not_interrupted(site: Site, services: tuple[EpochService, EpochService]) -> None:
+    source, target = services
+    history(source)
+    attempt = source.coordinator.begin(COUNT, day(3), owner())
+    assert isinstance(attempt, Attempt)
+    with pytest.raises(EpochBusy, match="count") as failed:
+        site.move(source.coordinator, target.coordinator)
+    assert "scheduled" in failed.value.holders[0]
+    assert list(target.store.domains()) == []
+    write_rows(source.coordinator, attempt, "numbers", pa.table({"number": [3]}))
+    assert source.coordinator.publish(attempt).csn == 5
+    lease = source.leases.cut(DOMAIN, ["numbers"], name="reader", owner="somebody")
+    with pytest.raises(EpochBusy, match="reader"):
+        site.move(source.coordinator, target.coordinator)
+    source.leases.drop(lease)
+    assert site.move(source.coordinator, target.coordinator).csn == 5
+
+
+def test_a_silent_attempt_is_fenced(site: Site, services: tuple[EpochService, EpochService]) -> None:
+    """Its zombie wakes up after the move and changes nothing; the next try in the new store begins anew."""
+    _, target = services
+    clock = ManualClock()
+    with open_store(site.source.store_url, now=clock.now) as store, EpochService.open(site.source) as tables:
+        source = Coordinator(store, tables.formats, clock=clock)
+        attempt = source.begin(COUNT, day(1), owner())
+        assert isinstance(attempt, Attempt)
+        write_rows(source, attempt, "numbers", pa.table({"number": [1]}))
+        clock.advance(PAST_TTL)
+        site.move(source, target.coordinator)
+        with pytest.raises(Fenced):
+            source.publish(attempt)
+    assert target.store.read(DOMAIN, []).head.csn == 0
+    assert publish(target, COUNT, 1, [1]) == 1
+
+
+def worn_out(service: EpochService, calls: int, fault: Fault) -> Coordinator:
+    """A coordinator whose store answers so many calls and no more."""
+    store = FaultyStore(service.store, lambda call: fault if call.number >= calls else None)
+    return Coordinator(store, service.formats, clock=ManualClock())
+
+
+def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochService, EpochService]) -> None:
+    """It ends after every possible number of calls of either store, its reply lost or its request."""
+    source, target = services
+    history(source)
+    before, held = rows(source), contents(source)
+    sealed = 0
+    for number in range(1000):
+        fault = (Fault.REPLY_LOST, Fault.REQUEST_LOST)[number % 2]
+        worn = [worn_out(one, number, fault) for one in services]
+        with suppress(StoreUnavailable, OutcomeUnknown):
+            site.move(*worn)
+            break
+        topology = target.store.read(DOMAIN, [topology_key(DOMAIN)]).get(topology_key(DOMAIN))
+        if topology is not None and topology.record.move.state is MoveState.ARRIVING:
+            sealed += 1
+            for service in services:
+                with pytest.raises(DomainMoving):
+                    service.coordinator.begin(COUNT, day(3), owner())
+    assert sealed > 5
+    assert rows(target) == before
+    assert contents(target) == held
+    assert publish(target, DOUBLE, 2, [4]) == 5
+
+
+def test_what_cannot_be_moved_is_refused(site: Site, services: tuple[EpochService, EpochService]) -> None:
+    source, target = services
+    with pytest.raises(UnknownName, match="not in sqlite"):
+        site.move(source.coordinator, target.coordinator)
+    history(source)
+    with pytest.raises(InvalidInput, match="another store"):
+        site.move(source.coordinator, source.coordinator)
+    publish(target, COUNT, 1, [7])
+    with pytest.raises(InvalidInput, match="without the domain"):
+        site.move(source.coordinator, target.coordinator)
+    assert publish(source, DOUBLE, 2, [4]) == 5
+    assert rows(source)[0] == 5
+
+
+def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochService, EpochService]) -> None:
+    source, _ = services
+    history(source)
+    source.retention.withdraw(DOMAIN, "numbers", day(1).end)
+    landing = Root("landing", "file:///in/*.csv")
+    job = EpochJob("load", inputs=[landing], outputs=[EpochTable("loaded", domain=DOMAIN)], cadence="@daily")
+    source.coordinator.register(job)
+    planted = {
+        root_key(DOMAIN, "landing", day(1).end, 1): Kind.ROOT,
+        versions_key(DOMAIN, NUMBERS.name): Kind.VERSIONS,
+    }
+    updates = tuple(Put(key, sample(kind)) for key, kind in planted.items())
+    source.store.transact(Transaction(domain=DOMAIN, updates=updates))
+    found = [one.key for one in records(source.store, DOMAIN)]
+    assert {key.kind for key in found} | STAYS == set(Kind)
+    assert planted.keys() <= set(found)
+    assert len(found) == len(set(found))
