@@ -134,6 +134,7 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
     epochs = _half(stack, console, started, _with_epochs(plan), notes)
     if stack.faults:
         stack.faults.stop()
+        stack.faults.check()
     twin = _half(stack, console, started, _twin(plan.twin), tuple) if plan.twin else None
     return Result(epochs=epochs, twin=twin, published=published(stack.store.settings, DOMAIN))
 
