@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.dependents import refuse_dependents
@@ -10,6 +10,7 @@ from airflow_provider.coordination.recovery import follow
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.sealing import refuse_sealed
+from airflow_provider.coordination.undoing import abandoned, passed_begin, places_of
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
@@ -21,7 +22,6 @@ from airflow_provider.domain.beginning import (
     withdrawn,
 )
 from airflow_provider.domain.epoch import (
-    Abandoned,
     AlreadyCommitted,
     Attempt,
     AttemptRecord,
@@ -109,7 +109,7 @@ class Begin:
             return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             attempt = self._attempt(stamped.record.attempt, reading, stamped.version)
-            self._undo(stamped.record.attempt, attempt)
+            self._undo(stamped.record.attempt)
             return attempt
         return self._open(reading, job, stamped)
 
@@ -178,13 +178,15 @@ class Begin:
             job_revision=job.revision,
             participants=self.participants,
             adopts=adopts,
-            undoes=self._abandoned(epoch.attempt, adopts) if epoch and epoch.attempt else (),
+            undoes=abandoned(epoch.attempt, adopts) if epoch and epoch.attempt else (),
         )
+        if epoch is not None and epoch.attempt is not None:
+            self._undo_what_is_fenced(epoch.attempt)
         version = self._store(reading, stamped, record)
         if version is None:
             return None
         attempt = self._attempt(record, reading, version)
-        self._undo(record, attempt)
+        self._undo(record)
         return attempt
 
     def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
@@ -369,19 +371,18 @@ class Begin:
             change_set=change_set_id(self.job.name, self.interval, revision),
         )
 
-    def _abandoned(self, left: AttemptRecord, adopts: int | None) -> tuple[Abandoned, ...]:
-        """What the attempts before left; what *left* was to undo is undone when it came past its begin."""
-        output = Abandoned(revision=left.revision, token=left.output_token, participants=left.participants)
-        undone = not left.undoes or any(
-            one.record.token == left.token and one.record.state is not EpochState.OPEN for one in self._log()
-        )
-        return (*(() if undone else left.undoes), *(() if adopts == output.token else (output,)))
+    def _undo_what_is_fenced(self, left: AttemptRecord) -> None:
+        """Delete what *left* was to undo, if it died on the way; its begin has fenced those who wrote it.
 
-    def _undo(self, record: AttemptRecord, attempt: Attempt) -> None:
-        """Delete what the attempts before left, now that they are fenced; it never was visible (R16)."""
-        for left in record.undoes:
-            ended = replace(attempt, revision=left.revision, participants=left.participants)
-            self.coordinator.discard(self.coordinator.places(ended, left.token))
+        Before this begin adds its own: so what is left to undo never grows, however many tries die.
+        """
+        log = self._log() if left.undoes else []
+        if not passed_begin((one.record for one in log), left.token):
+            self._undo(left)
+
+    def _undo(self, record: AttemptRecord) -> None:
+        """Delete what is to be undone, now that it is fenced; it never was visible (R16)."""
+        self.coordinator.discard(places_of(self.coordinator.formats, self.job, self.interval, record.undoes))
 
 
 def _note(record: AttemptRecord) -> str:

@@ -278,6 +278,9 @@ class Coordinator:
             state=record.state,
             participant=record.participant,
         )
+        if self.store.read(attempt.domain, []).head.incarnation != attempt.incarnation:
+            # A store that was restored gives out versions again: the fence alone does not tell them apart (R33).
+            raise self.fenced(attempt)
         try:
             self.store.transact(
                 Transaction(

@@ -20,14 +20,14 @@ from airflow_provider.stores.base import MetadataReader, pages
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dependent:
-    """A committed epoch that read what would change."""
+    """A committed epoch that read what would change, with the tables of which it read it."""
 
     job: JobName
     interval: Interval
-    table: TableName
+    tables: tuple[TableName, ...]
 
     def __str__(self) -> str:
-        return f"{self.job} {self.interval} read {self.table}"
+        return f"{self.job} {self.interval} read {', '.join(self.tables)}"
 
 
 def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[TableName]) -> list[JobRecord]:
@@ -46,13 +46,16 @@ def refuse_dependents(
 ) -> None:
     """Refuse to change *interval* of *tables* while committed epochs have read it.
 
-    :raises DependentReaders: with the first of them.
+    :raises DependentReaders: with the first of them, each once.
     """
-    found: list[Dependent] = []
+    read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
     jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     for table in tables:
         for job, edge in readers_of(table, jobs):
-            found += islice(_dependents(reader, domain, (job, edge), interval), defaults.listed_readers)
+            dependents = _dependents(reader, domain, (job, edge), interval)
+            for epoch in islice(dependents, defaults.listed_readers):
+                read.setdefault((job.name, epoch), {})[table] = None
+    found = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
     if found:
         raise DependentReaders(
             f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it: "
@@ -66,7 +69,7 @@ def refuse_dependents(
 
 def _dependents(
     reader: MetadataReader, domain: DomainName, reading: tuple[JobRecord, Edge], interval: Interval
-) -> Iterator[Dependent]:
+) -> Iterator[Interval]:
     """Committed epochs of a job that read a part of *interval* by its edge, oldest first."""
     job, edge = reading
     end = last_dependent_end(edge, interval)
@@ -77,4 +80,4 @@ def _dependents(
         if end is not None and epoch.interval.start >= end:
             return
         if depends_on(epoch, edge.table, interval):
-            yield Dependent(job=job.name, interval=epoch.interval, table=edge.table)
+            yield epoch.interval

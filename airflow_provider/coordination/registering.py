@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.domain.errors import Conflict, TopologyError
@@ -79,24 +80,29 @@ class Register:
     def _transaction(self, reading: Reading, record: JobRecord) -> Transaction:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
-        known: Stamped[TopologyRecord] | None = reading.get(topology)
-        generation = known.record.generation + 1 if known else 1
-        changed = TopologyRecord(generation=generation, move=known.record.move if known else None)
+        before: Stamped[TopologyRecord] | None = reading.get(topology)
+        generation = before.record.generation + 1 if before else 1
+        changed = TopologyRecord(generation=generation, move=before.record.move if before else None)
         requires: list[Exists | Absent] = [
-            Exists(topology, known.version) if known else Absent(topology),
+            Exists(topology, before.version) if before else Absent(topology),
         ]
         updates = [Put(topology, changed), Put(own, record)]
+        start = self._start_of_new_tables(reading)
+        known = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
         for table in job.outputs:
             key = table_key(job.domain, table.name)
             stamped: Stamped[TableRecord] | None = reading.get(key)
             if stamped is not None and stamped.record.progress == Progress() and job.origin is not None:
                 # Nothing was committed and nothing declared: the origin that is declared now is the table's.
                 requires.append(Exists(key, stamped.version))
-                updates.append(Put(key, self._new_table(table)))
+                updates.append(Put(key, self._new_table(table, start)))
             elif stamped is None:
                 requires.append(Absent(key))
-                updates.append(Put(key, self._new_table(table)))
+                updates.append(Put(key, self._new_table(table, start)))
                 updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
+            elif start != job.origin and None in known:
+                # What is committed decided where the new tables begin.
+                requires.append(Exists(key, stamped.version))
         return Transaction(domain=job.domain, requires=tuple(requires), updates=tuple(updates))
 
     def _refuse_left_tables(self, reading: Reading) -> None:
@@ -112,10 +118,25 @@ class Register:
                     owner=known.record.job,
                 )
 
-    def _new_table(self, table: EpochTable) -> TableRecord:
+    def _start_of_new_tables(self, reading: Reading) -> datetime | None:
+        """Where the chain of a table begins that the job did not have before (R7).
+
+        With a declared origin it is the end of what the job has committed to its other tables: the epochs before
+        it have no rows of the new table, and nobody needs to compute them again for it.
+        """
+        job = self.job
+        known = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
+        ends = [
+            stamped.record.progress.islands[-1].end
+            for stamped in known
+            if stamped and stamped.record.progress.islands
+        ]
+        return job.origin if job.origin is None else max([job.origin, *ends])
+
+    def _new_table(self, table: EpochTable, start: datetime | None) -> TableRecord:
         return TableRecord(
             job=self.job.name,
             kind=table.kind,
             cadence=self.job.cadence,
-            progress=Progress(origin=self.job.origin, declared=self.job.origin is not None),
+            progress=Progress(origin=start, declared=start is not None),
         )

@@ -204,6 +204,15 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
             expected=str(previous.cadence),
             found=str(job.cadence),
         )
+    if job.origin is not None and previous.origin is not None and job.origin > previous.origin:
+        raise TopologyError(
+            f"job {job.name!r} begins at {previous.origin.isoformat()}; its origin cannot move forward to "
+            f"{job.origin.isoformat()}: its tables wait for the epochs before it.",
+            next_step="keep the origin, or declare a job and tables of new names.",
+            job=job.name,
+            expected=previous.origin.isoformat(),
+            found=job.origin.isoformat(),
+        )
     before = {table.name: table for table in previous.outputs}
     for table in job.outputs:
         old = before.get(table.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airflow_provider.coordination.explain import explain, watermarks
 from airflow_provider.coordination.waiting import check, wait_for
 from airflow_provider.domain.cut import Level
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError, UnknownName
 from airflow_provider.domain.interval import Cadence, Interval
@@ -52,6 +54,23 @@ def test_der5_a_reader_waits_for_all_that_it_lists(world: World) -> None:
     assert ready.csn == 1
     with pytest.raises(UnknownName):
         world.cut("d", "nobody")
+
+
+def test_wait_for_ends_by_the_callers_clock(world: World) -> None:
+    """A wait with a clock of its own is over when that clock says so, and names the table that lags."""
+    world.coordinator.register(world.job("d"))
+    quick = replace(DEFAULTS, wait_poll_interval=timedelta(milliseconds=1))
+    with pytest.raises(NotReady) as late:
+        wait_for(
+            world.store,
+            DOMAIN,
+            ["d"],
+            barrier(1),
+            timeout=timedelta(milliseconds=20),
+            clock=world.clock,
+            defaults=quick,
+        )
+    assert [lag.table for lag in late.value.details["missing"]] == ["d"]
 
 
 def test_wait_for_is_woken_by_the_commit(world: World) -> None:

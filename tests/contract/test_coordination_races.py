@@ -195,13 +195,16 @@ def test_ended_attempts_leave_no_lock(world: World) -> None:
 
 
 def test_an_attempt_of_a_restored_store_is_over(world: World) -> None:
-    """R33: tokens carry the incarnation: after a restore, an attempt of before neither renews nor publishes."""
-    attempt = world.begin(world.job("d"), day(1))
-    world.write(attempt)
+    """R33: tokens carry the incarnation: after a restore, an attempt of before changes nothing, by no call."""
+    attempt = world.begin(world.job("d", [world.table("d"), world.table("d2")]), day(1))
+    committable = world.write(attempt, sinks=["d"])["d"]
     restored(world)
     own: Coordinator = world.coordinator
     before = world.exactly()
     for call in (
+        lambda: own.processed(attempt, "d2"),
+        lambda: own.written(attempt, "d2", committable),
+        lambda: own.complete(attempt),
         lambda: own.heartbeat(attempt),
         lambda: own.publish(attempt),
         lambda: own.abort(attempt, "no"),
@@ -210,7 +213,7 @@ def test_an_attempt_of_a_restored_store_is_over(world: World) -> None:
             call()
     assert world.exactly() == before
     world.clock.advance(timedelta(hours=1))
-    world.run(world.job("d"), day(1), [2], owner(try_number=2))
+    world.run(world.job("d", [world.table("d"), world.table("d2")]), day(1), [2], owner(try_number=2))
 
 
 def restored(world: World) -> None:

@@ -10,7 +10,7 @@ from airflow_provider.coordination.explain import watermarks
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
-from airflow_provider.domain.errors import Conflict, DependentReaders, FinalError, NotReady
+from airflow_provider.domain.errors import Conflict, DependentReaders, FinalError, NotReady, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Edge, increment, previous, state, window
@@ -72,6 +72,51 @@ def test_an_origin_that_is_declared_later_counts_for_a_table_without_a_commit(wo
     assert world.cut("d").barrier == barrier(2)
 
 
+def test_a_declared_origin_does_not_move_forward(world: World) -> None:
+    """R7: the tables would wait for ever for the epochs that the job no longer has; the declaration is refused."""
+    world.coordinator.register(world.job("d", origin=barrier(2)))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="cannot move forward") as refused:
+        world.coordinator.register(world.job("d", origin=barrier(3)))
+    assert refused.value.details["expected"] == barrier(2).isoformat()
+    assert world.exactly() == before
+    world.coordinator.register(world.job("d", origin=barrier(1)))
+
+
+def test_a_new_output_begins_where_its_job_is(world: World) -> None:
+    """R7: a table that a job gets later blocks no cut: it begins at the end of what the job has committed."""
+    for number in (1, 2):
+        world.run(world.job("d"), day(number), [number])
+    both = world.job("d", [world.table("d"), world.table("d2")])
+    world.run(both, day(3), [3])
+    assert world.cut("d").barrier == barrier(3)
+    assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2), (3, 3)], "d2": [(3, 3)]}
+    world.run(both, day(2), [20], owner("again"))
+    assert world.rows("d2") == {"d2": [(2, 20), (3, 3)]}
+
+
+def test_a_new_output_that_reads_its_own_past_begins_too(world: World) -> None:
+    """R7, R12: its first epoch is the next of the job, and there is nothing before it."""
+    world.run(world.job("d"), day(1))
+    d2 = world.table("d2")
+    both = world.job("d", [world.table("d"), d2], inputs=[previous(d2)])
+    attempt = world.begin(both, day(2))
+    assert attempt.input("d2").ref is None
+
+
+def test_a_reader_of_two_tables_is_named_once(world: World) -> None:
+    """R18: each epoch that depends on a revision is listed once, with all that it read."""
+    left, right = world.table("left"), world.table("right")
+    pair = world.job("pair", [left, right])
+    world.run(pair, day(1))
+    world.run(world.job("r", inputs=[left, state(right)]), day(1))
+    world.coordinator.register(world.job("r", inputs=[state(left), state(right)]))
+    with pytest.raises(DependentReaders) as refused:
+        world.begin(pair, day(1), owner("again"))
+    (reader,) = refused.value.details["readers"]
+    assert (reader.job, reader.interval, set(reader.tables)) == ("r", day(1), {"left", "right"})
+
+
 @pytest.mark.parametrize(
     "edge_of",
     [increment, state, lambda table: window(table, timedelta(days=1))],
@@ -89,7 +134,9 @@ def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) 
     for number in (1, 2):
         with pytest.raises(DependentReaders) as refused:
             world.begin(job, day(number), owner("manual"))
-        readers = {(str(one.job), one.interval, str(one.table)) for one in refused.value.details["readers"]}
+        readers = {
+            (str(one.job), one.interval, *map(str, one.tables)) for one in refused.value.details["readers"]
+        }
         named = {("r", day(number), "d")}
         later = {("r", day(2), "d")} if number == 1 and edge.kind.value != "increment" else set()
         assert readers == named | later

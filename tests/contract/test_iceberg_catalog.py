@@ -130,6 +130,7 @@ def test_outsiders_filter_by_columns_partitions_and_statistics(folder: Path, pub
 
 
 def test_the_metadata_stays_small_and_says_what_was_published(folder: Path, publisher: Publisher) -> None:
+    """R26, R33: it carries domain, CSN and incarnation, and tells other programs' cleanup to leave it alone."""
     table = publisher.table()
     commits = KEPT_METADATA_FILES + 8
     for number in range(commits):
