@@ -1,0 +1,210 @@
+"""The cascade that is simulated, and what each of its rows must be.
+
+Every kind of edge is there, a job with two sinks, one that builds on its own past, two cadences, a full table, a
+lag, an edge that ignores revisions, two participants, and a table without an origin. A row's value is a hash of
+everything that its writer read, so that who read anything else is found out.
+
+What a job reads is written down here a second time, by hand, so that an error in the package's own arithmetic
+does not hide itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zlib import crc32
+
+from airflow_provider.domain.epoch import BoundFile, RootBounds
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval, micros
+from airflow_provider.domain.topology import (
+    EpochJob,
+    EpochTable,
+    Root,
+    TableKind,
+    increment,
+    previous,
+    state,
+    window,
+)
+
+DOMAIN = DomainName("simulated")
+ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
+FAR = datetime(2100, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+_SLOW = 3
+_HOURLY = "@hourly"
+_EVERY_THIRD = "0 */3 * * *"
+
+Rows = tuple[tuple[datetime, int], ...]
+"""Rows as (barrier of their epoch, value), sorted."""
+Range = tuple[datetime | None, datetime]
+
+
+def _table(name: str, kind: TableKind = TableKind.INCREMENTAL) -> EpochTable:
+    return EpochTable(name, domain=DOMAIN, kind=kind, format="memory")
+
+
+BASE, LEFT, RIGHT, TOTAL = (_table(name) for name in ("base", "left", "right", "total"))
+ROLL, RECENT, LAGGED, LOOSE = (_table(name) for name in ("roll", "recent", "lagged", "loose"))
+SNAP = _table("snap", TableKind.FULL)
+SIDE, TAIL = _table("side"), _table("tail")
+FEED = Root("feed", "memory:///feed")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedJob:
+    """A job with what the simulation must know of it beside its declaration.
+
+    :param hours: length of its epochs. :param skips: hours of the domain's time before its first epoch.
+    :param certain: whether each of its epochs must be committed in the end. Without a declared origin an epoch
+        before the first commit may be refused for good, since others have read "nothing there" (R13).
+    """
+
+    job: EpochJob
+    hours: int = 1
+    skips: int = 0
+    participants: int = 1
+    certain: bool = True
+
+    def epochs(self, length: int) -> list[Interval]:
+        """Its epochs in the first *length* hours."""
+        starts = range(self.skips, length - self.hours + 1, self.hours)
+        return [Interval(ORIGIN + one * HOUR, ORIGIN + (one + self.hours) * HOUR) for one in starts]
+
+
+JOBS: dict[str, SimulatedJob] = {
+    str(one.job.name): one
+    for one in (
+        SimulatedJob(
+            job=EpochJob("base", inputs=[FEED], outputs=[BASE], cadence=_HOURLY, origin=ORIGIN),
+        ),
+        SimulatedJob(
+            job=EpochJob("pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence=_HOURLY, origin=ORIGIN),
+        ),
+        SimulatedJob(
+            job=EpochJob(
+                "total",
+                inputs=[state(LEFT), previous(TOTAL)],
+                outputs=[TOTAL],
+                cadence=_HOURLY,
+                origin=ORIGIN,
+            ),
+        ),
+        SimulatedJob(
+            job=EpochJob(
+                "roll",
+                inputs=[increment(RIGHT)],
+                outputs=[ROLL],
+                cadence=_EVERY_THIRD,
+                origin=ORIGIN,
+                determinism="keep_first",
+            ),
+            hours=_SLOW,
+            participants=2,
+        ),
+        SimulatedJob(
+            job=EpochJob(
+                "snap",
+                inputs=[state(BASE), previous(SNAP)],
+                outputs=[SNAP],
+                cadence=_EVERY_THIRD,
+                origin=ORIGIN,
+                on_rerun="keep",
+            ),
+            hours=_SLOW,
+        ),
+        SimulatedJob(
+            job=EpochJob(
+                "recent", inputs=[window(LEFT, 2 * HOUR)], outputs=[RECENT], cadence=_HOURLY, origin=ORIGIN
+            ),
+        ),
+        SimulatedJob(
+            job=EpochJob(
+                "loose",
+                inputs=[increment(RECENT, on_upstream_revision="ignore")],
+                outputs=[LOOSE],
+                cadence=_HOURLY,
+                origin=ORIGIN,
+            ),
+        ),
+        SimulatedJob(
+            job=EpochJob(
+                "lagged",
+                inputs=[state(BASE, as_of=HOUR)],
+                outputs=[LAGGED],
+                cadence=_HOURLY,
+                origin=ORIGIN + HOUR,
+                determinism="replace_cascade",
+            ),
+            skips=1,
+        ),
+        SimulatedJob(job=EpochJob("side", outputs=[SIDE], cadence=_HOURLY), certain=False),
+        SimulatedJob(
+            job=EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY), certain=False
+        ),
+    )
+}
+
+OWNERS = {str(table.name): name for name, one in JOBS.items() for table in one.job.outputs}
+KINDS = {str(table.name): table.kind for one in JOBS.values() for table in one.job.outputs}
+TABLES = {str(table.name): table for one in JOBS.values() for table in one.job.outputs}
+IGNORED = frozenset({("loose", "recent")})
+"""Edges whose reader does not mind that its input is computed again."""
+CUTS = (
+    ("base", "left", "right"),
+    ("base", "left", "total", "recent"),
+    ("right", "roll"),
+    ("base", "snap", "roll"),
+    ("base", "lagged"),
+    ("left", "recent", "loose"),
+    ("side", "tail"),
+    ("base", "left", "right", "total", "roll", "snap"),
+)
+"""Which tables readers read together."""
+
+
+def reads(job: str, epoch: Interval) -> dict[str, Range]:
+    """The range of each table that *job* reads for *epoch*."""
+    start, end = epoch.start, epoch.end
+    found: dict[str, dict[str, Range]] = {
+        "base": {},
+        "pair": {"base": (start, end)},
+        "total": {"left": (None, end), "total": (None, start)},
+        "roll": {"right": (start, end)},
+        "snap": {"base": (None, end), "snap": (start - _SLOW * HOUR, start)},
+        "recent": {"left": (start - 2 * HOUR, end)},
+        "loose": {"recent": (start, end)},
+        "lagged": {"base": (None, end - HOUR)},
+        "side": {},
+        "tail": {"side": (None, end)},
+    }
+    return found[job]
+
+
+def is_barrier(table: str, moment: datetime) -> bool:
+    """Whether *moment* is the end of an epoch of *table*'s calendar."""
+    return (moment - ORIGIN) % (JOBS[OWNERS[table]].hours * HOUR) == timedelta(0)
+
+
+def within(rows: Rows, low: datetime | None, high: datetime) -> Rows:
+    """Those of *rows* whose epochs lie in ``[low, high)`` of time: their barriers are above *low*."""
+    return tuple(one for one in rows if one[0] <= high and (low is None or one[0] > low))
+
+
+def output(
+    job: str, sink: str, epoch: Interval, inputs: Mapping[str, Rows], files: Sequence[str] = ()
+) -> list[int]:
+    """The values that *job* writes to *sink* when it has read *inputs*; a quarter of all slices is empty."""
+    read = [
+        (name, [(micros(barrier), value) for barrier, value in rows]) for name, rows in sorted(inputs.items())
+    ]
+    value = crc32(f"{job}|{sink}|{micros(epoch.end)}|{read}|{sorted(files)}".encode())
+    return [value + number for number in range(value % 4)]
+
+
+def proposal(epoch: Interval, number: int) -> RootBounds:
+    """What attempt *number* finds at the root's location; each one finds something else."""
+    uri = f"{FEED.location}/{micros(epoch.end)}-{number}"
+    return RootBounds(root=FEED.name, files=(BoundFile(uri=uri, size_bytes=number),))

@@ -1,0 +1,55 @@
+"""What happened in a simulation, counted; what must have happened often for it to prove anything."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """Something that a run should have met."""
+
+    ZOMBIE_WROTE = "zombie wrote after its fence"
+    PUBLISH_REPLY_LOST = "reply of publish lost"
+    LEASE_ENDED = "lease ended while read"
+    UNDO_RAN = "undo ran"
+    ADOPTED = "adoption"
+    REBASED = "publish rebased"
+    RESOLVED_AGAIN = "inputs resolved again"
+    TAKEN_OVER = "take-over after a TTL"
+    REVISION = "revision over a commit"
+    HEAD_LOST = "race for the head lost"
+    # Beside those that the project promises: what shows that the generator reaches its corners.
+    CRASH_BEFORE = "crash before a call"
+    CRASH_AFTER = "crash after a call"
+    REQUEST_LOST = "request lost"
+    REPLY_LOST = "reply lost"
+    PAUSED = "process paused"
+    FENCED = "attempt refused as over"
+    BUSY = "epoch busy"
+    NOT_READY = "inputs not ready"
+    READERS_REFUSED = "revision refused for its readers"
+    INPUTS_REWRITTEN = "publish refused, inputs computed again"
+    ALREADY_COMMITTED = "already committed"
+    ABORTED = "attempt aborted"
+    EMPTY = "empty slice committed"
+    CUT_READ = "cut read and checked"
+    CUT_READ_AGAIN = "cut read again after other commits"
+
+
+FAULTS = frozenset(
+    {Event.CRASH_BEFORE, Event.CRASH_AFTER, Event.REQUEST_LOST, Event.REPLY_LOST, Event.PAUSED}
+)
+
+PROMISED = (
+    Event.ZOMBIE_WROTE,
+    Event.PUBLISH_REPLY_LOST,
+    Event.LEASE_ENDED,
+    Event.UNDO_RAN,
+    Event.ADOPTED,
+    Event.REBASED,
+    Event.RESOLVED_AGAIN,
+    Event.TAKEN_OVER,
+    Event.REVISION,
+    Event.HEAD_LOST,
+)
+"""Events of which a whole run must meet each some fifty times."""

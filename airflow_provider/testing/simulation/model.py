@@ -1,0 +1,279 @@
+"""What the store has been told so far, kept a second time in the simplest way, and what must be true of it.
+
+The model sees each transaction that was applied, in order, and derives slices, watermarks, closure and contents
+from the commits alone: no fence, manifest, pointer or progress record of the package has a say in it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.version import CommitRecord, TableDelta
+from airflow_provider.stores.base import Put, Receipt, Transaction
+from airflow_provider.testing.simulation.cascade import (
+    IGNORED,
+    JOBS,
+    KINDS,
+    ORIGIN,
+    OWNERS,
+    Rows,
+    is_barrier,
+    output,
+    reads,
+    within,
+)
+
+
+class Violation(Exception):
+    """An invariant does not hold.
+
+    :ivar invariant: its name in the protocol, section 12, or the rule.
+    """
+
+    def __init__(self, invariant: str, what: str) -> None:
+        self.invariant = invariant
+        super().__init__(f"{invariant}: {what}")
+
+
+def expect(holds: bool, invariant: str, what: object) -> None:
+    """:raises Violation: unless it *holds*."""
+    if not holds:
+        raise Violation(invariant, str(what))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slice:
+    """One revision of one epoch of one table."""
+
+    interval: Interval
+    csn: int
+    revision: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """The newest committed revision of an epoch."""
+
+    job: str
+    interval: Interval
+    revision: int
+    csn: int
+    inputs: tuple[Provenance, ...]
+
+
+@dataclass(slots=True)
+class Model:
+    """The history of one domain.
+
+    :ivar csn: the head. :ivar tokens: newest token of each epoch. :ivar committed: by job and start.
+    :ivar change_sets: CSN of each. :ivar deltas: by CSN.
+    """
+
+    csn: int = 0
+    tokens: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    epochs: dict[tuple[str, datetime], EpochRecord] = field(default_factory=dict)
+    committed: dict[tuple[str, datetime], Committed] = field(default_factory=dict)
+    change_sets: dict[str, int] = field(default_factory=dict)
+    deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
+    bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
+    _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
+    _written_once: set[Key] = field(default_factory=set)
+
+    # --- what tables hold ------------------------------------------------------------------------------------
+
+    def current(self, table: str, csn: int) -> dict[datetime, Slice]:
+        """The newest slice of each epoch at *csn*, by barrier."""
+        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn}
+
+    def rows(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
+        """The rows of *table* in ``[low, high)`` at *csn*."""
+        slices = self.current(table, csn)
+        found = [(barrier, value) for barrier, one in slices.items() for value in one.rows]
+        return within(tuple(sorted(found)), low, high)
+
+    def state(self, table: str, barrier: datetime, csn: int) -> Rows:
+        """What a reader gets of *table*: all rows up to *barrier*, of a full table those of its last slice."""
+        rows = self.rows(table, None, barrier, csn)
+        full = KINDS[table] is TableKind.FULL
+        return tuple(one for one in rows if one[0] == barrier) if full else rows
+
+    def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
+        """Origin and watermark of *table* at *csn*; None before its chain begins."""
+        slices = self.current(table, csn)
+        starts = {one.interval.start: one.interval.end for one in slices.values()}
+        one = JOBS[OWNERS[table]]
+        if one.job.origin is not None:
+            low = one.job.origin
+        else:
+            first = min(self._slices[table], key=lambda slice_: slice_.csn, default=None)
+            if first is None or first.csn > csn:
+                return None
+            low = first.interval.start
+            ends = {end: start for start, end in starts.items()}
+            while low in ends:
+                low = ends[low]
+        high = low
+        while high in starts:
+            high = starts[high]
+        return (low, high) if high > low else None
+
+    def common_barrier(self, tables: Iterable[str], csn: int, at: datetime | None) -> datetime | None:
+        """The greatest barrier up to *at* that all *tables* have reached at *csn*."""
+        chains = [self.chain(table, csn) for table in tables]
+        known = [one for one in chains if one is not None]
+        if len(known) < len(chains):
+            return None
+        origin, highest = max(low for low, _ in known), min(high for _, high in known)
+        ends = {end for table in tables for end in self.current(table, csn)}
+        good = [
+            end
+            for end in ends
+            if origin < end <= highest
+            and (at is None or end <= at)
+            and all(is_barrier(table, end) for table in tables)
+        ]
+        return max(good, default=None)
+
+    # --- what is written ---------------------------------------------------------------------------------------
+
+    def apply(self, transaction: Transaction, receipt: Receipt) -> CommitRecord | None:
+        """Take a transaction that the store has applied; return its commit.
+
+        :raises Violation: it breaks an invariant.
+        """
+        commit = transaction.number.commit if transaction.number else None
+        if commit is not None:
+            expect(receipt.csn == self.csn + 1, "I2", f"CSN {receipt.csn} after {self.csn}")
+            self.csn += 1
+        puts = [one for one in transaction.updates if isinstance(one, Put)]
+        for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
+            self._put(put, commit is not None)
+        if commit is not None:
+            self._commit(commit, {put.key: put.record for put in puts})
+        return commit
+
+    def _put(self, put: Put, numbered: bool) -> None:
+        key, record = put.key, put.record
+        match key.kind:
+            case Kind.EPOCH:
+                self._epoch(key, record, numbered)
+            case Kind.LOCK:
+                self._refuse_old_token(record.token, key)
+            case Kind.BARRIER:
+                expect(key not in self._written_once, "R1", f"{key} is written twice")
+                self._refuse_old_token(record.token, key)
+                self._written_once.add(key)
+            case Kind.SLICE | Kind.ROOT:
+                expect(key not in self._written_once, "I11" if key.kind is Kind.ROOT else "I2", key)
+                self._written_once.add(key)
+                if key.kind is Kind.ROOT:
+                    uris = tuple(one.uri for one in record.bounds.files)
+                    self.bounds[_moment(key.item.partition(":")[0])] = uris
+
+    def _epoch(self, key: Key, record: EpochRecord, numbered: bool) -> None:
+        name = (key.partition, record.interval.start)
+        newest = self.tokens.get(name, 0)
+        expect(record.token >= newest, "I5", f"{key}: token {record.token} after {newest}")
+        before = self.epochs.get(name)
+        known = before.committed if before else None
+        if record.committed != known:
+            expect(numbered, "R2", f"{key}: committed without a CSN")
+        elif record.attempt is not None and record.attempt.aborted is None:
+            expect(record.token == newest + 1, "I5", f"{key}: an attempt without a new token")
+        self.tokens[name] = record.token
+        self.epochs[name] = record
+
+    def newest_token(self, key: Key) -> int:
+        """The newest token of the epoch to which the record at *key* belongs (epoch, lock, barrier log)."""
+        job, _, start = key.partition.partition("/")
+        return self.tokens.get((job, _moment(start or key.item)), 0)
+
+    def _refuse_old_token(self, token: int, key: Key) -> None:
+        newest = self.newest_token(key)
+        expect(token == newest, "I5", f"{key}: token {token}, the newest is {newest}")
+
+    # --- what is committed -------------------------------------------------------------------------------------
+
+    def _commit(self, commit: CommitRecord, records: dict[Key, Any]) -> None:
+        expect(len(commit.members) == 1, "R2", f"members {commit.members}")
+        member = commit.members[0]
+        job, interval, revision = str(member.job), member.interval, member.revision
+        epoch = self.epochs[job, interval.start]
+        done = epoch.committed
+        where = f"{job} {interval} revision {revision} at CSN {self.csn}"
+        expect(done is not None and done.revision == revision, "R2", f"{where}: the epoch's record disagrees")
+        assert done is not None
+        before = self.committed.get((job, interval.start))
+        expect(revision == (before.revision if before else 0) + 1, "I1", f"{where} over {before}")
+        expect(commit.change_set not in self.change_sets, "R15", f"{where}: {commit.change_set} twice")
+        sinks = {str(table.name) for table in JOBS[job].job.outputs}
+        expect({str(one.table) for one in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
+        self._check_inputs(job, interval, done.inputs, where)
+        self._check_readers(sinks, interval, where)
+        for delta in commit.tables:
+            rows = self.expected(job, str(delta.table), interval, done.inputs)
+            self._slices[str(delta.table)].append(
+                Slice(interval=interval, csn=self.csn, revision=revision, rows=tuple(rows))
+            )
+        self.change_sets[commit.change_set] = self.csn
+        self.deltas[self.csn] = commit.tables
+        self.committed[job, interval.start] = Committed(
+            job=job, interval=interval, revision=revision, csn=self.csn, inputs=done.inputs
+        )
+        self._check_watermarks(commit, records, where)
+
+    def expected(self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance]) -> list[int]:
+        """What an epoch must have written, from the inputs that it recorded (I7)."""
+        found = {str(one.table): self.rows(str(one.table), one.low, one.high, one.csn) for one in inputs}
+        files = self.bounds[interval.end] if JOBS[job].job.roots else ()
+        return output(job, sink, interval, found, files)
+
+    def _check_inputs(self, job: str, interval: Interval, inputs: tuple[Provenance, ...], where: str) -> None:
+        """The inputs are those that the job declares, were there when they were read, and still are (I4, R13)."""
+        found = {str(one.table): (one.low, one.high) for one in inputs}
+        expect(found == reads(job, interval), "R13", f"{where}: read {found}")
+        for one in inputs:
+            table = str(one.table)
+            chain = self.chain(table, one.csn)
+            origin = JOBS[OWNERS[table]].job.origin
+            ready = origin is not None and one.high <= origin
+            ready = ready or (chain is not None and one.high <= chain[1])
+            expect(ready, "R3", f"{where}: read {table} up to {one.high}, complete was {chain}")
+            if (job, table) in IGNORED:
+                continue
+            for slice_ in self._slices[table]:
+                changed = slice_.csn > one.csn and slice_.interval.meets(one.low, one.high)
+                expect(not changed, "I4", f"{where}: read {table} at CSN {one.csn}, which {slice_} changed")
+
+    def _check_readers(self, sinks: set[str], interval: Interval, where: str) -> None:
+        """Nobody has committed on what this commit changes (I4)."""
+        for reader in self.committed.values():
+            for one in reader.inputs:
+                if str(one.table) in sinks and (reader.job, str(one.table)) not in IGNORED:
+                    expect(not interval.meets(one.low, one.high), "I4", f"{where} changes what {reader} read")
+
+    def _check_watermarks(self, commit: CommitRecord, records: dict[Key, Any], where: str) -> None:
+        for delta in commit.tables:
+            table = str(delta.table)
+            now, before = self.chain(table, self.csn), self.chain(table, self.csn - 1)
+            mark = now[1] if now else None
+            expect(delta.watermark == mark, "I3", f"{where}: {table} says {delta.watermark}, not {mark}")
+            back = before is not None and (mark is None or mark < before[1])
+            expect(not back, "I3", f"{where}: {table} from {before} to {mark}")
+            record = next(one for key, one in records.items() if key.kind is Kind.TABLE and key.item == table)
+            expect(record.ref == delta.ref, "R2", f"{where}: {table} has two references")
+            expect(record.progress.watermark == mark, "I3", f"{where}: {table} {record.progress}")
+
+
+def _moment(text: str) -> datetime:
+    """The inverse of :func:`~airflow_provider.domain.interval.time_key`."""
+    return datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=ORIGIN.tzinfo)

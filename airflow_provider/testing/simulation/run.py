@@ -1,0 +1,96 @@
+"""One seed, from its first step to its last check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.testing.simulation.cascade import ORIGIN
+from airflow_provider.testing.simulation.events import Event
+from airflow_provider.testing.simulation.model import Violation, expect
+from airflow_provider.testing.simulation.scheduler import Scheduler
+from airflow_provider.testing.simulation.supervisor import Supervisor
+from airflow_provider.testing.simulation.world import World
+
+_MOST_STEPS = 20_000
+_PATIENCE = 40 * DEFAULTS.lock_ttl
+_DUE = timedelta(days=2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What came of one seed.
+
+    :param steps: calls of the store and the tables. :param faults: how many of them went wrong.
+    :param epochs: epoch revisions that were published. :param trace: hash over all that happened.
+    :param violation: the first invariant that did not hold, and how; empty when all did.
+    """
+
+    seed: int
+    steps: int
+    faults: int
+    epochs: int
+    events: Mapping[Event, int]
+    seconds: float
+    trace: str
+    violation: str = ""
+
+
+def simulate(seed: int, *, trace: list[str] | None = None) -> Outcome:
+    """Run the history of *seed*; the same again whenever it is asked for.
+
+    :param trace: is filled with a line for each thing that happens.
+    """
+    random = Random(seed)  # noqa: S311 - a seed is what it is for
+    scheduler = Scheduler(random, ORIGIN + _DUE, trace)
+    world = World(scheduler, random)
+    violation = ""
+    try:
+        _live(world, Supervisor(world, random, random.choice((3, 4, 6, 6))))
+    except Violation as found:
+        violation = str(found)
+    finally:
+        scheduler.close()
+    return Outcome(
+        seed=seed,
+        steps=world.weather.steps,
+        faults=world.weather.faults,
+        epochs=world.model.csn,
+        events=dict(world.events),
+        seconds=scheduler.clock.monotonic(),
+        trace=scheduler.trace_hash,
+        violation=violation,
+    )
+
+
+def _live(world: World, supervisor: Supervisor) -> None:
+    """Go on with faults until little is left, then without until all has ended (I9)."""
+    world.scheduler.spawn("supervisor", supervisor.live)
+    enough = world.random.randrange(6)
+    _step(world)
+    while supervisor.left() > enough and world.weather.steps < _MOST_STEPS:
+        _step(world)
+    supervisor.calm()
+    deadline = world.scheduler.clock.now() + _PATIENCE
+    while not supervisor.finished:
+        late = world.scheduler.clock.now() > deadline
+        waiting = [f"{one.name} {one.interval} {one.run}" for one in supervisor.tasks if not one.done]
+        expect(not late, "I9", f"40 TTLs after the last fault: {waiting}")
+        _step(world)
+    expect(supervisor.left() == 0, "I9", f"{supervisor.left()} epochs were never published")
+    world.check_history()
+
+
+def _step(world: World) -> None:
+    """Let one process run.
+
+    :raises Violation: an invariant does not hold any more, or the process ended as no process should.
+    """
+    process = world.scheduler.step()
+    if isinstance(process.error, Violation):
+        raise process.error
+    if process.error is not None:
+        raise Violation("error", f"{process.name}: {type(process.error).__name__}: {process.error}")

@@ -1,0 +1,316 @@
+"""What stands between a simulated process and the store and tables: turns, faults, and somebody who looks.
+
+Each call is a step. Before it the process gives the baton back; then it may die, stand still for longer than
+a TTL, lose its request, or lose its reply, as the seed says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Key, Kind, Stamped
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import CommitRecord, Committable
+from airflow_provider.stores.base import MetadataStore, Reading, Receipt, StoreCapability, Transaction
+from airflow_provider.tables.base import (
+    Place,
+    Prepared,
+    Publication,
+    TableFormat,
+    TableInfo,
+    TaskWriter,
+    WarehouseUnavailable,
+    WrittenFile,
+)
+from airflow_provider.testing.faults import Fault, Plan
+from airflow_provider.testing.simulation.events import FAULTS, Event
+from airflow_provider.testing.simulation.scheduler import Process, Scheduler, Stopped
+
+Answer = TypeVar("Answer")
+Count = Callable[[Event], None]
+
+_STEPS_PER_FAULT = 10
+_PAUSES = (timedelta(seconds=5), timedelta(seconds=60), timedelta(minutes=3), timedelta(minutes=10))
+_MIXES = (
+    {
+        Event.CRASH_BEFORE: 1,
+        Event.CRASH_AFTER: 1,
+        Event.REQUEST_LOST: 3,
+        Event.REPLY_LOST: 4,
+        Event.PAUSED: 1,
+    },
+    {
+        Event.CRASH_BEFORE: 1,
+        Event.CRASH_AFTER: 2,
+        Event.REQUEST_LOST: 1,
+        Event.REPLY_LOST: 2,
+        Event.PAUSED: 3,
+    },
+    {
+        Event.CRASH_BEFORE: 0,
+        Event.CRASH_AFTER: 1,
+        Event.REQUEST_LOST: 6,
+        Event.REPLY_LOST: 9,
+        Event.PAUSED: 0,
+    },
+)
+
+
+class Weather:
+    """Draws faults: never more than one in ten steps, and none once it has cleared up.
+
+    :ivar steps: calls so far. :ivar faults: faults so far.
+    """
+
+    def __init__(self, random: Random, count: Count) -> None:
+        self.steps = 0
+        self.faults = 0
+        self.clear = False
+        self._random = random
+        self._count = count
+        self._mix = random.choice(_MIXES)
+        self._rate = random.choice((0.07, 0.1, 0.14))
+
+    def draw(self) -> Event | None:
+        """Count a step; return what goes wrong with it, None for nothing."""
+        self.steps += 1
+        if self.clear or (self.faults + 1) * _STEPS_PER_FAULT > self.steps:
+            return None
+        if self._random.random() >= self._rate:
+            return None
+        kinds = list(self._mix)
+        return self._random.choices(kinds, [self._mix[one] for one in kinds])[0]
+
+    def happened(self, event: Event) -> None:
+        """Count a fault that took place."""
+        assert event in FAULTS
+        self.faults += 1
+        self._count(event)
+
+    def somewhere(self, length: int) -> int:
+        """A place in a sequence of that *length*."""
+        return self._random.randrange(length + 1)
+
+    def pause(self) -> timedelta:
+        """How long a process stands still."""
+        return self._random.choice(_PAUSES)
+
+
+@dataclass(slots=True)
+class Line:
+    """The line of one process: each call takes a turn and meets the weather.
+
+    :ivar fault: what gets lost of the call that is under way.
+    :ivar dies: whether that call is the process's last one.
+    """
+
+    process: Process
+    scheduler: Scheduler
+    weather: Weather
+    fault: Fault | None = None
+    dies: bool = False
+
+    def before(self, label: str) -> Fault | None:
+        """Take a turn before the call *label*; return how its message gets lost, if it does.
+
+        :raises Stopped: the process dies before the call.
+        """
+        fate = self.weather.draw()
+        self.process.sleep()
+        self.scheduler.note(f"{self.process.name} {label} {fate or ''}")
+        self.fault = None
+        if fate is Event.CRASH_AFTER:
+            self.dies = True
+        elif fate is not None:
+            self.weather.happened(fate)
+        match fate:
+            case Event.CRASH_BEFORE:
+                raise Stopped
+            case Event.PAUSED:
+                self.process.sleep(self.weather.pause())
+                self.scheduler.note(f"{self.process.name} {label} goes on")
+            case Event.REQUEST_LOST:
+                self.fault = Fault.REQUEST_LOST
+            case Event.REPLY_LOST:
+                self.fault = Fault.REPLY_LOST
+        return self.fault
+
+    def torn(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+        """Cut *keys* in two somewhere, and let others have their turn at the cut."""
+        middle = self.weather.somewhere(len(keys))
+        yield keys[:middle]
+        self.process.sleep()
+        yield keys[middle:]
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Make the call.
+
+        :raises Stopped: the process dies after it, whatever came of it.
+        """
+        try:
+            yield
+        finally:
+            if self.dies:
+                self.dies = False
+                self.weather.happened(Event.CRASH_AFTER)
+                raise Stopped
+
+
+Watch = Callable[[Transaction, Callable[[], Receipt], Line], Receipt]
+"""Sends a transaction by its second argument and sees what became of it."""
+
+
+class WatchedStore(MetadataStore):
+    """The store, with somebody who sees each transaction of each process.
+
+    :param torn: whether others may come in between the records of one read, as the contract allows to stores
+        without :attr:`StoreCapability.SNAPSHOT_READ`; the head is read before all of them.
+    """
+
+    def __init__(self, inner: MetadataStore, line: Line, watch: Watch, *, torn: bool = False) -> None:
+        self._inner = inner
+        self._line = line
+        self._watch = watch
+        self._torn = torn
+        lacks = frozenset({StoreCapability.SNAPSHOT_READ} if torn else ())
+        self.capabilities = inner.capabilities - lacks
+
+    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+        with self._line.call():
+            if not self._torn or not keys:
+                return self._inner.read(domain, keys)
+            first = self._inner.read(domain, [])
+            records: dict[Key, Stamped[Any]] = {}
+            for some in self._line.torn(keys):
+                records.update(self._inner.read(domain, some).records)
+            return Reading(first.head, first.now, records)
+
+    def scan(
+        self,
+        domain: DomainName,
+        kind: Kind,
+        partition: str,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[Stamped[Any]]:
+        with self._line.call():
+            return self._inner.scan(
+                domain, kind, partition, start=start, end=end, limit=limit, reverse=reverse
+            )
+
+    def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
+        with self._line.call():
+            return self._inner.changes(domain, after, limit=limit)
+
+    def domains(self) -> list[DomainName]:
+        with self._line.call():
+            return self._inner.domains()
+
+    def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
+        """Stand still for *timeout*: a hint that comes late is one too."""
+        self._line.process.sleep(timeout)
+        with self._line.call():
+            return self._inner.watch(domain, after, timedelta(0))
+
+    def transact(self, transaction: Transaction) -> Receipt:
+        with self._line.call():
+            return self._watch(transaction, lambda: self._inner.transact(transaction), self._line)
+
+    def close(self) -> None:
+        """Nothing: the store belongs to the simulation."""
+
+
+def plan_of(line: Line) -> Plan:
+    """What :class:`~airflow_provider.testing.faults.FaultyStore` asks before each call of a process."""
+    return lambda call: line.before(f"store.{call.method}")
+
+
+Discarding = Callable[[Place, Callable[[], None]], None]
+"""Deletes what was staged by its second argument, and sees what that did."""
+
+
+class SimulatedFormat(TableFormat):
+    """A table format on the far side of a line."""
+
+    def __init__(self, inner: TableFormat, line: Line, discarding: Discarding) -> None:
+        self.name = inner.name
+        self.capabilities = inner.capabilities
+        self._inner = inner
+        self._line = line
+        self._discarding = discarding
+
+    def describe(self, table: EpochTable) -> TableInfo | None:
+        return self._call("describe", lambda: self._inner.describe(table))
+
+    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+        return self._call("create", lambda: self._inner.create(table, schema))
+
+    def place(
+        self,
+        table: EpochTable,
+        *,
+        job: JobName,
+        interval: Interval,
+        revision: int,
+        token: int,
+        participant: int = 0,
+    ) -> Place:
+        return self._inner.place(
+            table, job=job, interval=interval, revision=revision, token=token, participant=participant
+        )
+
+    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+        write = self._inner.task_writer(place, info)
+
+        def written(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
+            return iter(self._call("write", lambda: list(write(batches))))
+
+        return written
+
+    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+        return self._call("describe_output", lambda: self._inner.describe_output(place, info, files))
+
+    def prepare(self, publication: Publication) -> Prepared:
+        return self._call("prepare", lambda: self._inner.prepare(publication))
+
+    def published(self, publication: Publication, prepared: Prepared) -> None:
+        # It never raises by its contract: a message that gets lost is nobody's business.
+        self._line.before("table.published")
+        with self._line.call():
+            self._inner.published(publication, prepared)
+
+    def discard(self, place: Place) -> None:
+        self._call("discard", lambda: self._discarding(place, lambda: self._inner.discard(place)))
+
+    def files(self, state: State) -> list[str]:
+        return self._call("files", lambda: self._inner.files(state))
+
+    def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._call("read", lambda: self._inner.read(state, schema, columns))
+
+    def arrow_schema(self, schema: str) -> pa.Schema:
+        return self._inner.arrow_schema(schema)
+
+    def _call(self, label: str, operation: Callable[[], Answer]) -> Answer:
+        fault = self._line.before(f"table.{label}")
+        if fault is Fault.REQUEST_LOST:
+            raise WarehouseUnavailable("the request was lost.", next_step="try again.")
+        with self._line.call():
+            answer = operation()
+        if fault is Fault.REPLY_LOST:
+            raise WarehouseUnavailable("the reply was lost.", next_step="try again.")
+        return answer

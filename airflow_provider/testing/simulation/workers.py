@@ -1,0 +1,172 @@
+"""The tasks that are simulated, and one try of them: what the operator and the Spark job do together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+import pyarrow as pa
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    EpochBusy,
+    EpochError,
+    Fenced,
+    NotReady,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.testing.simulation.cascade import (
+    JOBS,
+    Rows,
+    SimulatedJob,
+    output,
+    proposal,
+)
+from airflow_provider.testing.simulation.events import Event
+from airflow_provider.testing.simulation.model import Model, expect
+from airflow_provider.testing.simulation.readers import rows_of
+from airflow_provider.testing.simulation.scheduler import Process
+
+Count = Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class Task:
+    """A task of a run, as Airflow sees it.
+
+    :ivar tries: how many processes it has had. :ivar process: the one that it believes in.
+    :ivar after: seconds of virtual time before which it is not tried again.
+    """
+
+    name: str
+    run: str
+    interval: Interval
+    generation: int = 0
+    tries: int = 0
+    process: Process | None = None
+    after: float = 0.0
+    done: bool = False
+
+    @property
+    def job(self) -> SimulatedJob:
+        return JOBS[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempting:
+    """One try of a task: what the operator and the Spark job do together."""
+
+    coordinator: Coordinator
+    task: Task
+    owner: Owner
+    process: Process
+    random: Random
+    model: Model
+    count: Count
+
+    def run(self) -> None:
+        """Go the whole way; leave the task done when there is nothing more to do."""
+        try:
+            attempt = self._begin()
+            if attempt is not None:
+                self._compute(attempt)
+        except DependentReaders:
+            self.count(Event.READERS_REFUSED)
+            self.task.done = True
+        except (NotReady, EpochBusy, Conflict, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
+            return
+        except Fenced:
+            self.count(Event.FENCED)
+
+    def _begin(self) -> Attempt | None:
+        job = self.task.job
+        bounds = {root.name: proposal(self.task.interval, self.task.tries) for root in job.job.roots}
+        try:
+            begun = self.coordinator.begin(
+                job.job, self.task.interval, self.owner, roots=bounds, participants=job.participants
+            )
+        except NotReady:
+            self.count(Event.NOT_READY)
+            raise
+        except EpochBusy:
+            self.count(Event.BUSY)
+            raise
+        if isinstance(begun, AlreadyCommitted):
+            self._check_answer(begun)
+            self.count(Event.ALREADY_COMMITTED)
+            self.task.done = True
+            return None
+        return begun
+
+    def _compute(self, attempt: Attempt) -> None:
+        try:
+            if attempt.adopted:
+                self.count(Event.ADOPTED)
+            else:
+                self._write_all(attempt)
+            published = self.coordinator.publish(attempt)
+        except (Fenced, OutcomeUnknown):
+            raise
+        except EpochError as error:
+            if isinstance(error, Conflict):
+                self.count(Event.INPUTS_REWRITTEN)
+            self._abort(attempt, type(error).__name__)
+            raise
+        self._check_answer(published)
+        self.task.done = True
+
+    def _write_all(self, attempt: Attempt) -> None:
+        inputs = {str(one.table): self._read(attempt, str(one.table)) for one in attempt.inputs}
+        files = [one.uri for bounds in attempt.roots for one in bounds.files]
+        for sink in attempt.sinks:
+            self._work(attempt)
+            values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)
+            for participant in range(attempt.participants):
+                self._write(attempt, str(sink.name), values[participant :: attempt.participants], participant)
+        self._work(attempt)
+        self.coordinator.complete(attempt)
+
+    def _read(self, attempt: Attempt, table: str) -> Rows:
+        state, schema = self.coordinator.input(attempt, table)
+        if state.ref is None:
+            return ()
+        return rows_of(self.coordinator.formats[state.ref.format].read(state, schema))
+
+    def _work(self, attempt: Attempt) -> None:
+        """Take some time, and tell the store that one is alive."""
+        self.process.sleep(timedelta(seconds=self.random.choice((0.5, 2, 10, 30))))
+        if self.random.random() < 0.5:
+            self.coordinator.heartbeat(attempt)
+
+    def _write(self, attempt: Attempt, sink: str, values: Sequence[int], participant: int) -> None:
+        table = attempt.sink(sink)
+        tables = self.coordinator.formats[table.format]
+        rows = pa.table({"value": pa.array(values, pa.int64())})
+        info = tables.create(table, rows.schema)
+        place = self.coordinator.place(attempt, sink, participant=participant)
+        files = list(tables.task_writer(place, info)(rows.to_batches()))
+        self.coordinator.processed(attempt, sink, participant=participant)
+        committable = tables.describe_output(place, info, files)
+        self.coordinator.written(attempt, sink, committable, participant=participant)
+
+    def _abort(self, attempt: Attempt, reason: str) -> None:
+        try:
+            self.coordinator.abort(attempt, reason)
+        except (StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
+            return
+        self.count(Event.ABORTED)
+
+    def _check_answer(self, answer: Published | AlreadyCommitted) -> None:
+        """What the caller is told was committed is there, at that CSN (R15)."""
+        found = self.model.change_sets.get(answer.change_set)
+        expect(
+            found == answer.csn, "R15", f"{self.owner}: {answer.change_set} at {answer.csn}, is at {found}"
+        )

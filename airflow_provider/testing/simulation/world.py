@@ -1,0 +1,213 @@
+"""One simulated domain: its store and tables, and the look that is taken at each transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.leases import Leases
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.interval import time_key
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.version import SliceRecord, TableRef
+from airflow_provider.stores.base import (
+    CatalogSwap,
+    Exists,
+    Number,
+    Put,
+    Receipt,
+    RequirementFailed,
+    Transaction,
+    pages,
+)
+from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.tables.base import Place
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.memory import MemoryFormat
+from airflow_provider.testing.faults import Fault, FaultyStore
+from airflow_provider.testing.simulation.cascade import DOMAIN, FAR, TABLES, Rows
+from airflow_provider.testing.simulation.events import Event
+from airflow_provider.testing.simulation.model import Model, expect
+from airflow_provider.testing.simulation.readers import Reading, rows_of
+from airflow_provider.testing.simulation.scheduler import OwnClock, Process, Scheduler
+from airflow_provider.testing.simulation.wire import Line, SimulatedFormat, WatchedStore, Weather, plan_of
+
+
+class World:
+    """The domain, as no process sees it.
+
+    :ivar events: how often what happened. :ivar model: what the store must hold.
+    """
+
+    def __init__(self, scheduler: Scheduler, random: Random) -> None:
+        self.scheduler = scheduler
+        self.random = random
+        self.events: Counter[Event] = Counter()
+        self.model = Model()
+        self.weather = Weather(random, self.count)
+        self.store = MemoryStore(now=scheduler.clock.now)
+        self.tables = MemoryFormat(self.store.catalog)
+        self._torn = random.random() < 0.5
+        self._files: set[str] = set()
+        self._refs: dict[str, TableRef] = {}
+
+    def count(self, event: Event) -> None:
+        self.events[event] += 1
+        self.scheduler.note(f"event {event}")
+
+    # --- what a process gets -----------------------------------------------------------------------------------
+
+    def coordinator(self, process: Process) -> Coordinator:
+        """The coordinator of a process of its own, with a clock that is off."""
+        line = Line(process, self.scheduler, self.weather)
+        return Coordinator(
+            self._wire(line), self._formats(line), clock=self._clock(process), random=self._own_random()
+        )
+
+    def reading(self, process: Process) -> Reading:
+        """A reader of a process of its own."""
+        line = Line(process, self.scheduler, self.weather)
+        store = self._wire(line)
+        cuts = Cuts(store, self._formats(line))
+        leases = Leases(store, cuts, clock=self._clock(process), random=self._own_random())
+        now = self.scheduler.clock.now
+        return Reading(cuts, leases, process, self.random, self.model, self.count, now)
+
+    def _clock(self, process: Process) -> OwnClock:
+        return OwnClock(
+            process,
+            self.scheduler.clock,
+            offset=self.random.uniform(-1e6, 1e6),
+            rate=self.random.choice((0.5, 1.0, 1.0, 1.0, 2.0)),
+        )
+
+    def _own_random(self) -> Random:
+        return Random(self.random.getrandbits(64))  # noqa: S311 - drawn from the seed
+
+    def _wire(self, line: Line) -> FaultyStore:
+        return FaultyStore(WatchedStore(self.store, line, self._watch, torn=self._torn), plan_of(line))
+
+    def _formats(self, line: Line) -> TableFormats:
+        tables = SimulatedFormat(self.tables, line, self._discard)
+        return TableFormats({tables.name: lambda: tables})
+
+    # --- what is looked at -------------------------------------------------------------------------------------
+
+    def _watch(self, transaction: Transaction, send: Callable[[], Receipt], line: Line) -> Receipt:
+        try:
+            receipt = send()
+        except RequirementFailed as error:
+            self._refused(transaction, error.requirement)
+            raise
+        self.scheduler.note(f"applied {receipt.csn or ''}")
+        self._events_of(transaction, line)
+        commit = self.model.apply(transaction, receipt)
+        if commit is not None:
+            for delta in commit.tables:
+                assert delta.ref is not None
+                self._check_table(str(delta.table), delta.ref)
+        return receipt
+
+    def _refused(self, transaction: Transaction, requirement: object) -> None:
+        self.scheduler.note("refused")
+        for put in (one for one in transaction.updates if isinstance(one, Put)):
+            fenced = put.key.kind in (Kind.LOCK, Kind.EPOCH, Kind.BARRIER)
+            if fenced and put.record.token < self.model.newest_token(put.key):
+                self.count(Event.ZOMBIE_WROTE)
+                break
+        if transaction.number is not None:
+            table = isinstance(requirement, Exists) and requirement.key.kind is Kind.TABLE
+            if table or isinstance(requirement, Number | CatalogSwap):
+                self.count(Event.HEAD_LOST)
+
+    def _events_of(self, transaction: Transaction, line: Line) -> None:
+        for put in (one for one in transaction.updates if isinstance(one, Put)):
+            if isinstance(put.record, EpochRecord):
+                self._event_of_epoch(
+                    put.record, self.model.epochs.get((put.key.partition, put.record.interval.start))
+                )
+            if isinstance(put.record, SliceRecord) and put.record.rows == 0:
+                self.count(Event.EMPTY)
+        if transaction.number is not None and line.fault is Fault.REPLY_LOST:
+            self.count(Event.PUBLISH_REPLY_LOST)
+
+    def _event_of_epoch(self, now: EpochRecord, before: EpochRecord | None) -> None:
+        if before is None or before.attempt is None:
+            return
+        left, new = before.attempt, now.attempt
+        if new is None:
+            assert now.committed is not None
+            if now.committed.revision > 1:
+                self.count(Event.REVISION)
+            if any(ref != self._refs.get(str(table)) for table, ref in left.baseline):
+                self.count(Event.REBASED)
+            return
+        if new.token == left.token:
+            return
+        if new.revision == left.revision and new.input_generation > left.input_generation:
+            self.count(Event.RESOLVED_AGAIN)
+        if left.aborted is None and not new.owner.same_run(left.owner):
+            self.count(Event.TAKEN_OVER)
+
+    def _check_table(self, table: str, ref: TableRef) -> None:
+        """The version that was published holds what the model says, and the catalog is not ahead (I1, I7, I10)."""
+        info = self.tables.describe(TABLES[table])
+        assert info is not None
+        expect(
+            info.version <= ref.version,
+            "I10",
+            f"{table} points at {info.version}, published is {ref.version}",
+        )
+        csn = self.model.csn
+        expected = self.model.rows(table, None, FAR, csn)
+        found = self.rows_at(table, ref, csn)
+        expect(found == expected, "I7", f"{table} at CSN {csn}: {found}, not {expected}")
+        self._files.update(self.tables.files(_everything(table, ref, csn)))
+        self._refs[table] = ref
+
+    def rows_at(self, table: str, ref: TableRef, csn: int) -> Rows:
+        """All rows of one version of *table*, read past all lines."""
+        info = self.tables.describe(TABLES[table])
+        assert info is not None
+        return rows_of(self.tables.read(_everything(table, ref, csn), info.schema))
+
+    def _discard(self, place: Place, discard: Callable[[], None]) -> None:
+        before = set(self.store.catalog.objects)
+        discard()
+        gone = before - set(self.store.catalog.objects)
+        if gone:
+            self.count(Event.UNDO_RAN)
+        expect(
+            not gone & self._files, "I6", f"{place.uri}: published files were deleted: {gone & self._files}"
+        )
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def check_history(self) -> None:
+        """Every version that was ever published still holds what it held (I2, I6, R19); no lock is left over (I9)."""
+        commits = list(pages(self.store, DOMAIN, Kind.COMMIT, ""))
+        expect(
+            [one.csn for one in commits] == list(range(1, self.model.csn + 1)), "I2", "the CSNs have a gap"
+        )
+        for csn, deltas in self.model.deltas.items():
+            for delta in deltas:
+                table = str(delta.table)
+                assert delta.ref is not None
+                expected, found = self.model.rows(table, None, FAR, csn), self.rows_at(table, delta.ref, csn)
+                expect(found == expected, "R19", f"{table} at CSN {csn} has become {found}, was {expected}")
+        for (job, start), epoch in self.model.epochs.items():
+            locks = self.store.scan(DOMAIN, Kind.LOCK, job, start=time_key(start), limit=1)
+            held = bool(locks) and locks[0].key.item == time_key(start)
+            expect(not held or epoch.attempt is not None, "I9", f"{job} {start}: a lock without an attempt")
+
+
+def _everything(table: str, ref: TableRef, csn: int) -> State:
+    """All slices of one version, of a full table too."""
+    return State(
+        table=TABLES[table].name, kind=TableKind.INCREMENTAL, barrier=FAR, low=None, csn=csn, ref=ref
+    )

@@ -1,0 +1,115 @@
+"""The simulation itself: many faults and no violation, the same history for the same seed, and eyes that see."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.testing.simulation import __main__ as command
+from airflow_provider.testing.simulation.events import PROMISED, Event
+from airflow_provider.testing.simulation.run import Outcome, simulate
+from airflow_provider.testing.simulation.totals import Totals, simulate_all
+
+FAULTS = 20_000
+FEWEST = 5
+BY_ANOTHER_PROCESS = """
+import json, sys
+from airflow_provider.testing.simulation.run import simulate
+print(json.dumps([simulate(int(seed)).trace for seed in sys.argv[1:]]))
+"""
+
+
+def test_faults_without_end_violate_nothing() -> None:
+    """R1, R2, R3, R10, R11, R13, R15, R16, R18, R19, R22, R23, I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11:
+    twenty thousand faults; each kind of trouble was met.
+    """
+    totals = simulate_all(_all_seeds(), faults=FAULTS, processes=2, told=_show)
+    assert [(one.seed, one.violation) for one in totals.broken] == []
+    assert totals.faults >= FAULTS
+    assert totals.faults * 10 <= totals.steps
+    assert totals.epochs >= FAULTS // 10
+    assert {event: totals.events[event] for event in PROMISED if totals.events[event] < FEWEST} == {}
+
+
+def _all_seeds() -> Sequence[int]:
+    return range(10**6)
+
+
+def _show(totals: Totals) -> None:
+    print(f"seeds {totals.seeds}: {totals.faults} faults")
+
+
+def test_a_seed_is_one_history() -> None:
+    """The same seed gives the same trace, in another process with other hashes too; another seed another."""
+    seeds = (3, 4)
+    here = [simulate(seed).trace for seed in seeds]
+    environment = {**os.environ, "PYTHONHASHSEED": "42"}
+    told = subprocess.run(
+        [sys.executable, "-c", BY_ANOTHER_PROCESS, *map(str, seeds)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(told.stdout) == here
+    assert len(set(here)) == len(seeds)
+
+
+def test_a_trace_says_what_happened() -> None:
+    lines: list[str] = []
+    outcome = simulate(3, trace=lines)
+    assert simulate(3).trace == outcome.trace
+    assert sum("applied" in line for line in lines) > outcome.epochs
+    assert sum(f"event {Event.CRASH_BEFORE}" in line for line in lines) == outcome.events[Event.CRASH_BEFORE]
+
+
+def test_an_error_in_the_coordination_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no process expects ends the run, with its name."""
+
+    def broken(*_given: object, **_named: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(Coordinator, "complete", broken)
+    assert "RuntimeError: planted" in simulate(0).violation
+
+
+def test_the_command_prints_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--seeds", "0,1", "--processes", "1"]) == 0
+    figures = dict(line.split()[1:] for line in capsys.readouterr().out.splitlines()[-4:])
+    assert list(figures) == [
+        "simulate.faults",
+        "simulate.epochs",
+        "simulate.violations",
+        "simulate.rarest_event",
+    ]
+    outcomes = [simulate(0), simulate(1)]
+    assert int(figures["simulate.faults"]) == sum(one.faults for one in outcomes)
+    assert int(figures["simulate.epochs"]) == sum(one.epochs for one in outcomes)
+    assert figures["simulate.violations"] == "0"
+
+
+def test_a_violation_fails_the_command_and_says_how_to_see_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = Outcome(
+        seed=7, steps=10, faults=1, epochs=0, events={}, seconds=1.0, trace="", violation="I2: a gap"
+    )
+    monkeypatch.setattr("airflow_provider.testing.simulation.totals.simulate", lambda _seed: broken)
+    assert command.main(["--seeds", "7:9", "--processes", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "seed 7: I2: a gap" in said
+    assert "--trace 7" in said
+    assert "figure simulate.violations 1" in said
+
+
+@pytest.mark.parametrize("text", ["x", "1:y", "1,,2"])
+def test_seeds_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="seeds"):
+        command.main(["--seeds", text])
