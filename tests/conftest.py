@@ -17,6 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.rules import tags
 from tests.tiers import TIERS
 
 TESTS = Path(__file__).parent
@@ -42,6 +43,24 @@ def _own_environment() -> None:
 
 
 _own_environment()
+
+
+# --- rules ---------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests of one rule be chosen."""
+    parser.addoption("--rule", default="", help="run only the tests that carry this rule or invariant: R13")
+
+
+def _keep_rule(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave only the tests whose docstring begins with the rule that was asked for."""
+    wanted = config.getoption("--rule")
+    if not wanted:
+        return
+    kept = [item for item in items if wanted in tags(getattr(getattr(item, "obj", None), "__doc__", None))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
 
 
 # --- tiers ---------------------------------------------------------------------------------------------------
@@ -86,11 +105,12 @@ TIER_KEY = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its tier, refuse one that has none, and order the run by tier.
 
     :raises pytest.UsageError: a test is in no tier, or in two.
     """
+    _keep_rule(config, items)
     homeless, torn = [], []
     for item in items:
         tier = _tier_of(item)

@@ -152,3 +152,16 @@ def test_drawn(number): print("drawn", number)
     assert drawn(first) == drawn(second)
     assert len(drawn(first)) > 50
     assert drawn(first) != drawn(other)
+
+
+def test_the_tests_of_one_rule_can_be_chosen(run: Run) -> None:
+    source = '''
+import pytest
+pytestmark = pytest.mark.unit
+def test_carries_it():
+    """R13, R18: something"""
+def test_speaks_of_it():
+    """As R13 says."""
+'''
+    run(source, "--rule", "R13").assert_outcomes(passed=1, deselected=1)
+    run(source).assert_outcomes(passed=2)

@@ -52,6 +52,7 @@ class CatalogCases(StoreCases):
     def test_pointers_move_with_the_records(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName, namespace: str
     ) -> None:
+        """R2: catalog pointers are part of the transaction."""
         swaps = [CatalogSwap(namespace, table, "old", f"new {table}") for table in ("one", "two")]
         transaction = Transaction(
             domain=domain, updates=(swaps[0], put(counter_key(domain)), swaps[1]), number=commit()
@@ -88,6 +89,7 @@ class CatalogCases(StoreCases):
     def test_a_failed_requirement_moves_no_pointer(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName, namespace: str
     ) -> None:
+        """R2: or nothing of it."""
         swap = CatalogSwap(namespace, "one", "old", "new")
         transaction = Transaction(domain=domain, updates=(swap,), number=commit(expected=2))
         if refused_without_catalog(store, transaction):

@@ -42,6 +42,7 @@ class CompatibilityCases(StoreCases):
     def test_an_unreadable_record_is_never_skipped(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName, body: bytes
     ) -> None:
+        """R23: neither a read nor a scan goes on without it."""
         keys = [counter_key(domain, name) for name in ("before", "broken", "behind")]
         write(store, *(put(key) for key in keys))
         backend.plant(keys[1], body)
@@ -84,7 +85,7 @@ class CompatibilityCases(StoreCases):
         assert write(faulty, put(key), requires=[Absent(key)], number=commit()).csn == 1
 
     def test_a_lost_reply_can_be_asked_about(self, store: MetadataStore, domain: DomainName) -> None:
-        """Whoever requires what the transaction changes cannot do it twice."""
+        """R15: whoever requires what the transaction changes cannot do it twice."""
         faulty = FaultyStore(store, first("transact", Fault.REPLY_LOST))
         key = counter_key(domain)
         with pytest.raises(OutcomeUnknown):

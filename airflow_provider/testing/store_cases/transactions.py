@@ -65,6 +65,7 @@ class TransactionCases(StoreCases):
     def test_a_failed_requirement_in_any_position_changes_nothing(
         self, store: MetadataStore, domain: DomainName, position: int, failing: str
     ) -> None:
+        """R2: a transaction applies wholly or not at all."""
         kept, goes = counter_key(domain, "kept"), counter_key(domain, "goes", "a")
         versions = write(store, put(kept), put(goes)).versions
         publish(store, domain)
@@ -114,6 +115,7 @@ class TransactionCases(StoreCases):
     # --- versions --------------------------------------------------------------------------------------------
 
     def test_no_version_of_a_key_comes_twice(self, store: MetadataStore, domain: DomainName) -> None:
+        """R10: a fence cannot become true again."""
         key = counter_key(domain)
         seen = []
         for number in range(5):
@@ -143,6 +145,7 @@ class TransactionCases(StoreCases):
     # --- numbers ---------------------------------------------------------------------------------------------
 
     def test_numbers_have_no_gaps(self, store: MetadataStore, domain: DomainName) -> None:
+        """R3, I2: a refused transaction takes no number."""
         key = counter_key(domain)
         assert publish(store, domain, "first").csn == 1
         with pytest.raises(RequirementFailed):
@@ -189,6 +192,7 @@ class TransactionCases(StoreCases):
     def test_a_numbered_transaction_stamps_all_it_writes(
         self, store: MetadataStore, domain: DomainName
     ) -> None:
+        """R3: the store stamps CSN, version and time."""
         quiet, loud = counter_key(domain, "quiet"), counter_key(domain, "loud")
         write(store, put(quiet), put(loud))
         receipt = write(store, put(loud, 2), number=commit("change"))

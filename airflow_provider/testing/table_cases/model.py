@@ -57,6 +57,8 @@ class ModelCases(TableCases):
     """The format against the reference model."""
 
     def test_rows_read_are_the_models_state(self, backend: TableBackend) -> None:
+        """R19, I1: after any history, each version at each barrier has the rows that the model says."""
+
         @settings(max_examples=60)
         @given(kind=st.sampled_from(TableKind), history=HISTORIES, low=st.none() | st.integers(0, DAYS - 1))
         def rows_read_are_the_models_state(

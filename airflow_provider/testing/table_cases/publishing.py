@@ -25,6 +25,7 @@ class PublishingCases(TableCases):
     """Publications, races, and what is left of an attempt that never published."""
 
     def test_nothing_is_there_before_the_commit(self, publisher: Publisher, table: EpochTable) -> None:
+        """R4: what is staged, and what is prepared, is in no state."""
         staged = publisher.stage(table, day(0), [batch([1])])
         assert publisher.rows(table, 0) == []
         publication = publisher.publication(table, (day(0), staged))
@@ -42,6 +43,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 0) == expected((0, [1]))
 
     def test_a_revision_replaces_its_epoch_only(self, publisher: Publisher, table: EpochTable) -> None:
+        """I1: of forty epochs the revised one has its new rows alone, the others theirs."""
         refs = [publisher.publish(table, day(number), [number]) for number in range(40)]
         revised = publisher.publish(table, day(7), [700, 701], replaces=True)
         others = [(number, [number]) for number in range(40) if number != 7]
@@ -49,6 +51,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 39, ref=refs[-1]) == expected(*others, (7, [7]))
 
     def test_an_empty_revision_removes_the_rows(self, publisher: Publisher, table: EpochTable) -> None:
+        """R5: an empty slice is one, and an empty revision takes the rows away."""
         publisher.publish(table, day(0), [])
         assert publisher.rows(table, 0) == []
         publisher.publish(table, day(0), [1, 2], replaces=True)
@@ -68,6 +71,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 2) == expected((0, [10]), (1, [11]), (2, [12]))
 
     def test_two_tables_move_together_or_not_at_all(self, publisher: Publisher) -> None:
+        """R2: the pointers of two tables move in one transaction."""
         tables = [publisher.table(name) for name in ("one", "two")]
         publications = [
             publisher.publication(table, (day(0), publisher.stage(table, day(0), [batch([1])])))
@@ -84,6 +88,7 @@ class PublishingCases(TableCases):
     def test_of_two_publications_on_one_head_the_second_prepares_again(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R11: the second is refused by the moved pointer, and put on the new head."""
         staged = [publisher.stage(table, day(number), [batch([number])]) for number in range(2)]
         publications = [publisher.publication(table, (day(number), staged[number])) for number in range(2)]
         prepared = [publisher.format.prepare(one) for one in publications]
@@ -106,6 +111,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 0) == expected((0, [1]))
 
     def test_a_head_that_nobody_published_is_foreign(self, publisher: Publisher, table: EpochTable) -> None:
+        """R17: a current version that is not the base is named as somebody else's."""
         ref = publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         publication = publisher.publication(table, (day(1), staged))
@@ -116,6 +122,7 @@ class PublishingCases(TableCases):
     def test_tables_ahead_of_a_restored_store_are_named(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R33: the table's own marks name a commit that the store does not know."""
         first = publisher.publish(table, day(0), [1])
         publisher.publish(table, day(1), [2])
         staged = publisher.stage(table, day(2), [batch([3])])
@@ -129,6 +136,7 @@ class PublishingCases(TableCases):
     def test_a_table_made_again_is_another(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R17: the uuid tells a table from its namesake, with a base and without."""
         publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         backend.drop(table)
@@ -140,6 +148,7 @@ class PublishingCases(TableCases):
             publisher.format.prepare(publisher.publication(table, (day(1), staged)))
 
     def test_what_was_abandoned_is_reachable_by_nobody(self, publisher: Publisher, table: EpochTable) -> None:
+        """R4, R16: neither before nor after it is deleted, which may be done twice."""
         abandoned = publisher.place(table, day(0))
         publisher.stage(table, day(0), [batch([1])], place=abandoned)
         publisher.publish(table, day(0), [2])
@@ -154,6 +163,7 @@ class PublishingCases(TableCases):
     def test_discarding_deletes_the_attempts_own_place_only(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R16: places whose names begin alike stay, and one outside is refused."""
         places = [publisher.place(table, day(0)) for _ in range(11)]
         staged = [
             publisher.stage(table, day(0), [batch([number])], place=place)

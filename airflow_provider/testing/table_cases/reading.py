@@ -32,6 +32,7 @@ class ReadingCases(TableCases):
         assert publisher.format.name
 
     def test_states_at_every_barrier_and_version(self, publisher: Publisher, table: EpochTable) -> None:
+        """R19: each version, read at each barrier, has the rows that were there when it was published."""
         refs = [publisher.publish(table, day(number), [number]) for number in (0, 1, 3, 2)]
         committed = [(0,), (0, 1), (0, 1, 3), (0, 1, 2, 3)]
         for ref, days in zip(refs, committed, strict=True):
@@ -91,6 +92,7 @@ class ReadingCases(TableCases):
     def test_a_renamed_column_keeps_its_values(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R32: columns are found by id: old and new schema read the same values."""
         if TableCapability.COLUMN_IDS not in publisher.format.capabilities:
             pytest.skip("the format matches columns by name")
         before = publisher.publish(table, day(0), [1])
@@ -116,6 +118,7 @@ class ReadingCases(TableCases):
     def test_a_missing_file_is_never_skipped(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R22: a state that lacks a file is not read in part; the file is named."""
         publisher.publish(table, day(0), [1])
         first = publisher.format.files(publisher.state(table, 0))
         ref = publisher.publish(table, day(1), [2])

@@ -1,0 +1,166 @@
+"""Wrong rules as data: one small change each to the domain or the coordination, with the rule that it breaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ATTEMPTS = "tests/contract/test_coordination_attempts.py"
+CRASHES = "tests/contract/test_coordination_crashes.py"
+DECISIONS = "tests/unit/test_decisions.py"
+RACES = "tests/contract/test_coordination_races.py"
+REWRITES = "tests/contract/test_coordination_rewrites.py"
+
+COORDINATOR = "coordination/coordinator.py"
+BEGINNING = "coordination/beginning.py"
+PUBLISHING = "coordination/publishing.py"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mutant:
+    """One planted error.
+
+    :param name: what is wrong. :param rule: the protocol's rule that it breaks.
+    :param file: module in the package. :param old: text that is there exactly once. :param new: what it becomes.
+    :param tests: modules that run when the simulation has not noticed.
+    """
+
+    name: str
+    rule: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = (ATTEMPTS, RACES, REWRITES)
+
+
+PLANTED = (
+    Mutant(
+        name="a report is written without a look at the token",
+        rule="R10",
+        file=COORDINATOR,
+        old="requires=(Exists(fence_of(attempt), attempt.fence), Absent(key)),",
+        new="requires=(Absent(key),),",
+    ),
+    Mutant(
+        name="publish checks the token before its transaction, not in it",
+        rule="R10",
+        file=PUBLISHING,
+        old="for one in (epoch, *held)}",
+        new="for one in held}",
+    ),
+    Mutant(
+        name="publish forgets to require that its inputs stay as they were",
+        rule="R13",
+        file=PUBLISHING,
+        old="held = [*inputs, *(sink.hot for",
+        new="held = [*inputs[:0], *(sink.hot for",
+    ),
+    Mutant(
+        name="publish looks at the newest rewrite of an input only",
+        rule="R13",
+        file="domain/publishing.py",
+        old="rewrites = list(record.earlier)",
+        new="rewrites = list(record.earlier[:0])",
+        tests=(DECISIONS, REWRITES),
+    ),
+    Mutant(
+        name="the watermark runs over a gap",
+        rule="R12",
+        file="domain/watermark.py",
+        old="if island.start <= self.origin < island.end:\n                return island.end",
+        new="if island.start <= self.origin < island.end:\n                return self.islands[-1].end",
+    ),
+    Mutant(
+        name="output is adopted although its code did not come to its end",
+        rule="R16",
+        file=BEGINNING,
+        old="whole = set(output) == set(sinks) and completed(log, before.output_token)",
+        new="whole = set(output) == set(sinks)",
+    ),
+    Mutant(
+        name="an abort after the attempt's own commit deletes what it published",
+        rule="R15",
+        file=COORDINATOR,
+        old="if newest is None or newest.aborted is not None:\n            return newest is not None",
+        new="if newest is None or newest.aborted is not None:\n            return True",
+        tests=(ATTEMPTS, CRASHES),
+    ),
+    Mutant(
+        name="a publish that is tried again takes the newest token for its own",
+        rule="R10",
+        file=PUBLISHING,
+        old="if epoch.version != attempt.fence or record is None or record.token != attempt.token:",
+        new="if record is None:",
+    ),
+    Mutant(
+        name="a new attempt has the token of the one before it",
+        rule="R10",
+        file=BEGINNING,
+        old="token = (epoch.token if epoch else 0) + 1",
+        new="token = epoch.token if epoch else 1",
+    ),
+    Mutant(
+        name="a reader gets a table as it is now instead of as it was at the head that it read",
+        rule="R3",
+        file="domain/cut.py",
+        old="if (stamped.csn or 0) <= csn:",
+        new="if (stamped.csn or 0) >= 0:",
+        tests=(DECISIONS,),
+    ),
+    Mutant(
+        name="a rewrite leaves no mark",
+        rule="R13",
+        file="domain/publishing.py",
+        old="return FenceRecord(latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))",
+        new="return record",
+    ),
+    Mutant(
+        name="a re-run has the revision that is committed",
+        rule="R15",
+        file="domain/beginning.py",
+        old="return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1",
+        new="return 1 if epoch is None or epoch.committed is None else epoch.committed.revision",
+    ),
+    Mutant(
+        name="the first of two sinks is published, and that was it",
+        rule="R2",
+        file=PUBLISHING,
+        old="for sink, (_, one) in zip(sinks, prepared, strict=True):\n            moved",
+        new="for sink, (_, one) in zip(sinks[:1], prepared, strict=False):\n            moved",
+    ),
+    Mutant(
+        name="what a retry adopts is deleted with what it does not",
+        rule="R16",
+        file="coordination/undoing.py",
+        old="return () if adopts == output.token else (output,)",
+        new="return (output,)",
+    ),
+    Mutant(
+        name="a heartbeat writes nothing",
+        rule="R23",
+        file=COORDINATOR,
+        old="updates=(Put(key, lock.record),),",
+        new="updates=(),",
+    ),
+    Mutant(
+        name="a lock has ended before its time",
+        rule="R23",
+        file="domain/epoch.py",
+        old="return stamped_at + ttl <= now",
+        new="return stamped_at <= now",
+    ),
+    Mutant(
+        name="a revision publishes although committed epochs have read what it replaces",
+        rule="R18",
+        file=PUBLISHING,
+        old="refuse_dependents(store, domain, rewritten, self.attempt.interval, self.coordinator.defaults)",
+        new="del store",
+    ),
+    Mutant(
+        name="readers that commit while a revision looks for readers are overlooked",
+        rule="R18",
+        file=PUBLISHING,
+        old="*(Exists(key, tables.records[key].version) for key in keys),",
+        new="*(Exists(key, tables.records[key].version) for key in keys[:0]),",
+    ),
+)
+"""The planted errors, in the order in which they are tried."""

@@ -1,0 +1,106 @@
+"""Which test carries which rule of the protocol: ``python -m tests.rules`` writes docs/reference/rules.md anew.
+
+A test says in its docstring whose breach it would notice: ``R13, R18: a reader commits …``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROTOCOL = ROOT / "docs" / "protocol.md"
+PAGE = ROOT / "docs" / "reference" / "rules.md"
+FOLDERS = ("tests", "airflow_provider/testing/store_cases", "airflow_provider/testing/table_cases")
+TAGS = re.compile(r"\s*([RI]\d+(?:,\s+[RI]\d+)*)(?:, section \d+)?:")
+STANDING = re.compile(r"^\*\*((?:R\d+(?:, )?)+) · ([^*]+?)\.?\*\*\s+(.+?)(?=\n\n)", re.MULTILINE | re.DOTALL)
+FRONT = """# Rules and their tests
+
+Made by `python -m tests.rules` from the docstrings of the tests; a test fails when this page is not what it
+makes. How a rule stands is said in [the protocol](../protocol.md). `pytest --rule R13` runs the tests of one rule.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule as the protocol's page states it. :ivar standing: such as "built". :ivar text: its own words."""
+
+    name: str
+    standing: str
+    text: str
+
+    @property
+    def missing(self) -> bool:
+        return self.standing.startswith("not yet")
+
+
+def rules() -> list[Rule]:
+    """The rules in their order."""
+    found = [
+        Rule(name, standing, " ".join(text.split()))
+        for names, standing, text in STANDING.findall(PROTOCOL.read_text() + "\n\n")
+        for name in names.split(", ")
+    ]
+    return sorted(found, key=lambda rule: int(rule.name[1:]))
+
+
+def tags(docstring: str | None) -> tuple[str, ...]:
+    """The rules and invariants that a docstring begins with."""
+    found = TAGS.match(docstring or "")
+    return tuple(re.split(r",\s+", found.group(1))) if found else ()
+
+
+def tagged() -> dict[str, list[tuple[str, str]]]:
+    """File and name of the tests of each rule and invariant."""
+    found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name, docstring in _tests(ast.parse(path.read_text())):
+                for tag in tags(docstring):
+                    found[tag].append((str(path.relative_to(ROOT)), name))
+    return dict(found)
+
+
+def _tests(module: ast.Module) -> Iterator[tuple[str, str | None]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.name, ast.get_docstring(node)
+
+
+def page() -> str:
+    """What docs/reference/rules.md must be."""
+    carried = tagged()
+    lines = [FRONT + "| rule | | tests |", "| --- | --- | --- |"]
+    lines += [
+        f"| {rule.name} | {rule.standing} | {_cell(rule, carried.get(rule.name, []))} |" for rule in rules()
+    ]
+    lines += ["", "| invariant | tests |", "| --- | --- |"]
+    names = sorted((one for one in carried if one.startswith("I")), key=lambda name: int(name[1:]))
+    lines += [f"| {name} | {_listed(carried[name])} |" for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(rule: Rule, tests: list[tuple[str, str]]) -> str:
+    if rule.missing:
+        why = f"none: {rule.text}"
+        return f"{why} Tested so far: {_listed(tests)}" if tests else why
+    return _listed(tests)
+
+
+def _listed(tests: list[tuple[str, str]]) -> str:
+    by_file: defaultdict[str, list[str]] = defaultdict(list)
+    for path, name in tests:
+        by_file[path].append(name)
+    return "; ".join(
+        f"[{Path(path).stem}](../../{path}): {', '.join(f'`{name}`' for name in dict.fromkeys(names))}"
+        for path, names in by_file.items()
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

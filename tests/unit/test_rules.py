@@ -1,0 +1,49 @@
+"""Every rule of the protocol has a test that carries it, and the page of rules says which."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules import PAGE, page, rules, tagged, tags
+
+RULES = [f"R{number}" for number in range(1, 36)]
+INVARIANTS = [f"I{number}" for number in range(1, 12)]
+
+
+def test_the_protocol_states_every_rule_once() -> None:
+    assert [rule.name for rule in rules()] == RULES
+    assert [rule.name for rule in rules() if not rule.text] == []
+
+
+def test_every_rule_that_is_built_has_a_test() -> None:
+    """A rule without one fails here; one that is not built yet says so on the protocol's page, with the reason."""
+    carried = tagged()
+    assert [rule.name for rule in rules() if not rule.missing and rule.name not in carried] == []
+
+
+def test_every_invariant_has_a_test() -> None:
+    """Those of sessions are looked at by the simulation as far as they hold; I12 comes with retention."""
+    assert [name for name in INVARIANTS if name not in tagged()] == []
+
+
+def test_no_test_carries_a_rule_that_does_not_exist() -> None:
+    assert set(tagged()) <= {*RULES, *INVARIANTS, "I12"}
+
+
+def test_the_page_of_rules_is_what_the_tests_say() -> None:
+    assert PAGE.read_text() == page(), "run: python -m tests.rules"
+
+
+@pytest.mark.parametrize(
+    ("docstring", "found"),
+    [
+        ("R13: a reader", ("R13",)),
+        ("R13, R18,\n    I4: a reader", ("R13", "R18", "I4")),
+        ("R16, section 5: a try", ("R16",)),
+        ("The rule R13: not a tag", ()),
+        ("ISO8: another kind of name", ()),
+        (None, ()),
+    ],
+)
+def test_tags_are_what_a_docstring_begins_with(docstring: str | None, found: tuple[str, ...]) -> None:
+    assert tags(docstring) == found
