@@ -53,6 +53,7 @@ test-slow: prepare ## The slow tier: kills in every window
 .PHONY: bench
 bench: prepare ## Measure what the docs say about speed, each store beside bare clients on the same server
 	@$(PY) -m benchmarks $(ARGS)
+
 .PHONY: simulate
 simulate: prepare ## 100,000 faults against the real coordination, in virtual time; SEEDS=0:200 for others
 	@$(PY) -m airflow_provider.testing.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)

@@ -20,7 +20,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.domain.version import CommitRecord, Committable
+from airflow_provider.domain.version import CommitRecord, Committable, TableRef
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, StoreCapability, Transaction
 from airflow_provider.tables.base import (
     Place,
@@ -295,6 +295,11 @@ class SimulatedFormat(TableFormat):
 
     def discard(self, place: Place) -> None:
         self._call("discard", lambda: self._discarding(place, lambda: self._inner.discard(place)))
+
+    def reclaim(
+        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
+    ) -> list[str]:
+        return self._call("reclaim", lambda: self._inner.reclaim(table, withdrawn, kept))
 
     def files(self, state: State) -> list[str]:
         return self._call("files", lambda: self._inner.files(state))
