@@ -12,7 +12,7 @@ from itertools import count
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.testing.simulation.events import PROMISED, Event
 from airflow_provider.testing.simulation.run import Outcome, simulate
-from airflow_provider.testing.simulation.totals import Totals, simulate_all
+from airflow_provider.testing.simulation.totals import Totals, hush, simulate_all
 
 _FAULTS = 100_000
 _TOLD_EVERY_S = 5.0
@@ -21,6 +21,7 @@ _TOLD_EVERY_S = 5.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print the counts and, as the last lines, the figures; return 1 when an invariant was violated."""
     options = _parser().parse_args(arguments)
+    hush()
     if options.trace is not None:
         return _show(options.trace)
     seeds, faults = _seeds(options.seeds), None if options.seeds else options.faults

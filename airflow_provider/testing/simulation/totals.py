@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -41,6 +42,11 @@ class Totals:
         return min((self.events[one], one) for one in PROMISED)
 
 
+def hush() -> None:
+    """Let the package's warnings about what is simulated go nowhere."""
+    logging.getLogger("airflow_provider").addHandler(logging.NullHandler())
+
+
 def simulate_all(
     seeds: Iterable[int], *, faults: int | None, processes: int, told: Callable[[Totals], None]
 ) -> Totals:
@@ -64,7 +70,7 @@ def _outcomes(seeds: Iterator[int], processes: int) -> Iterator[Outcome]:
     if processes == 1:
         yield from map(simulate, seeds)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=hush) as pool:
         waiting: list[Future[Outcome]] = [
             pool.submit(simulate, seed) for seed in islice(seeds, 2 * processes)
         ]

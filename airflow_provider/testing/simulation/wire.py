@@ -15,17 +15,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from airflow_provider.domain.cut import State
-from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
-from airflow_provider.domain.topology import EpochTable
-from airflow_provider.domain.version import CommitRecord, Committable, TableRef
+from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, StoreCapability, Transaction
 from airflow_provider.tables.base import (
     Place,
-    Prepared,
-    Publication,
     TableFormat,
     TableInfo,
     TaskWriter,
@@ -242,38 +237,28 @@ def plan_of(line: Line) -> Plan:
 Discarding = Callable[[Place, Callable[[], None]], None]
 """Deletes what was staged by its second argument, and sees what that did."""
 
+_NO_CALLS = frozenset({"place", "arrow_schema", "close"})
+"""Methods of a table format that compute, and reach nothing."""
+_NEVER_RAISES = frozenset({"published"})
+"""Calls whose lost messages are nobody's business: they are best effort by their contract."""
 
-class SimulatedFormat(TableFormat):
-    """A table format on the far side of a line."""
+
+class SimulatedFormat:
+    """A table format on the far side of a line: each call of it is a step, whatever calls the contract has."""
 
     def __init__(self, inner: TableFormat, line: Line, discarding: Discarding) -> None:
-        self.name = inner.name
-        self.capabilities = inner.capabilities
         self._inner = inner
         self._line = line
         self._discarding = discarding
 
-    def describe(self, table: EpochTable) -> TableInfo | None:
-        return self._call("describe", lambda: self._inner.describe(table))
-
-    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
-        return self._call("create", lambda: self._inner.create(table, schema))
-
-    def place(
-        self,
-        table: EpochTable,
-        *,
-        job: JobName,
-        interval: Interval,
-        revision: int,
-        token: int,
-        participant: int = 0,
-    ) -> Place:
-        return self._inner.place(
-            table, job=job, interval=interval, revision=revision, token=token, participant=participant
-        )
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name in _NO_CALLS or not callable(found):
+            return found
+        return lambda *given, **named: self._call(name, lambda: found(*given, **named))
 
     def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+        """The writer's work is the call, not the making of the writer."""
         write = self._inner.task_writer(place, info)
 
         def written(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
@@ -281,41 +266,16 @@ class SimulatedFormat(TableFormat):
 
         return written
 
-    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
-        return self._call("describe_output", lambda: self._inner.describe_output(place, info, files))
-
-    def prepare(self, publication: Publication) -> Prepared:
-        return self._call("prepare", lambda: self._inner.prepare(publication))
-
-    def published(self, publication: Publication, prepared: Prepared) -> None:
-        # It never raises by its contract: a message that gets lost is nobody's business.
-        self._line.before("table.published")
-        with self._line.call():
-            self._inner.published(publication, prepared)
-
     def discard(self, place: Place) -> None:
         self._call("discard", lambda: self._discarding(place, lambda: self._inner.discard(place)))
 
-    def reclaim(
-        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
-    ) -> list[str]:
-        return self._call("reclaim", lambda: self._inner.reclaim(table, withdrawn, kept))
-
-    def files(self, state: State) -> list[str]:
-        return self._call("files", lambda: self._inner.files(state))
-
-    def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._call("read", lambda: self._inner.read(state, schema, columns))
-
-    def arrow_schema(self, schema: str) -> pa.Schema:
-        return self._inner.arrow_schema(schema)
-
     def _call(self, label: str, operation: Callable[[], Answer]) -> Answer:
         fault = self._line.before(f"table.{label}")
-        if fault is Fault.REQUEST_LOST:
+        lost = fault is not None and label not in _NEVER_RAISES
+        if lost and fault is Fault.REQUEST_LOST:
             raise WarehouseUnavailable("the request was lost.", next_step="try again.")
         with self._line.call():
             answer = operation()
-        if fault is Fault.REPLY_LOST:
+        if lost:
             raise WarehouseUnavailable("the reply was lost.", next_step="try again.")
         return answer

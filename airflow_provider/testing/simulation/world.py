@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import cast
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import time_key
@@ -26,7 +28,7 @@ from airflow_provider.stores.base import (
     pages,
 )
 from airflow_provider.stores.memory import MemoryStore
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import Place, TableFormat
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.faults import Fault, FaultyStore
@@ -51,7 +53,8 @@ class World:
         self.model = Model()
         self.weather = Weather(random, self.count)
         self.store = MemoryStore(now=scheduler.clock.now)
-        self.tables = MemoryFormat(self.store.catalog)
+        self._projected = random.random() < 0.5
+        self.tables = MemoryFormat(self.store.catalog, swaps=not self._projected)
         self._torn = random.random() < 0.5
         self._files: set[str] = set()
         self._refs: dict[str, TableRef] = {}
@@ -73,8 +76,9 @@ class World:
         """A reader of a process of its own."""
         line = Line(process, self.scheduler, self.weather)
         store = self._wire(line)
-        cuts = Cuts(store, self._formats(line))
-        leases = Leases(store, cuts, clock=self._clock(process), random=self._own_random())
+        clock = self._clock(process)
+        cuts = Cuts(store, self._formats(line), clock=clock, random=self._own_random())
+        leases = Leases(store, cuts, clock=clock, random=self._own_random())
         now = self.scheduler.clock.now
         return Reading(cuts, leases, process, self.random, self.model, self.count, now)
 
@@ -93,8 +97,8 @@ class World:
         return FaultyStore(WatchedStore(self.store, line, self._watch, torn=self._torn), plan_of(line))
 
     def _formats(self, line: Line) -> TableFormats:
-        tables = SimulatedFormat(self.tables, line, self._discard)
-        return TableFormats({tables.name: lambda: tables})
+        tables = cast("TableFormat", SimulatedFormat(self.tables, line, self._discard))
+        return TableFormats({tables.name: lambda: tables}, projected=self._projected)
 
     # --- what is looked at -------------------------------------------------------------------------------------
 
@@ -144,7 +148,7 @@ class World:
             assert now.committed is not None
             if now.committed.revision > 1:
                 self.count(Event.REVISION)
-            if any(ref != self._refs.get(str(table)) for table, ref in left.baseline):
+            if any(_version(ref) != _version(self._refs.get(str(table))) for table, ref in left.baseline):
                 self.count(Event.REBASED)
             return
         if new.token == left.token:
@@ -200,10 +204,25 @@ class World:
                 assert delta.ref is not None
                 expected, found = self.model.rows(table, None, FAR, csn), self.rows_at(table, delta.ref, csn)
                 expect(found == expected, "R19", f"{table} at CSN {csn} has become {found}, was {expected}")
+        self._check_pointers()
         for (job, start), epoch in self.model.epochs.items():
             locks = self.store.scan(DOMAIN, Kind.LOCK, job, start=time_key(start), limit=1)
             held = bool(locks) and locks[0].key.item == time_key(start)
             expect(not held or epoch.attempt is not None, "I9", f"{job} {start}: a lock without an attempt")
+
+    def _check_pointers(self) -> None:
+        """The catalog's pointers come to where the store is, whoever died on the way (R17)."""
+        formats = TableFormats({self.tables.name: lambda: self.tables}, projected=self._projected)
+        if self._projected:
+            recover(Coordinator(self.store, formats), DOMAIN)
+        for table, ref in self._refs.items():
+            info = self.tables.describe(TABLES[table])
+            found = None if info is None else info.version
+            expect(found == ref.version, "R17", f"{table} points at {found}, published is {ref.version}")
+
+
+def _version(ref: TableRef | None) -> int:
+    return 0 if ref is None else ref.version
 
 
 def _everything(table: str, ref: TableRef, csn: int) -> State:
