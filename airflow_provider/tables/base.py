@@ -125,12 +125,14 @@ class Prepared:
     :param swap: what the transaction does to the catalog's pointer; None where the catalog lies outside of the
         store's database: then the transaction alone is the commit, and the pointer follows it
         (:meth:`TableFormat.project`).
+    :param made_from: URI of the description that the version was made from: what the pointer names, unless it lags.
     :param obsolete: URIs of metadata that nobody needs once the pointer has moved (:meth:`TableFormat.published`).
     """
 
     ref: TableRef
     schema: str
     swap: CatalogSwap | None
+    made_from: str
     obsolete: tuple[str, ...] = ()
 
 

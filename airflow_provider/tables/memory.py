@@ -196,7 +196,7 @@ class MemoryFormat(TableFormat):
             metadata=location,
         )
         swap = CatalogSwap(table.domain, table.name, pointer, location) if self._swaps else None
-        return Prepared(ref=ref, swap=swap, schema=head.schemas[head.schema_id])
+        return Prepared(ref=ref, swap=swap, made_from=pointer, schema=head.schemas[head.schema_id])
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
         if not self._swaps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Published
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, UnknownName
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable, UnknownName
 from airflow_provider.domain.records import table_key
 from airflow_provider.stores.base import CATALOG_NAME, StoreCapability
 from airflow_provider.stores.factory import open_store, upgrade_schema
@@ -180,6 +180,55 @@ def test_an_epoch_begins_and_publishes_while_the_pointer_was_moved_by_others(ice
     world.begin(world.job("job", [world.table("t")]), day(2))
     assert world.rows("t") == {"t": [(1, 1)]}
     assert "Unavailable" in recover(world.coordinator, DOMAIN).tables[0].problem
+
+
+@contextmanager
+def catalog_away(world: World) -> Iterator[None]:
+    """Let nobody open the catalog's database."""
+    assert isinstance(world.pointers, SqlitePointers)
+    path, aside = world.pointers.path, world.pointers.path.with_suffix(".aside")
+    world.formats.close()
+    path.rename(aside)
+    path.mkdir()
+    try:
+        yield
+    finally:
+        world.formats.close()
+        path.rmdir()
+        aside.rename(path)
+
+
+def test_while_the_catalog_is_away_cuts_go_on_and_publishing_waits(iceberg: World) -> None:
+    world = iceberg
+    job = world.job("t")
+    world.run(job, day(1))
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    with catalog_away(world):
+        assert world.rows("t") == {"t": [(1, 1)]}
+        assert world.begin(job, day(3)).revision == 1, "to begin asks the catalog nothing that it needs"
+        with pytest.raises(StoreUnavailable, match="catalog"):
+            world.coordinator.publish(attempt)
+        with pytest.raises(StoreUnavailable, match="catalog"):
+            recover(world.coordinator, DOMAIN)
+    world.coordinator.publish(attempt)
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
+    assert reached(world, "t")
+
+
+def test_what_is_committed_when_the_catalog_goes_away_stays_committed(iceberg: World) -> None:
+    world = iceberg
+    job = world.job("t")
+    world.run(job, day(1))
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    with ExitStack() as outage:
+        own = interrupted(world, lambda: outage.enter_context(catalog_away(world)), "table.published")
+        assert own.publish(attempt).csn == 2
+        assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
+    assert not reached(world, "t")
+    assert recover(world.coordinator, DOMAIN).tables[0].moved
+    assert reached(world, "t")
 
 
 def test_what_the_pointer_may_name_is_not_deleted(iceberg: World) -> None:

@@ -14,7 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
 from airflow_provider.domain.topology import EpochTable
@@ -174,8 +174,15 @@ class IcebergFormat(TableFormat):
             if self._catalog.move(table, pointed.uri, wanted.uri):
                 return Projected(moved=True, csn=wanted.csn)
 
+    def _followed(self, table: EpochTable, prepared: Prepared) -> bool:
+        """Move the pointer to what was published just now, in one statement where it names what that was made from."""
+        with suppress(StoreUnavailable):
+            if self._catalog.move(table, prepared.made_from, prepared.ref.metadata):
+                return True
+        return projection.attempted(self, table, prepared.ref)
+
     def published(self, publication: Publication, prepared: Prepared) -> None:
-        if not self._swaps and not projection.attempted(self, publication.table, prepared.ref):
+        if not self._swaps and not self._followed(publication.table, prepared):
             return  # what the pointer may name stays
         for uri in prepared.obsolete:
             try:

@@ -102,6 +102,7 @@ def prepare(publication: Publication, table: Table, format_name: str, *, swaps: 
         swap=CatalogSwap(publication.table.domain, publication.table.name, table.metadata_location, location)
         if swaps
         else None,
+        made_from=table.metadata_location,
         schema=schemas.to_json(metadata.schema()),
         obsolete=tuple(_metadata_files(metadata) - _metadata_files(changed)),
     )
