@@ -46,7 +46,13 @@ def check(
 
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
-    reader = patient(reader)
+    return readiness(patient(reader), domain, tables, barrier)
+
+
+def readiness(
+    reader: MetadataReader, domain: str, tables: Iterable[str | EpochTable], barrier: datetime
+) -> Readiness:
+    """As :func:`check`, in one try: for those who ask again by themselves."""
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     reading, found = read_registered(reader, name, names)
     unregistered = (

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.coordination.waiting import Readiness, check
+from airflow_provider.coordination.waiting import Readiness, readiness
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import domain_name
@@ -88,7 +88,7 @@ class EpochTrigger(BaseTrigger):
         patience = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
             while True:
-                answer = await asyncio.to_thread(check, shared.reader, self.domain, self.tables, barrier)
+                answer = await asyncio.to_thread(readiness, shared.reader, self.domain, self.tables, barrier)
                 if answer.ready:
                     return answer
                 await shared.later_than(answer.csn, patience)
