@@ -13,7 +13,7 @@ from airflow_provider.domain.epoch import Attempt, Published, RootBounds
 from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.spark import reads, refusals, roots, session, sinks
+from airflow_provider.spark import interruption, reads, refusals, roots, session, sinks
 from airflow_provider.spark.heartbeat import Heartbeat
 from airflow_provider.tables.memory import MemoryFormat
 
@@ -211,22 +211,20 @@ class EpochRun:
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
         """Run Spark work that ends when the attempt does; of two errors the attempt's own is told."""
-        self.spark.addTag(self._tag)
         try:
-            yield
+            with interruption.marked(self.spark, self._tag):
+                yield
         except Exception as error:
             try:
                 self._heartbeat.check()
             except EpochError as over:
                 raise over from error
             raise
-        finally:
-            self.spark.removeTag(self._tag)
 
     def _interrupt(self) -> None:
         if self._ready_spark is not None:
             with suppress(Exception):  # a Spark that is gone has nothing to interrupt
-                self._ready_spark.interruptTag(self._tag)
+                interruption.interrupt(self._ready_spark, self._tag)
 
 
 def _name(table: str | EpochTable) -> str:
