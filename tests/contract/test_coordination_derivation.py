@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider.coordination.explain import explain, watermarks
-from airflow_provider.coordination.waiting import check, wait_for
+from airflow_provider.coordination.waiting import Readiness, check, wait_for
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState
@@ -71,6 +71,37 @@ def test_wait_for_ends_by_the_callers_clock(world: World) -> None:
             defaults=quick,
         )
     assert [lag.table for lag in late.value.details["missing"]] == ["d"]
+
+
+def test_att17_a_wait_that_airflow_fails_costs_a_retry(world: World) -> None:
+    """R3: nothing hangs on a wait: whoever waits again asks the store, and who never waited is not ready by begin."""
+    world.coordinator.register(world.job("d"))
+    reader = world.job("e", inputs=[world.table("d")])
+
+    class Failed(Exception):
+        """What ends a deferred or rescheduled task from outside."""
+
+    class FailedByAirflow:
+        def monotonic(self) -> float:
+            return 0.0
+
+        def sleep(self, duration: timedelta) -> None:
+            raise Failed(duration)
+
+    def wait() -> Readiness:
+        quick = replace(DEFAULTS, wait_poll_interval=timedelta(milliseconds=1))
+        clock = FailedByAirflow()
+        return wait_for(
+            world.store, DOMAIN, ["d"], barrier(1), timeout=timedelta(hours=1), clock=clock, defaults=quick
+        )
+
+    with pytest.raises(Failed):
+        wait()
+    with pytest.raises(NotReady):
+        world.begin(reader, day(1))
+    world.run(world.job("d"), day(1))
+    assert wait().ready
+    world.run(reader, day(1))
 
 
 def test_wait_for_is_woken_by_the_commit(world: World) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from zlib import crc32
 
 from airflow_provider.domain.epoch import BoundFile, RootBounds
@@ -165,10 +166,11 @@ CUTS = (
 """Which tables readers read together."""
 
 
-def reads(job: str, epoch: Interval) -> dict[str, Range]:
+@lru_cache(maxsize=1_000)
+def reads(job: str, epoch: Interval) -> Mapping[str, Range]:
     """The range of each table that *job* reads for *epoch*."""
     start, end = epoch.start, epoch.end
-    found: dict[str, dict[str, Range]] = {
+    found: dict[str, Mapping[str, Range]] = {
         "base": {},
         "pair": {"base": (start, end)},
         "total": {"left": (None, end), "total": (None, start)},

@@ -86,6 +86,7 @@ class Model:
     deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
+    _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _written_once: set[Key] = field(default_factory=set)
 
     # --- what tables hold ------------------------------------------------------------------------------------
@@ -107,7 +108,12 @@ class Model:
         return tuple(one for one in rows if one[0] == barrier) if full else rows
 
     def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
-        """Origin and watermark of *table* at *csn*; None before its chain begins."""
+        """Origin and watermark of *table* at *csn*, which is no later than now; None before its chain begins."""
+        if (table, csn) not in self._chains:
+            self._chains[table, csn] = self._chain(table, csn)
+        return self._chains[table, csn]
+
+    def _chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
         slices = self.current(table, csn)
         starts = {one.interval.start: one.interval.end for one in slices.values()}
         one = JOBS[OWNERS[table]]
@@ -221,6 +227,7 @@ class Model:
         self._check_readers(sinks, interval, where)
         for delta in commit.tables:
             rows = self.expected(job, str(delta.table), interval, done.inputs)
+            self._chains.pop((str(delta.table), self.csn), None)
             self._slices[str(delta.table)].append(
                 Slice(interval=interval, csn=self.csn, revision=revision, rows=tuple(rows))
             )
@@ -240,7 +247,7 @@ class Model:
     def _check_inputs(self, job: str, interval: Interval, inputs: tuple[Provenance, ...], where: str) -> None:
         """The inputs are those that the job declares, were there when they were read, and still are (I4, R13)."""
         found = {str(one.table): (one.low, one.high) for one in inputs}
-        expect(found == reads(job, interval), "R13", f"{where}: read {found}")
+        expect(found == dict(reads(job, interval)), "R13", f"{where}: read {found}")
         for one in inputs:
             table = str(one.table)
             chain = self.chain(table, one.csn)

@@ -8,6 +8,7 @@ from random import Random
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.interval import Interval
 from airflow_provider.testing.simulation.cascade import JOBS, OWNERS, reads
 from airflow_provider.testing.simulation.scheduler import Process
 from airflow_provider.testing.simulation.workers import Attempting, Task
@@ -31,6 +32,8 @@ class Supervisor:
         ]
         self.quiet = False
         self._known = 0
+        self._counted, self._left = -1, 0
+        self._asked: dict[tuple[str, Interval], tuple[int, bool]] = {}
         self._extra = 2 * length
         self._processes = 0
         self._readers: list[Process] = []
@@ -44,8 +47,10 @@ class Supervisor:
     def left(self) -> int:
         """How many epochs that must be committed are not."""
         committed = self.world.model.committed
-        wanted = {(one.name, one.interval.start) for one in self.tasks if one.job.certain}
-        return sum(one not in committed for one in wanted)
+        if self._counted != self.world.model.csn:
+            wanted = {(one.name, one.interval.start) for one in self.tasks if one.job.certain}
+            self._counted, self._left = self.world.model.csn, sum(one not in committed for one in wanted)
+        return self._left
 
     def live(self, process: Process) -> None:
         """What the supervising process does."""
@@ -83,6 +88,14 @@ class Supervisor:
             self._start(task)
 
     def _ready(self, task: Task) -> bool:
+        """Whether the inputs of *task* are there; asked once for each commit."""
+        name, csn = (task.name, task.interval), self.world.model.csn
+        asked = self._asked.get(name)
+        if asked is None or asked[0] != csn:
+            asked = self._asked[name] = csn, self._has_inputs(task)
+        return asked[1]
+
+    def _has_inputs(self, task: Task) -> bool:
         model = self.world.model
         for table, (_, high) in reads(task.name, task.interval).items():
             origin = JOBS[OWNERS[table]].job.origin
