@@ -47,7 +47,8 @@ test-quick: prepare ## The tiers unit, property and contract, under 3 minutes
 	@$(PY) -m pytest -m 'unit or property or contract' $(ARGS)
 
 .PHONY: test-slow
-test-slow: prepare ## The slow tier: kills in every window
+test-slow: prepare ## The slow tier: kills in every window, tables on S3
+	@scripts/prepare-s3
 	@$(PY) -m pytest -m slow $(ARGS)
 
 .PHONY: bench
@@ -85,6 +86,6 @@ constraints: ## Resolve setup.cfg anew and rewrite constraints.txt
 .PHONY: clean
 clean: ## Remove .venv and everything that the tasks made
 	@if [ -x $(PY) ] && [ -d demo ]; then $(PY) -m demo down || true; fi
-	@rm -rf .venv .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-s3 .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf metastore_db spark-warehouse derby.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -77,6 +77,28 @@ def columns_by_id(schema: pa.Schema) -> T.StructType:
     return T.StructType([_by_id(field) for field in schema])
 
 
+def named_by_id(schema: pa.Schema) -> pa.Schema:
+    """Return Arrow's own form of :func:`columns_by_id`; fields keep their ids."""
+    return pa.schema([_renamed(field) for field in schema])
+
+
+def _renamed(field: pa.Field) -> pa.Field:
+    """*field* under the name that is made of its id, and so all parts of structs in it."""
+    kind = _parts_renamed(field.type)
+    return pa.field(f"_{int((field.metadata or {})[_FIELD_ID])}", kind, field.nullable, field.metadata)
+
+
+def _parts_renamed(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([_renamed(one) for one in kind])
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(_parts_renamed(key.type)), item.with_type(_parts_renamed(item.type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_parts_renamed(kind.value_type)))
+    return kind
+
+
 def _by_id(field: pa.Field) -> T.StructField:
     number = int((field.metadata or {})[_FIELD_ID])
     return T.StructField(

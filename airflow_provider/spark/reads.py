@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider.spark.columns import columns_by_id, spark_columns
+from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
+from airflow_provider.spark.shipping import shipped_reader
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from airflow_provider.domain.cut import State
     from airflow_provider.tables.base import TableFormat
@@ -21,6 +25,8 @@ _OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
 }
+_HADOOPS_OWN = frozenset({"file", "hdfs", "viewfs"})
+_MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -37,8 +43,9 @@ def dataframe(
     files = table_format.files(state)
     if files:
         by_id = columns_by_id(arrow)
-        paths = [_GLOB_CHARACTERS.sub(r"\\\1", uri) for uri in files]
-        found = spark.read.options(**_OPTIONS).schema(by_id).parquet(*paths)
+        found = (
+            _scan(spark, files, by_id) if _known(spark, files) else _through_arrow(spark, files, arrow, by_id)
+        )
         pairs = zip(by_id.fields, wanted.fields, strict=True)
         df = found.select(
             *(found[one.name].cast(named.dataType).alias(named.name, metadata={}) for one, named in pairs)
@@ -46,3 +53,24 @@ def dataframe(
     else:
         df = spark.createDataFrame([], wanted)
     return df if with_epoch else df.drop(df[quoted(EPOCH_COLUMN)])
+
+
+def _known(spark: SparkSession, files: Sequence[str]) -> bool:
+    """Whether Spark itself can open *files*: their store is Hadoop's own, or a session setting names its class."""
+    schemes = {uri.partition("://")[0] for uri in files}
+    return all(
+        scheme in _HADOOPS_OWN or spark.conf.get(f"spark.hadoop.fs.{scheme}.impl", None) for scheme in schemes
+    )
+
+
+def _scan(spark: SparkSession, files: Sequence[str], by_id: StructType) -> DataFrame:
+    paths = [_GLOB_CHARACTERS.sub(r"\\\1", uri) for uri in files]
+    return spark.read.options(**_OPTIONS).schema(by_id).parquet(*paths)
+
+
+def _through_arrow(
+    spark: SparkSession, files: Sequence[str], arrow: pa.Schema, by_id: StructType
+) -> DataFrame:
+    """Read in Python workers, as the rows were written: no jar for the store, no filters pushed down."""
+    indices = spark.range(0, len(files), 1, min(len(files), _MOST_TASKS))
+    return indices.mapInArrow(shipped_reader(files, named_by_id(arrow)), by_id)

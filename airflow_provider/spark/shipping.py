@@ -1,8 +1,8 @@
-"""Sends a table's writer to Spark's workers by value: they need pyarrow, not this package.
+"""Sends a table's writer and reader to Spark's workers by value: they need pyarrow, not this package.
 
-The function runs as ``DataFrame.mapInArrow``: what it yields are rows that describe files. Spark keeps the rows of
-each task's one successful try, so that mapInArrow is the commit protocol: files of failed and of speculative tries
-are never heard of, hence never registered (R4). No rename, no listing.
+The writer runs as ``DataFrame.mapInArrow``: what it yields are rows that describe files. Spark keeps the rows of each
+task's one successful try, so that mapInArrow is the commit protocol: files of failed and of speculative tries are never
+heard of, hence never registered (R4). No rename, no listing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark import cloudpickle
 
 import airflow_provider
+from airflow_provider.tables import parquet_files
 from airflow_provider.tables.base import WrittenFile
 
 if TYPE_CHECKING:
@@ -37,7 +38,19 @@ def shipped(writer: TaskWriter, columns: Sequence[str]) -> BatchFunction:
     :param columns: names that the batches get, by position: mapInArrow itself cannot pass on a name with a dot
         or a backtick, so that the DataFrame's columns are numbered meanwhile.
     """
-    payload = _by_value(partial(_describe, writer, list(columns), _FIELDS))
+    return _in_workers(partial(_describe, writer, list(columns), _FIELDS))
+
+
+def shipped_reader(files: Sequence[str], target: pa.Schema) -> BatchFunction:
+    """Return a function for ``mapInArrow`` over a column of indices: it yields the rows of those of *files*.
+
+    :param target: columns, with their ids, that it yields.
+    """
+    return _in_workers(partial(_read, parquet_files.batches, list(files), target))
+
+
+def _in_workers(function: BatchFunction) -> BatchFunction:
+    payload = _by_value(function)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.cloudpickle import loads
@@ -45,6 +58,17 @@ def shipped(writer: TaskWriter, columns: Sequence[str]) -> BatchFunction:
         yield from loads(payload)(batches)
 
     return run
+
+
+def _read(
+    opened: Callable[[str, pa.Schema], Iterator[pa.RecordBatch]],
+    files: list[str],
+    target: pa.Schema,
+    indices: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for batch in indices:
+        for index in batch.column(0).to_pylist():
+            yield from opened(files[index], target)
 
 
 def written_files(rows: Iterable[Iterable[object]]) -> list[WrittenFile]:

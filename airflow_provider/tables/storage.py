@@ -1,14 +1,24 @@
 """The one file interface beneath tables: Arrow's file systems, by URI. Needs pyarrow only; runs in Spark's workers.
 
 The path of a URI is literal, as Iceberg and Hadoop take it: no percent decoding.
+
+Where an S3 store is and who asks is the process's environment to say, under AWS's own names: ``AWS_ENDPOINT_URL_S3``
+or ``AWS_ENDPOINT_URL`` (a server that is not Amazon's), ``AWS_REGION`` or ``AWS_DEFAULT_REGION``, and the keys, profile
+or role that AWS's programs look for. Airflow's tasks and Spark's workers each have their own, so no key is in a
+connection, in Spark's settings or in what is sent to workers.
 """
 
 from __future__ import annotations
 
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
+
+S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+_S3_CONNECT_S = 10
+_S3_REQUEST_S = 60
 
 
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
@@ -34,7 +44,27 @@ def open_root(root: str) -> pafs.FileSystem:
     scheme, _, rest = root.partition("://")
     if scheme == "file":
         return pafs.LocalFileSystem()
-    return pafs.FileSystem.from_uri(f"{'s3' if scheme in {'s3a', 's3n'} else scheme}://{rest}")[0]
+    if scheme in S3_SCHEMES:
+        return _open_s3(rest.partition("/")[0])
+    return pafs.FileSystem.from_uri(root)[0]
+
+
+def _open_s3(bucket: str) -> pafs.FileSystem:
+    """Open the store that holds *bucket*; a server of one's own is addressed by path, not by host name."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    options: dict[str, Any] = {
+        "region": region,
+        "connect_timeout": _S3_CONNECT_S,
+        "request_timeout": _S3_REQUEST_S,
+        "allow_delayed_open": True,  # one request for a small file instead of three
+    }
+    if endpoint:
+        parts = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
+        options |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
+    elif region is None:
+        options["region"] = pafs.resolve_s3_region(bucket)
+    return pafs.S3FileSystem(**options)
 
 
 def create(found: pafs.FileSystem, path: str) -> Any:

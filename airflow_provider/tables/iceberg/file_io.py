@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from pyarrow.fs import FileSystem
 from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
@@ -11,11 +12,17 @@ from airflow_provider.tables import storage
 
 
 class DurableFileIO(PyArrowFileIO):
-    """Files by URI, read through Arrow; new ones on a local disk are synced before they count as written."""
+    """Files by URI, read through Arrow; new ones on a local disk are synced before they count as written.
+
+    Object stores are opened as all of this package opens them: by the process's environment.
+    """
 
     def new_output(self, location: str) -> PyArrowFile:
         """Return a new file: Iceberg's metadata is never written over."""
         return _NewFile(location) if location.startswith("file://") else super().new_output(location)
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
+        return storage.open_root(f"{scheme}://{netloc or ''}/")
 
 
 class _NewFile(PyArrowFile):

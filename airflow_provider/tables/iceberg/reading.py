@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.tables import checks, storage
-from airflow_provider.tables.columns import field_id
+from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.iceberg import manifests
 
 File = tuple[int, str]
@@ -45,7 +43,7 @@ class StateReader:
 
     def read(self, state: State, target: pa.Schema) -> pa.Table:
         """:raises Unavailable: a file is missing."""
-        tables = [_read_file(uri, target) for uri in self.files(state)]
+        tables = [parquet_files.read(uri, target) for uri in self.files(state)]
         return pa.concat_tables(tables) if tables else target.empty_table()
 
     def _committed(self, state: State) -> Iterator[File]:
@@ -74,57 +72,3 @@ class StateReader:
 
 def _contains(state: State, barrier: int) -> bool:
     return checks.in_state(state, from_micros(barrier))
-
-
-def _read_file(uri: str, target: pa.Schema) -> pa.Table:
-    root, path = storage.split(uri)
-    try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            found = {field_id(field): field for field in file.schema_arrow}
-            wanted = [found[number].name for number in map(field_id, target) if number in found]
-            rows = file.read(columns=wanted, use_threads=False)
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
-    except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
-    return _projected(rows, target)
-
-
-_opened = lru_cache(maxsize=16)(storage.open_root)
-
-
-def _projected(rows: pa.Table, target: pa.Schema) -> pa.Table:
-    by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
-    columns = []
-    for field in target:
-        index = by_id.get(field_id(field))
-        if index is None:
-            columns.append(pa.nulls(rows.num_rows, field.type))
-        else:
-            given = rows.schema.field(index).type
-            chunks = [project(chunk, given, field.type) for chunk in rows.column(index).chunks]
-            columns.append(pa.chunked_array(chunks, field.type))
-    return pa.table(columns, schema=target)
-
-
-def project(array: pa.Array, given: pa.DataType, wanted: pa.DataType) -> pa.Array:
-    """Return *array* as *wanted*: parts of structs matched by id, null where there are none."""
-    if not pa.types.is_nested(wanted):
-        return array.cast(wanted)
-    nulls = array.is_null()
-    if pa.types.is_struct(wanted):
-        parts = {field_id(part): index for index, part in enumerate(given)}
-        children = [
-            project(array.field(parts[number]), given.field(parts[number]).type, part.type)
-            if (number := field_id(part)) in parts
-            else pa.nulls(len(array), part.type)
-            for part in wanted
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=nulls)
-    offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False), array.offsets.type)
-    if pa.types.is_map(wanted):
-        keys = project(array.keys, given.key_type, wanted.key_type)
-        items = project(array.items, given.item_type, wanted.item_type)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=nulls)
-    values = project(array.values, given.value_type, wanted.value_type)
-    return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=nulls)

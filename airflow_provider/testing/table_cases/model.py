@@ -56,10 +56,13 @@ HISTORIES = st.lists(CHANGE_SETS, min_size=1, max_size=6)
 class ModelCases(TableCases):
     """The format against the reference model."""
 
+    examples = 60
+    """So many random histories are tried; fewer where each request travels."""
+
     def test_rows_read_are_the_models_state(self, backend: TableBackend) -> None:
         """R19, I1: after any history, each version at each barrier has the rows that the model says."""
 
-        @settings(max_examples=60)
+        @settings(max_examples=self.examples)
         @given(kind=st.sampled_from(TableKind), history=HISTORIES, low=st.none() | st.integers(0, DAYS - 1))
         def rows_read_are_the_models_state(
             kind: TableKind, history: list[tuple[Slice, ...]], low: int | None

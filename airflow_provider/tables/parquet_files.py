@@ -1,0 +1,88 @@
+"""Parquet files whose columns are found by id, through the one file interface.
+
+:func:`batches` also runs in Spark's workers, where it is sent by value: it needs pyarrow and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_provider.tables import checks
+from airflow_provider.tables.columns import field_id
+from airflow_provider.tables.storage import filesystem, open_root, split
+
+_opened = lru_cache(maxsize=16)(open_root)
+
+
+def read(uri: str, target: pa.Schema) -> pa.Table:
+    """Return the columns *target* of the file at *uri*.
+
+    :raises Unavailable: it is missing or damaged.
+    """
+    root, path = split(uri)
+    try:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            rows = file.read(columns=_names(file.schema_arrow, target), use_threads=False)
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
+    return _projected(rows, target)
+
+
+def batches(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the columns *target* of the file at *uri*, a part at a time.
+
+    :raises OSError: it is missing. :raises pyarrow.ArrowInvalid: it is damaged.
+    """
+    found, path = filesystem(uri)
+    with found.open_input_file(path) as source, pq.ParquetFile(source) as file:
+        for rows in file.iter_batches(columns=_names(file.schema_arrow, target), use_threads=False):
+            yield from _projected(pa.Table.from_batches([rows]), target).to_batches()
+
+
+def _names(found: pa.Schema, target: pa.Schema) -> list[str]:
+    """The names that the file has for those columns of *target* that it has."""
+    names = {field_id(field): field.name for field in found}
+    return [names[number] for number in map(field_id, target) if number in names]
+
+
+def _projected(rows: pa.Table, target: pa.Schema) -> pa.Table:
+    by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
+    columns = []
+    for field in target:
+        index = by_id.get(field_id(field))
+        if index is None:
+            columns.append(pa.nulls(rows.num_rows, field.type))
+        else:
+            given = rows.schema.field(index).type
+            chunks = [project(chunk, given, field.type) for chunk in rows.column(index).chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
+    return pa.table(columns, schema=target)
+
+
+def project(array: pa.Array, given: pa.DataType, wanted: pa.DataType) -> pa.Array:
+    """Return *array* as *wanted*: parts of structs matched by id, null where there are none."""
+    if not pa.types.is_nested(wanted):
+        return array.cast(wanted)
+    nulls = array.is_null()
+    if pa.types.is_struct(wanted):
+        parts = {field_id(part): index for index, part in enumerate(given)}
+        children = [
+            project(array.field(parts[number]), given.field(parts[number]).type, part.type)
+            if (number := field_id(part)) in parts
+            else pa.nulls(len(array), part.type)
+            for part in wanted
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=nulls)
+    offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False), array.offsets.type)
+    if pa.types.is_map(wanted):
+        keys = project(array.keys, given.key_type, wanted.key_type)
+        items = project(array.items, given.item_type, wanted.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=nulls)
+    values = project(array.values, given.value_type, wanted.value_type)
+    return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=nulls)

@@ -1,0 +1,79 @@
+"""An S3 server for tests: moto, an emulator from PyPI, in an environment and a process of its own.
+
+It checks no signatures and keeps objects in memory: it shows that the requests are right, not that a server is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.fs as pafs
+
+from airflow_provider.testing.servers.postgresql import free_port
+from demo.processes import ManagedProcess, wait_for_port
+
+PYTHON = Path(__file__).parents[2] / ".venv-s3" / "bin" / "python"
+READY_TIMEOUT_S = 120.0
+
+
+class S3Emulator:
+    """A running emulator; :attr:`environment` leads any program to it.
+
+    :param home: its log goes to ``home/logs``.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.port = free_port()
+        self.environment = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        self._process = ManagedProcess(
+            name="s3",
+            command=[str(PYTHON), "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+            environment=os.environ,
+            home=home,
+        )
+
+    def start(self) -> None:
+        self._process.start()
+        wait_for_port(self._process, self.port, timeout_s=READY_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def filesystem(self) -> pafs.S3FileSystem:
+        """The store as its administrator sees it."""
+        return pafs.S3FileSystem(
+            scheme="http",
+            endpoint_override=f"127.0.0.1:{self.port}",
+            region="us-east-1",
+            access_key="testing",
+            secret_key="testing",  # noqa: S106 - the emulator takes any
+            allow_bucket_creation=True,
+        )
+
+    def make_bucket(self, name: str) -> None:
+        self.filesystem().create_dir(name)
+
+    def keys(self, bucket: str) -> list[str]:
+        """The objects of a bucket, without the marks that stand for directories."""
+        found = self.filesystem().get_file_info(pafs.FileSelector(bucket, recursive=True))
+        return sorted(info.path for info in found if info.type is pafs.FileType.File)
+
+
+@contextmanager
+def s3_emulator(home: Path) -> Iterator[S3Emulator]:
+    """Run one."""
+    server = S3Emulator(home)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
