@@ -23,5 +23,4 @@ with DAG(
         task_id="flights",
         job=nyc_tables.FLIGHTS_JOB,
         application=str(Path(__file__).parent.parent / "spark_jobs" / "nyc_flights.py"),
-        conn_id="spark_local",
     )

@@ -44,7 +44,6 @@ def one_job(dag_id: str, *, after: tuple[str, ...] = ()) -> DAG:
         job = SparkSubmitOperator(
             task_id="job",
             application=str(JOBS / f"{dag_id}.py"),
-            conn_id="spark_local",
             name=dag_id,
             application_args=[
                 "--landing",

@@ -1,8 +1,14 @@
-"""The landing zone: the source's rows as files that arrive, one a day for flights and one an hour for weather."""
+"""The landing zone: the source's rows as files that arrive, one a day for flights and one an hour for weather.
+
+``python -m demo.landing FOLDER --days N`` writes it without a demo, for a deployment's example DAGs.
+"""
 
 from __future__ import annotations
 
+import argparse
 import csv
+import sys
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -40,3 +46,18 @@ def _write(folder: Path, files: dict[str, list[Row]]) -> None:
             writer = csv.DictWriter(lines, header)
             writer.writeheader()
             writer.writerows(rows)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the files of the days around the blizzard."""
+    parser = argparse.ArgumentParser(prog="python -m demo.landing", description=main.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--days", type=int, default=7)
+    given = parser.parse_args(argv)
+    days = Days.around_blizzard(given.days)
+    count = land(given.folder, days)
+    print(f"{count} files of {days.first} to {days.last} in {given.folder}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

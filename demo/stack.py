@@ -213,7 +213,7 @@ class DemoStack:
             "NYC_LANDING": str(self.home / "landing"),
             "NYC_TWIN_WAREHOUSE": twin_warehouse,
             **environment_of(self.store.connections),
-            "AIRFLOW_CONN_SPARK_LOCAL": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_CONN_SPARK_CONNECT": json.dumps(
                 {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.plan.connect_port}
             ),

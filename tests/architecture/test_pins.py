@@ -114,6 +114,13 @@ def test_a_mixed_pyspark_is_noticed(tmp_path: Path) -> None:
     ]
 
 
+def test_versions_of_images_are_those_of_the_constraints() -> None:
+    versions = _versions()
+    assert versions["AIRFLOW_VERSION"] == _constraints()["apache-airflow"]
+    (written_by,) = re.findall(r"\(Python (\d+\.\d+)\.\d+\)", (ROOT / "constraints.txt").read_text())
+    assert versions["PYTHON_VERSION"] == written_by
+
+
 def test_versions_of_jars_fit_the_pinned_spark() -> None:
     versions = _versions()
     spark = _constraints()["pyspark"]
