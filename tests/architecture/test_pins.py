@@ -13,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from airflow_provider.testing.servers import zookeeper
 from tests.architecture.sources import ROOT, setup_cfg
 
 
@@ -119,6 +120,10 @@ def test_versions_of_images_are_those_of_the_constraints() -> None:
     assert versions["AIRFLOW_VERSION"] == _constraints()["apache-airflow"]
     (written_by,) = re.findall(r"\(Python (\d+\.\d+)\.\d+\)", (ROOT / "constraints.txt").read_text())
     assert versions["PYTHON_VERSION"] == written_by
+
+
+def test_the_servers_that_tests_start_have_the_pinned_versions() -> None:
+    assert _versions()["ZOOKEEPER_VERSION"] == zookeeper.VERSION
 
 
 def test_versions_of_jars_fit_the_pinned_spark() -> None:

@@ -452,6 +452,12 @@ def test_another_layout_is_refused_by_name(store: ZookeeperStore, url: str) -> N
         open_store(url)
 
 
+def test_a_missing_node_of_the_layout_is_named(store: ZookeeperStore, url: str) -> None:
+    store._session.ask(Deadline(10), [lambda client: client.delete_async(store._paths.clock)])
+    with pytest.raises(StoreIncompatible, match="clock and incarnation"):
+        open_store(url)
+
+
 def test_a_store_of_another_incarnation_is_noticed(store: ZookeeperStore, zookeeper: ZookeeperServer) -> None:
     """R33: after a backup was restored, hints of the former store are worth nothing."""
     incarnation = store.read(DOMAIN, []).head.incarnation

@@ -134,6 +134,7 @@ class Session:
     def __init__(self, address: Address) -> None:
         self._address = address
         self.generation = 0
+        self._closed = False
         self._forget()
 
     def _forget(self) -> None:
@@ -242,6 +243,10 @@ class Session:
         if self._process != os.getpid():
             self._leave_to_parent()
         with self._lock:
+            if self._closed:
+                raise InvalidInput(
+                    field="store", value=self.location, expected="an open store", next_step="open it again."
+                )
             if self._client is None or self._ended:
                 self._close_client()
                 self._client = self._new_client()
@@ -309,6 +314,7 @@ class Session:
         if self._process != os.getpid():
             self._leave_to_parent()
         with self._lock:
+            self._closed = True
             self._close_client()
 
     def _close_client(self) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
@@ -112,6 +112,7 @@ class ZookeeperStore(MetadataStore):
             check_text("item", bound or "", empty=True)
         check_limit(limit)
         deadline = self._deadline(read=True)
+        self._greet(deadline)
         if kind is Kind.COMMIT:
             if partition:
                 return []
@@ -126,7 +127,9 @@ class ZookeeperStore(MetadataStore):
         return self.scan(domain, Kind.COMMIT, "", start=commit_item(max(0, after) + 1), limit=limit)
 
     def domains(self) -> list[DomainName]:
-        return domains(self._session, self._paths, self._records, self._deadline(read=True))
+        deadline = self._deadline(read=True)
+        self._greet(deadline)
+        return domains(self._session, self._paths, self._records, deadline)
 
     def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
         check_text("domain", domain, empty=False)
@@ -178,6 +181,15 @@ class ZookeeperStore(MetadataStore):
             return known
         touch: Request = lambda client: client.set_async(self._paths.clock, b"")  # noqa: E731 - one of two requests
         stat, answer = self._session.ask(deadline, [touch, Get(self._paths.incarnation)])
+        if stat is None or answer is None:
+            self.schema_status().require_current()
+            raise StoreIncompatible(
+                f"{self._address.location}: the nodes clock and incarnation are not both there.",
+                next_step="restore the store from a backup, never edit it by hand.",
+                store=self._address.location,
+                found=None,
+                expected="clock and incarnation",
+            )
         self._generation = self._session.generation
         self._clock.hear(stat.mtime, self._generation)
         return self._known.see_incarnation(answer)
