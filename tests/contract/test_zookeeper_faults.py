@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -314,6 +315,26 @@ def test_no_server_is_said_soon() -> None:
     with pytest.raises(StoreUnavailable, match="refused"):
         ZookeeperStore(parsed("zookeeper://127.0.0.1:1/x"), patience=PATIENCE).open()
     assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_waits_for_no_lock_of_its_parent(store: ZookeeperStore) -> None:
+    publish(store, DOMAIN)
+    store._writer._domains[DOMAIN].acquire()
+    try:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                began = time.monotonic()
+                publish(store, DOMAIN)
+                status = int(time.monotonic() - began > 20)
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        store._writer._domains[DOMAIN].release()
+    assert publish(store, DOMAIN).csn == 3
 
 
 # --- the queue for the head -----------------------------------------------------------------------------------

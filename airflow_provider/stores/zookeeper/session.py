@@ -33,7 +33,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible, StoreUnavailable
 from airflow_provider.stores.zookeeper.address import Address
 from airflow_provider.stores.zookeeper.multi_read import MultiRead, Nodes, flights
 
@@ -201,7 +201,7 @@ class Session:
 
     def send(self, deadline: Deadline, request: Request) -> Any:
         """Send one request once; return its answer, None when it failed for whatever reason."""
-        with suppress(KazooException, KazooTimeoutError, StoreUnavailable):
+        with suppress(KazooException, KazooTimeoutError, EpochError):
             return request(self._connected(deadline)).get(timeout=deadline.left_s())
         return None
 

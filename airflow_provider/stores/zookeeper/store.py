@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -51,9 +52,14 @@ class ZookeeperStore(MetadataStore):
         self._closed = False
         self._session = Session(address)
         self._paths = Paths(address.chroot)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing; in a forked child, too: what its parent's threads held while it was made stays held."""
+        self._process = os.getpid()
+        self._generation = -1
         self._known = Known()
         self._clock = ServerClock()
-        self._generation = -1
         self._records = Records(self._session, self._paths, self._known)
         self._writer = Writer(self._session, self._paths, self._known, self._records, self._clock)
         self._maintenance = Maintenance(self._session, self._paths, self._known, self._records)
@@ -171,6 +177,8 @@ class ZookeeperStore(MetadataStore):
             raise InvalidInput(
                 field="store", value=self, expected="an open store", next_step="open it again."
             )
+        if self._process != os.getpid():
+            self._begin()
 
     def _greet(self, deadline: Deadline) -> Incarnation:
         """Learn the servers' time and the store's identity: at first, after a lost connection, and now and then."""
