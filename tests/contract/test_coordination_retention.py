@@ -280,6 +280,20 @@ def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> Non
     assert (again.deleted, again.claimed) == ((), 0)
 
 
+def test_r19_a_sweep_leaves_what_was_read_without_a_lease(world: World) -> None:
+    """R19, R24: what stood when the grace began may have been read since: it stays, however old its own commit is."""
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    world.clock.advance(PAST_GRACE)
+    cut = world.cut("d")
+    world.run(job, day(1), [2], owner("again"))
+    assert world.retention.sweep(DOMAIN).horizon == 1
+    assert world.rows_of(cut) == {"d": [(1, 1)]}
+    world.clock.advance(PAST_GRACE)
+    assert world.retention.sweep(DOMAIN).horizon == 2
+    assert data(world) == kept_data(world, "d")
+
+
 def test_r23_a_claim_that_cannot_be_read_stops_the_sweep(world: World) -> None:
     """R23: nothing is deleted while nobody can say what is claimed."""
     job = world.job("d")
