@@ -7,11 +7,14 @@ operations. SQL stores are measured through SQLAlchemy, which the package uses, 
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
 
 PAYLOAD = "x" * 300
 """About the size of a record of the protocol."""
@@ -58,6 +61,9 @@ class BareClient(ABC):
 
 def prepare(url: str, clients: int) -> None:
     """Make what bare clients need on the server of the store at *url*; what earlier ones left is removed."""
+    if url.startswith("zookeeper:"):
+        _prepare_nodes(url, clients)
+        return
     engine = _engine(url)
     metadata.create_all(engine)
     with engine.begin() as connection:
@@ -70,11 +76,13 @@ def prepare(url: str, clients: int) -> None:
 
 def library_client(url: str, number: int) -> BareClient:
     """A client through the library with which the package speaks to the store."""
-    return _Core(url, number)
+    return _Kazoo(url, number) if url.startswith("zookeeper:") else _Core(url, number)
 
 
 def raw_client(url: str, number: int) -> BareClient:
-    """A client through the bare driver."""
+    """A client through the bare driver; kazoo is library and driver."""
+    if url.startswith("zookeeper:"):
+        return _Kazoo(url, number)
     return _Sqlite(url, number) if url.startswith("sqlite:") else _Psycopg(url, number)
 
 
@@ -189,3 +197,54 @@ class _Psycopg(BareClient):
 
     def close(self) -> None:
         self._connection.close()
+
+
+_NODES = "/epochs-bench"
+
+
+def _connected(url: str) -> Any:
+    client = KazooClient(hosts=urlsplit(url).netloc, timeout=10)
+    client.start(timeout=30)
+    return client
+
+
+def _prepare_nodes(url: str, clients: int) -> None:
+    client = _connected(url)
+    client.ensure_path(f"{_NODES}/log")
+    for number in range(clients + 1):
+        client.ensure_path(f"{_NODES}/{number}")
+        client.set(f"{_NODES}/{number}", PAYLOAD.encode())
+    client.stop()
+    client.close()
+
+
+class _Kazoo(BareClient):
+    """kazoo: a check, a create and a set in one multi, each time with a new log node."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.number = number
+        self._client = _connected(url)
+        self._run = uuid.uuid4().hex
+        self._logged = 0
+
+    def transaction(self) -> None:
+        path, self._logged = f"{_NODES}/{self.number}", self._logged + 1
+        request = self._client.transaction()
+        request.check(f"{_NODES}/log", -1)
+        request.create(f"{_NODES}/log/{self._run}-{self._logged}", PAYLOAD.encode())
+        request.set_data(path, PAYLOAD.encode(), -1)
+        failed = [one for one in request.commit() if isinstance(one, Exception)]
+        assert failed == []
+
+    def compare_and_set(self) -> bool:
+        path = f"{_NODES}/{SHARED}"
+        _, stat = self._client.get(path)
+        try:
+            self._client.set(path, PAYLOAD.encode(), version=stat.version)
+        except BadVersionError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._client.stop()
+        self._client.close()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
+from threading import RLock
 
 import pyarrow as pa
 
@@ -14,7 +15,9 @@ from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.memory import MemoryCatalog
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -34,11 +37,12 @@ class MeasuredJob:
 
     def __init__(self, url: str, domain: str, name: str, sinks: Sequence[str]) -> None:
         self.store = FaultyStore(open_store(url), lambda _: None)  # counts its calls
-        self._catalog = StoreCatalog(url)
-        tables = MemoryFormat(self._catalog)
+        swaps = StoreCapability.CATALOG_SWAP in self.store.capabilities
+        self._catalog = StoreCatalog(url) if swaps else MemoryCatalog(RLock())
+        tables = MemoryFormat(self._catalog, swaps=swaps)
         self.coordinator = Coordinator(
             self.store,
-            TableFormats({"memory": lambda: tables}),
+            TableFormats({"memory": lambda: tables}, projected=not swaps),
             random=Random(name),  # noqa: S311
         )
         outputs = [EpochTable(sink, domain=DomainName(domain), format="memory") for sink in sinks]
@@ -69,4 +73,5 @@ class MeasuredJob:
 
     def close(self) -> None:
         self.store.close()
-        self._catalog.close()
+        if isinstance(self._catalog, StoreCatalog):
+            self._catalog.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
+from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,9 +58,28 @@ def _postgresql() -> Iterator[Store]:
         yield Store(name="postgresql", url=url)
 
 
+@contextmanager
+def _zookeeper_1() -> Iterator[Store]:
+    with directory("zookeeper") as path, ZookeeperServer(directory=path) as server:
+        yield _zookeeper("zookeeper_1", server.url())
+
+
+@contextmanager
+def _zookeeper_3() -> Iterator[Store]:
+    with directory("zookeeper") as path, ZookeeperEnsemble(path) as ensemble:
+        yield _zookeeper("zookeeper_3", ensemble.url())
+
+
+def _zookeeper(name: str, url: str) -> Store:
+    upgrade_schema(url)
+    return Store(name=name, url=url)
+
+
 STORES: Mapping[str, Callable[[], AbstractContextManager[Store]]] = {
     "sqlite": _sqlite,
     "postgresql": _postgresql,
+    "zookeeper_1": _zookeeper_1,
+    "zookeeper_3": _zookeeper_3,
 }
 """What starts each store, by its name in the figures."""
 
