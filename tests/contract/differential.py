@@ -207,10 +207,13 @@ class Twin:
         key = self.rng.choice(keys) if keys and self.rng.random() < 0.6 else self.key(domain)
         model = self.sides[0]
         now = model.store.read(domain, [key]).get(key)
-        known = [name for (at, name) in model.versions if at == key]
-        if self.rng.random() < 0.75:
+        if self.rng.random() < 0.7:
             return Absent(key) if now is None else Exists(key, model.names[key, now.version])
-        return self.rng.choice([Absent(key), Exists(key, NEVER), *(Exists(key, name) for name in known)])
+        written = sorted(at for at in model.versions if at[0].domain == domain and at[0].kind in KINDS)
+        if not written or self.rng.random() < 0.2:
+            return Exists(key, NEVER)
+        key, name = self.rng.choice(written)
+        return self.rng.choice((Absent(key), Exists(key, name)))
 
     def of(self, side: Side, requirement: Exists | Absent) -> Exists | Absent:
         """The requirement with the store's own version."""

@@ -68,9 +68,8 @@ def test_a_store_answers_as_its_model_does(
             twin.step()
         twin.compare(*DOMAINS)
         assert twin.happened["applied"] > STEPS / 6, twin.happened
-        assert twin.happened["RequirementFailed Exists"] > 0, twin.happened
-        assert twin.happened["RequirementFailed Absent"] > 0, twin.happened
-        assert twin.happened["RequirementFailed Number"] > 0, twin.happened
+        for kind in ("Exists", "Absent", "Number"):
+            assert twin.happened.get(f"RequirementFailed {kind}", 0) > 0, twin.happened
         if twin.swaps:
             catalog = place.catalog or store.catalog  # type: ignore[attr-defined]
             found = {(space, table): catalog.pointer(space, table) for space, table in twin.pointers}
