@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
@@ -32,7 +33,13 @@ class TableRef:
 
     def lasting(self) -> TableRef:
         """The reference without what is kept for a while only, for records of the past."""
-        return replace(self, metadata="")
+        return _lasting(self) if self.metadata else self
+
+
+@lru_cache(maxsize=4096)
+def _lasting(ref: TableRef) -> TableRef:
+    """Remembered: every cut asks it of every table."""
+    return replace(ref, metadata="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
