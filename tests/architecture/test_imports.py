@@ -50,6 +50,9 @@ def test_a_library_is_named_only_in_its_own_room(library: str) -> None:
 DISTRIBUTIONS = {"airflow": "apache-airflow", "yaml": "pyyaml"}
 """Distributions whose name is not the import's."""
 
+FEATURES = ("postgres", "zookeeper", "duckdb")
+"""Extras that bring what a user asks for; what needs one imports it on demand."""
+
 
 def _required(section: str, key: str) -> set[str]:
     lines = setup_cfg()[section][key].splitlines()
@@ -69,7 +72,7 @@ def _required(section: str, key: str) -> set[str]:
 def test_every_imported_library_is_required_by_name(folder: str, extras: tuple[str, ...]) -> None:
     """What merely comes along with another package today may be gone with its next release."""
     required = _required("options", "install_requires").union(
-        *(_required("options.extras_require", extra) for extra in (*extras, "postgres"))
+        *(_required("options.extras_require", extra) for extra in (*extras, *FEATURES))
     )
     for_authors_of_backends = required | _required("options.extras_require", "testing")
     own = {"airflow_provider", "demo", "dags", "spark_jobs", "tests"}
