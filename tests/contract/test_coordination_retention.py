@@ -216,6 +216,17 @@ def test_r24_the_inputs_of_a_live_attempt_stay(world: World) -> None:
     assert found["value"].to_pylist() == [1]
 
 
+def test_r24_a_withdrawal_meets_a_begin(world: World) -> None:
+    """R23, R24: an epoch whose input is withdrawn between its look and its claim does not begin."""
+    full_job(world, 2)
+    reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))])
+    for number in (1, 2):
+        world.run(reader, day(number), [number])
+    store = between(world, "transact", lambda: world.retention.withdraw(DOMAIN, "f", barrier(1)))
+    with pytest.raises(Unavailable, match="withdrawn: f"):
+        world.worker(store).begin(reader, day(1), owner("again"))
+
+
 def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
     """R24: Unavailable, with the nearest barriers that are kept; neither a lease nor an epoch gets it."""
     source = full_job(world, 5)
