@@ -21,8 +21,9 @@ from sqlalchemy import create_engine, inspect
 from airflow_provider.domain.errors import StoreIncompatible, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.stores.base import CATALOG_NAME, Put
+from airflow_provider.stores.base import CATALOG_NAME, Delete, Exists, Put, Transaction
 from airflow_provider.stores.factory import check_schema, open_store, upgrade_schema
+from airflow_provider.stores.requests import checked
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.sql.postgresql import statements
 from airflow_provider.stores.sql.schema import REVISIONS, VERSION_TABLE, metadata
@@ -122,8 +123,14 @@ def test_records_are_looked_up_by_their_whole_key(
     upgrade_schema(url)
     with open_store(url) as store:
         write(store, *(put(counter_key(DOMAIN, f"{number:05d}")) for number in range(2000)))
-    parameters = statements.at(DOMAIN, [counter_key(DOMAIN, f"{number:05d}") for number in range(500)])
-    for statement in (statements.LOOK, statements.FOR_SHARE, statements.FOR_UPDATE):
+    keys = [counter_key(DOMAIN, f"{number:05d}") for number in range(500)]
+    kept = Transaction(domain=DOMAIN, requires=tuple(Exists(key, 1) for key in keys))
+    changed = Transaction(domain=DOMAIN, updates=tuple(Delete(key) for key in keys))
+    for statement, parameters in (
+        (statements.LOOK, statements.at(DOMAIN, keys)),
+        (statements.HOLD, statements.held(checked(kept, ()))),
+        (statements.HOLD, statements.held(checked(changed, ()))),
+    ):
         with postgresql.connect(database) as connection:
             plan = connection.execute(f"EXPLAIN {statement}", parameters).fetchall()  # type: ignore[call-overload]
         text = "\n".join(str(line) for (line,) in plan)
