@@ -363,3 +363,15 @@ def test_att15_siblings(world: World) -> None:
     assert not world.begin(job, day(1), owner(try_number=2), participants=1).adopted
     with pytest.raises(InvalidInput, match="participants"):
         world.begin(job, day(1), owner(try_number=3), participants=0)
+
+
+def test_an_abort_after_the_own_commit_deletes_nothing(world: World) -> None:
+    """R15, I6: the task fails after its publish; its abort finds the commit and leaves it alone."""
+    job = world.job("d")
+    attempt = world.begin(job, day(1))
+    world.write(attempt, [1])
+    world.coordinator.publish(attempt)
+    before = world.exactly()
+    world.coordinator.abort(attempt, "too late")
+    assert world.exactly() == before
+    assert world.rows("d") == {"d": [(1, 1)]}

@@ -48,11 +48,11 @@ PLANTED = (
         new="for one in held}",
     ),
     Mutant(
-        name="publish forgets to require that its inputs stay as they were",
+        name="publish does not ask whether its inputs were computed again",
         rule="R13",
         file=PUBLISHING,
-        old="held = [*inputs, *(sink.hot for",
-        new="held = [*inputs[:0], *(sink.hot for",
+        old="broken = invalidated(record.inputs, fences)",
+        new="broken = invalidated(record.inputs[:0], fences)",
     ),
     Mutant(
         name="publish looks at the newest rewrite of an input only",
@@ -156,11 +156,11 @@ PLANTED = (
         new="del store",
     ),
     Mutant(
-        name="readers that commit while a revision looks for readers are overlooked",
-        rule="R18",
+        name="a commit takes another number than the one that its tables carry",
+        rule="R33",
         file=PUBLISHING,
-        old="*(Exists(key, tables.records[key].version) for key in keys),",
-        new="*(Exists(key, tables.records[key].version) for key in keys[:0]),",
+        old="number = Number(commit, expected=reading.head.csn + 1,",
+        new="number = Number(commit, expected=None,",
     ),
 )
 """The planted errors, in the order in which they are tried."""
