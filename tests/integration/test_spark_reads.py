@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
-from airflow_provider.spark import session
+from airflow_provider.spark import reads, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
@@ -205,3 +207,40 @@ def test_a_setting_taken_back_in_the_block_is_noticed(spark: SparkSession, setti
 
     with pytest.raises(InvalidInput, match=required):
         write_without_it()
+
+
+EVERY_TYPE = """
+    id as id, cast(id as int) as small, id % 2 = 0 as even, cast(id as float) / 3 as single, id / 3 as double,
+    cast(id as decimal(20, 4)) as amount, concat('ä', id) as text, cast(concat('b', id) as binary) as raw,
+    date_add(date'1899-12-31', cast(id as int)) as day, timestamp'2013-02-08 00:00:00.123456 UTC' as moment,
+    timestamp_ntz'1800-01-01 00:00:00.000001' as local,
+    if(id % 3 = 0, null, named_struct('a.b', id, 'c', array(id))) as st,
+    map('k', named_struct('x', id)) as m, array(array(id, null), null) as nested,
+    if(id > 5, null, 'x') as `odd name.``x`
+"""
+
+
+def test_files_of_a_store_that_spark_does_not_know_are_read_alike_through_arrow(
+    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        commit(number, spark.range(number, 9).selectExpr(*_columns(EVERY_TYPE)), settings, spark)
+    with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
+        by_spark = epoch.read(EVENTS, with_epoch=True)
+        monkeypatch.setattr(reads, "_HADOOPS_OWN", frozenset())
+        by_arrow = epoch.read(EVENTS, with_epoch=True)
+        assert by_arrow.schema == by_spark.schema
+        found = sorted(by_arrow.collect(), key=lambda row: (row._epoch, row.id))
+        assert len(found) == 17
+        assert found == sorted(by_spark.collect(), key=lambda row: (row._epoch, row.id))
+        spark.conf.set("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+        assert "InArrow" not in _plan(epoch.read(EVENTS)), "a store that the session names is Spark's to read"
+        spark.conf.unset("spark.hadoop.fs.file.impl")
+        assert "InArrow" in _plan(by_arrow)
+        epoch.write(SEEN, by_arrow.selectExpr("count(*) as rows"))
+
+
+def _plan(df: DataFrame) -> str:
+    with redirect_stdout(StringIO()) as text:
+        df.explain()
+    return text.getvalue()
