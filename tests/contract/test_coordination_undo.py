@@ -13,6 +13,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Fenced, TopologyError
 from airflow_provider.domain.topology import EpochJob, previous, state
 from airflow_provider.tables.base import Place, TableFormat, TableRecreated, WarehouseUnavailable
+from airflow_provider.tables.factory import TableFormats
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import (
     DOMAIN,
@@ -159,7 +160,8 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
     """R16, I9: each of many tries fails at deleting what was left; the next has no more to delete than the first."""
     job = world.job("d")
     world.write(world.begin(job, day(1)), [1])
-    own = world.worker(formats={"memory": NoDeletion(world.formats["memory"])})  # type: ignore[dict-item]
+    stuck: Any = NoDeletion(world.formats["memory"])
+    own = world.worker(formats=TableFormats({"memory": lambda: stuck}, projected=world.formats.projected))
     for number in range(2, 8):
         with pytest.raises(WarehouseUnavailable):
             own.begin(job, day(1), owner(try_number=number))
