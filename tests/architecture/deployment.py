@@ -18,6 +18,8 @@ import jsonschema
 
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.hooks.connection import CONN_TYPE, ConnectionFields, catalog_url_of, place_of
+from airflow_provider.stores.sql.postgresql import address as postgresql_address
+from airflow_provider.stores.zookeeper import address as zookeeper_address
 from tests.services import compose
 from tests.services.compose import ROOT, Document
 
@@ -252,6 +254,7 @@ def _store(services: Services, name: str, variable: str) -> Iterator[str]:
         catalog_url_of(fields)
         return
     place = place_of(fields)
+    _ADDRESSES[place.store_url.split("://")[0]](place.store_url)
     if f"-bucket={urlsplit(place.warehouse).netloc}" not in services["s3"]["command"]:
         yield f"connection: {name}: {variable}: s3 does not make the bucket of {place.warehouse}"
     if place.catalog is not None and f"{_CONNECTION}{place.catalog.upper()}" not in environment:
@@ -259,6 +262,11 @@ def _store(services: Services, name: str, variable: str) -> Iterator[str]:
 
 
 _CONNECTION = "AIRFLOW_CONN_"
+_ADDRESSES: dict[str, Callable[[str], object]] = {
+    "postgresql+psycopg": postgresql_address.parsed,
+    "zookeeper": zookeeper_address.parsed,
+}
+"""What a store makes of its URL, by scheme; each refuses what it would not open."""
 
 
 # --- addresses -----------------------------------------------------------------------------------------------

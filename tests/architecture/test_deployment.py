@@ -59,6 +59,14 @@ def test_a_catalog_that_no_connection_leads_to_is_found(on_zookeeper: Document) 
     assert any("there is no connection epochs_catalog" in one for one in deployment.problems(faulty))
 
 
+def test_an_address_that_the_store_would_refuse_is_found(on_zookeeper: Document) -> None:
+    faulty = copy.deepcopy(on_zookeeper)
+    environment = faulty["services"]["airflow-scheduler"]["environment"]
+    text = environment["AIRFLOW_CONN_EPOCHS_DEFAULT"]
+    environment["AIRFLOW_CONN_EPOCHS_DEFAULT"] = text.replace('"tls": "off", ', "")
+    assert any("without tls" in one for one in deployment.problems(faulty)), deployment.problems(faulty)
+
+
 def test_every_service_of_a_deployment_is_there(raw: Document) -> None:
     assert set(raw["services"]) == {
         "postgres", "zk1", "zk2", "zk3", "s3", "landing",
