@@ -27,16 +27,16 @@ TIERS: dict[str, Tier] = {
     tier.name: tier
     for tier in (
         Tier(name="architecture", meaning="the code's own shape: imports, pins, packaging", budget_s=90),
-        Tier(name="unit", meaning="one module; no Spark, socket, process or database", budget_s=20),
+        Tier(name="unit", meaning="one module; no Spark, socket, process or database", budget_s=30),
         Tier(name="property", meaning="random inputs against a model; the seed is printed", budget_s=60),
-        Tier(name="contract", meaning="one suite for every backend of an interface", budget_s=80),
+        Tier(name="contract", meaning="one suite for every backend of an interface", budget_s=300),
         Tier(
             name="simulation",
             meaning="the real coordination under injected faults, in virtual time",
             budget_s=120,
         ),
-        Tier(name="integration", meaning="several rooms with real Spark or servers", budget_s=240),
-        Tier(name="system", meaning="everything as a user starts it, the demo among it", budget_s=360),
+        Tier(name="integration", meaning="several rooms with real Spark or servers", budget_s=300),
+        Tier(name="system", meaning="everything as a user starts it, the demo among it", budget_s=480),
         Tier(name="slow", meaning="long runs: kills in every window; `make test-slow`", budget_s=3600),
     )
 }
