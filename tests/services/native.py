@@ -132,7 +132,7 @@ class NativeDeployment:
         self._make_roles()
         self._start("spark-master", *SPARK[1:3])
         self.run("landing")
-        self.wait_until_healthy("spark-master")
+        self.wait_until_healthy(*SPARK[:3])
         self._start("spark-connect")
         self.run("airflow-init")
         self.run("epochs-init")
