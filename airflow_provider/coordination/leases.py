@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.resolving import names_of, retention_of
-from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -36,14 +36,12 @@ from airflow_provider.stores.base import (
     MetadataStore,
     Put,
     Reading,
-    RequirementFailed,
     Transaction,
     pages,
     unchanged,
 )
 
 Answer = TypeVar("Answer")
-_TRIES = 50
 
 
 class Leases:
@@ -228,18 +226,12 @@ class Leases:
         return checked_ttl(self.defaults.lease_ttl if ttl is None else ttl, self.defaults.lease_longest)
 
     def _done(self, request: Callable[[], Answer], key: Key) -> Answer:
-        for _ in range(_TRIES):
-            try:
-                return settled(
-                    request,
-                    clock=self._clock,
-                    random=self._random,
-                    patience=self.defaults.unknown_outcome_patience,
-                )
-            except RequirementFailed:
-                continue
-        raise Conflict(
-            f"lease {key.item!r}: others kept changing it.", next_step="try again.", lease=key.item
+        return decided(
+            request,
+            Conflict(f"lease {key.item!r}: others kept changing it.", next_step="try again.", lease=key.item),
+            clock=self._clock,
+            random=self._random,
+            patience=self.defaults.unknown_outcome_patience,
         )
 
 

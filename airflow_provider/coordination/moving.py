@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.claims import end_expired
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.sealing import DomainMoved
-from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, committed_csn, expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName, domain_name
@@ -45,7 +44,6 @@ from airflow_provider.stores.codec import encode
 
 Answer = TypeVar("Answer")
 
-_TRIES = 20
 _BATCH_BYTES = 300_000
 _BATCH_RECORDS = 200
 STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT})
@@ -311,15 +309,11 @@ class _Mover:
 
     def _settled(self, operation: Callable[[], Answer]) -> Answer:
         """Do it, again after a lost reply or a lost race."""
-
-        def persistently() -> Answer:
-            for _ in range(_TRIES):
-                with suppress(RequirementFailed):
-                    return operation()
-            return operation()
-
-        return settled(
-            persistently,
+        return decided(
+            operation,
+            Conflict(
+                f"domain {self.domain!r}: others kept changing what is moved.", next_step="move it again."
+            ),
             clock=self.target.clock,
             random=self.target.random,
             patience=self.target.defaults.unknown_outcome_patience,

@@ -12,7 +12,7 @@ from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
 from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.sealing import refuse_sealed_domain
-from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import reached, standing
@@ -54,7 +54,6 @@ from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.projection import attempted
 
 Answer = TypeVar("Answer")
-_TRIES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -295,17 +294,13 @@ class Retention:
             )
 
     def _done(self, request: Callable[[], Answer]) -> Answer:
-        for _ in range(_TRIES):
-            try:
-                return settled(
-                    request,
-                    clock=self._clock,
-                    random=self._random,
-                    patience=self.defaults.unknown_outcome_patience,
-                )
-            except RequirementFailed:
-                continue
-        raise Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again.")
+        return decided(
+            request,
+            Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again."),
+            clock=self._clock,
+            random=self._random,
+            patience=self.defaults.unknown_outcome_patience,
+        )
 
 
 def _table(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> EpochTable:

@@ -12,12 +12,14 @@ from random import Random
 from typing import TypeVar
 
 from airflow_provider.domain.clock import Clock
-from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.errors import Conflict, OutcomeUnknown, StoreUnavailable
+from airflow_provider.stores.base import RequirementFailed
 
 Answer = TypeVar("Answer")
 
 _FIRST_PAUSE = timedelta(milliseconds=50)
 _LONGEST_PAUSE = timedelta(seconds=2)
+_TRIES = 50
 
 
 def settled(operation: Callable[[], Answer], *, clock: Clock, random: Random, patience: timedelta) -> Answer:
@@ -43,3 +45,18 @@ def settled(operation: Callable[[], Answer], *, clock: Clock, random: Random, pa
             raise unknown
         clock.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def decided(
+    operation: Callable[[], Answer], lost: Conflict, *, clock: Clock, random: Random, patience: timedelta
+) -> Answer:
+    """Run *operation* as :func:`settled` does, and anew when what it decided on was changed under it.
+
+    :param lost: raised when others were faster every time.
+    """
+    for _ in range(_TRIES):
+        try:
+            return settled(operation, clock=clock, random=random, patience=patience)
+        except RequirementFailed:
+            continue
+    raise lost
