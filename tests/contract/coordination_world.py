@@ -29,7 +29,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind, barrier_partition
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import Committable
-from airflow_provider.stores.base import CATALOG_NAME, MetadataStore, pages
+from airflow_provider.stores.base import MetadataStore, pages
 from airflow_provider.stores.codec import encode
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog, MemoryStore, forget, memory_catalog
@@ -37,6 +37,7 @@ from airflow_provider.tables.factory import TableFormats, open_formats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.manual_clock import ManualClock
+from airflow_provider.testing.servers.pointers import StoreCatalog
 
 DOMAIN = DomainName("cascade")
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -60,45 +61,18 @@ def owner(run: str = "scheduled", try_number: int = 1, generation: int = 0) -> O
     return Owner(dag_id="dag", run_id=run, try_number=try_number, generation=generation)
 
 
-class SqlitePointers(MemoryCatalog):
-    """Pointers of memory tables in a SQLite store's catalog, so that its transactions move them."""
+class SqlitePointers(StoreCatalog):
+    """Pointers of memory tables in a SQLite store's catalog; no connection stays, for the file may be put aside."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(RLock())
+        super().__init__(f"sqlite:///{path}")
         self.path = path
 
-    def pointer(self, namespace: str, table: str) -> str | None:
-        found = self.execute(
-            "SELECT metadata_location FROM iceberg_tables "
-            "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
-            (CATALOG_NAME, namespace, table),
-        )
-        return found[0][0] if found else None
-
-    def create(self, namespace: str, table: str, pointer: str) -> str:
-        self.execute(
-            "INSERT OR IGNORE INTO iceberg_tables "
-            "(catalog_name, table_namespace, table_name, metadata_location) VALUES (?, ?, ?, ?)",
-            (CATALOG_NAME, namespace, table, pointer),
-        )
-        return self.pointer(namespace, table) or pointer
-
-    def drop(self, namespace: str, table: str) -> None:
-        self.execute(
-            "DELETE FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
-            (CATALOG_NAME, namespace, table),
-        )
-
-    def tables(self, namespace: str) -> list[str]:
-        found = self.execute(
-            "SELECT table_name FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?",
-            (CATALOG_NAME, namespace),
-        )
-        return sorted(name for (name,) in found)
-
-    def execute(self, statement: str, parameters: tuple[object, ...]) -> list[Any]:
-        """Run one statement, behind the store's back."""
-        return execute(self.path, statement, parameters)
+    def execute(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
+        try:
+            return super().execute(statement, parameters)
+        finally:
+            self.close()
 
 
 def execute(path: Path, statement: str, parameters: tuple[object, ...]) -> list[Any]:
