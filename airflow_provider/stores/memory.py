@@ -34,7 +34,7 @@ from airflow_provider.stores.base import (
     Transaction,
     commit_key,
 )
-from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_limit, check_text, checked
+from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_scan, checked
 
 Now = Callable[[], datetime]
 
@@ -202,9 +202,7 @@ class MemoryStore(MetadataStore):
         limit: int | None = None,
         reverse: bool = False,
     ) -> list[Stamped[Any]]:
-        check_text("domain", domain, empty=False)
-        check_text("partition", partition, empty=True)
-        check_limit(limit)
+        check_scan(domain, partition, start, end, limit)
         with self._open() as server:
             items = server.items.get((domain, kind, partition), [])
             low = 0 if start is None else bisect_left(items, start)

@@ -11,6 +11,7 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (
+    FIRST_CHARACTER,
     Absent,
     CatalogSwap,
     Delete,
@@ -115,8 +116,18 @@ def _is_plain(value: Any) -> bool:
     return bool(value.isascii() and value.isprintable() and len(value) <= MAX_KEY_BYTES)
 
 
-def check_limit(limit: int | None) -> None:
-    """:raises InvalidInput: a limit below 1."""
+def check_scan(
+    domain: DomainName, partition: str, start: str | None, end: str | None, limit: int | None
+) -> None:
+    """Check what a scan is asked for.
+
+    :raises InvalidInput: a name or a bound that no key can have, or a limit below 1.
+    """
+    check_text("domain", domain, empty=False)
+    check_text("partition", partition, empty=True)
+    for name, bound in (("start", start), ("end", end)):
+        if bound is not None:
+            check_text(name, bound.removesuffix(FIRST_CHARACTER), empty=True)  # behind the longest name
     if limit is not None and limit < 1:
         raise InvalidInput(
             field="limit", value=limit, expected="a number of records above 0, or None for all"

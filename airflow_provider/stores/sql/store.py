@@ -25,7 +25,7 @@ from airflow_provider.stores.base import (
     RequirementFailed,
     Transaction,
 )
-from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_limit, check_text, checked
+from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_scan, check_text, checked
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
 from airflow_provider.stores.sql.dialect import Held, Purpose, SqlDialect
@@ -105,11 +105,7 @@ class SqlStore(MetadataStore):
         limit: int | None = None,
         reverse: bool = False,
     ) -> list[Stamped[Any]]:
-        check_text("domain", domain, empty=False)
-        check_text("partition", partition, empty=True)
-        for bound in (start, end):
-            check_text("item", bound or "", empty=True)
-        check_limit(limit)
+        check_scan(domain, partition, start, end, limit)
         bounds = {"start": start, "end": end, "limit": limit}
         statement = statements.scan(
             **{name: bound is not None for name, bound in bounds.items()}, reverse=reverse

@@ -21,7 +21,7 @@ from airflow_provider.stores.base import (
     StoreCapability,
     Transaction,
 )
-from airflow_provider.stores.requests import check_keys, check_limit, check_text, checked
+from airflow_provider.stores.requests import check_keys, check_scan, check_text, checked
 from airflow_provider.stores.schema_status import SchemaStatus
 from airflow_provider.stores.zookeeper import schema
 from airflow_provider.stores.zookeeper.address import Address
@@ -112,11 +112,7 @@ class ZookeeperStore(MetadataStore):
         limit: int | None = None,
         reverse: bool = False,
     ) -> list[Stamped[Any]]:
-        check_text("domain", domain, empty=False)
-        check_text("partition", partition, empty=True)
-        for bound in (start, end):
-            check_text("item", bound or "", empty=True)
-        check_limit(limit)
+        check_scan(domain, partition, start, end, limit)
         deadline = self._deadline(read=True)
         self._greet(deadline)
         if kind is Kind.COMMIT:

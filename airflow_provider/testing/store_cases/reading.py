@@ -140,6 +140,21 @@ class ReadingCases(StoreCases):
         rest = pages(store, domain, Kind.TOPOLOGY, "", start="003", size=2)
         assert [one.key.item for one in rest] == items[3:]
 
+    def test_pages_go_on_behind_the_longest_name(self, store: MetadataStore, domain: DomainName) -> None:
+        items = [letter * 1024 for letter in "abc"]
+        write(store, *(put(counter_key(domain, item)) for item in items))
+        found = pages(store, domain, Kind.TOPOLOGY, "", size=1)
+        assert [one.key.item for one in found] == items
+
+    @pytest.mark.parametrize("bound", ["a\0b", "\ud800", "x" * 1026])
+    def test_bounds_that_no_name_can_have_are_refused(
+        self, store: MetadataStore, domain: DomainName, bound: str
+    ) -> None:
+        with pytest.raises(InvalidInput, match="start"):
+            store.scan(domain, Kind.EPOCH, "", start=bound)
+        with pytest.raises(InvalidInput, match="end"):
+            store.scan(domain, Kind.EPOCH, "", end=bound)
+
     @pytest.mark.parametrize("limit", [0, -1])
     def test_a_limit_below_one_is_refused(self, store: MetadataStore, domain: DomainName, limit: int) -> None:
         with pytest.raises(InvalidInput, match="limit"):
