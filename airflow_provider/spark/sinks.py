@@ -37,7 +37,8 @@ def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> Table
         return table_format.create(table, columns)
     wanted = table_format.arrow_schema(info.schema)
     try:
-        fitted(_no_rows(columns), wanted, pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type))
+        barrier = pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type)
+        fitted(_no_rows(columns), wanted, barrier, table.name)
         if not info.version:  # its layout is the declared one, too
             return table_format.create(table, wanted.remove(wanted.get_field_index(EPOCH_COLUMN)))
     except SchemaMismatch:

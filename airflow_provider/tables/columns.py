@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import pyarrow as pa
 
-from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch
+from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import column_name
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -133,23 +133,58 @@ def refuse_difference(table: EpochTable, existing: pa.Schema, given: pa.Schema) 
 
     :raises SchemaMismatch: naming the first column that differs.
     """
-    for name in dict.fromkeys([*given.names, *existing.names]):
-        found = existing.field(name).type if name in existing.names else None
-        offered = given.field(name).type if name in given.names else None
-        if found != offered:
-            raise mismatch(table.name, name, expected=found, found=offered)
+    refuse_other_names(table.name, existing.names, given.names)
+    for field in existing:
+        offered = given.field(field.name).type
+        if field.type != offered:
+            raise mismatch(table.name, field.name, expected=field.type, found=offered)
 
 
-def mismatch(table: str, column: str, *, expected: object, found: object) -> EpochError:
-    """The error for rows whose *column* is not what the table has; None stands for no such column."""
+def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]) -> None:
+    """Compare the names of a table's columns with those of rows; order does not matter.
+
+    :raises SchemaMismatch: naming every column that is missing, unknown or there twice.
+    """
+    missing = [name for name in existing if name not in given]
+    unknown = [name for name in dict.fromkeys(given) if name not in existing]
+    twice = [name for name in dict.fromkeys(given) if given.count(name) > 1]
+    wrong = [*missing, *unknown, *twice]
+    if not wrong:
+        return
+    problems = {
+        "the table's {0} is not among the rows' columns": missing,
+        "the rows have {0}, which the table has not": unknown,
+        "the rows have {0} twice": twice,
+    }
+    if missing and unknown:
+        advice = f"rename {_listed(unknown)} if {_listed(missing)} is meant"
+    elif missing:
+        advice = f"select {_listed(missing)} too, as null where there is no value"
+    else:
+        advice = f"drop {_listed(unknown or twice)}" + ("" if unknown else " once")
+    raise SchemaMismatch(
+        f"table {table!r}: {'; '.join(one.format(_listed(names)) for one, names in problems.items() if names)}.",
+        next_step=f"{advice}; a table keeps the columns of its first commit.",
+        table=table,
+        column=wrong[0],
+        expected=list(existing),
+        found=list(given),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def mismatch(table: str, column: str, *, expected: object, found: object) -> SchemaMismatch:
+    """The error for rows whose *column* is not of the type that the table has."""
     return SchemaMismatch(
-        f"table {table!r}, column {column!r}: the table has {expected or 'no such column'}, "
-        f"the rows have {found or 'no such column'}.",
-        next_step=f"select and cast {column!r} in the job, or change the table's columns first.",
+        f"table {table!r}, column {column!r}: the table has {expected}, the rows have {found}.",
+        next_step=f"cast {column!r} before it is written: a table keeps the columns of its first commit.",
         table=table,
         column=column,
-        expected=None if expected is None else str(expected),
-        found=None if found is None else str(found),
+        expected=str(expected),
+        found=str(found),
     )
 
 

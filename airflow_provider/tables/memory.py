@@ -159,7 +159,8 @@ class MemoryFormat(TableFormat):
         epoch = pa.scalar(place.interval.end, EPOCH_TYPE)
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
-            kept = [batch for batch in (fitted(batch, schema, epoch) for batch in batches) if batch.num_rows]
+            fits = (fitted(batch, schema, epoch, place.table.name) for batch in batches)
+            kept = [batch for batch in fits if batch.num_rows]
             if kept:
                 yield self._write(place, pa.Table.from_batches(kept, schema))
 

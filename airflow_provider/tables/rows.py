@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.columns import mismatch, refuse_other_names
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar) -> pa.RecordBatch:
+def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar, table: str) -> pa.RecordBatch:
     """Return *batch* with the columns of *schema*, :data:`EPOCH_COLUMN` filled with *epoch*.
 
+    :param table: name of the table, for messages.
     :raises SchemaMismatch: a missing, unknown or doubled column, or a type that would lose something.
     """
     columns = [name for name in schema.names if name != EPOCH_COLUMN]
-    given = batch.schema.names
-    for name in dict.fromkeys([*columns, *given]):
-        if given.count(name) != 1 or name not in columns:
-            found = f"{given.count(name)} columns of that name"
-            raise _mismatch(name, "the column once" if name in columns else "no such column", found)
+    refuse_other_names(table, columns, batch.schema.names)
     arrays = [
         pa.repeat(epoch, batch.num_rows)
         if field.name == EPOCH_COLUMN
-        else _fitted_column(batch.column(field.name), field)
+        else _fitted_column(batch.column(field.name), field, table)
         for field in schema
     ]
     return pa.record_batch(arrays, schema=schema)
 
 
-def _fitted_column(array: pa.Array, field: pa.Field) -> pa.Array:
+def _fitted_column(array: pa.Array, field: pa.Field, table: str) -> pa.Array:
     if array.type == field.type:
         return array
     if not _fits(array.type, field.type):
-        raise _mismatch(field.name, field.type, array.type)
+        raise mismatch(table, field.name, expected=field.type, found=array.type)
     try:
         return array.cast(field.type)
     except pa.ArrowInvalid as error:
-        raise _mismatch(
-            field.name, field.type, f"{array.type} with a value that does not fit: {error}"
-        ) from error
+        found = f"{array.type} with a value that does not fit: {error}"
+        raise mismatch(table, field.name, expected=field.type, found=found) from error
 
 
 def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -79,13 +75,3 @@ def _nested_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
         )
     listed = pa.types.is_list(given) or pa.types.is_large_list(given)
     return listed and _fits(given.value_type, wanted.value_type)
-
-
-def _mismatch(column: str, expected: object, found: object) -> SchemaMismatch:
-    return SchemaMismatch(
-        f"column {column!r}: the table expects {expected}, the rows have {found}.",
-        next_step=f"select and cast {column!r} before writing.",
-        column=column,
-        expected=str(expected),
-        found=str(found),
-    )

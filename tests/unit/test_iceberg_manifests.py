@@ -38,7 +38,9 @@ class Files:
         """The manifest of an epoch with a file for each of *values*."""
         self.last += 1
         place = f"{self.folder}/{self.last}/"
-        writing = IcebergTaskWriter(place=place, schema=self.columns, barrier=barrier, partition_by=("p",))
+        writing = IcebergTaskWriter(
+            table="t", place=place, schema=self.columns, barrier=barrier, partition_by=("p",)
+        )
         rows = pa.record_batch([list(range(len(list(values)))), list(values)], schema=COLUMNS)
         part = manifests.write_staged(
             self.layout.io, self.spec, self.schema, f"{place}manifest.avro", list(writing([rows]))

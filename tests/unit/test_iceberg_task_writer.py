@@ -36,6 +36,7 @@ def writer(
 ) -> IcebergTaskWriter:
     table = EpochTable(TableName("t"), partition_by=partition_by)
     return IcebergTaskWriter(
+        table="t",
         place=f"file://{folder}/place/",
         schema=table_schema(table, columns),
         barrier=BARRIER,

@@ -127,6 +127,7 @@ class IcebergFormat(TableFormat):
 
     def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
         return IcebergTaskWriter(
+            table=place.table.name,
             place=place.uri,
             schema=self.arrow_schema(info.schema),
             barrier=micros(place.interval.end),

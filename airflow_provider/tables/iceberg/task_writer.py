@@ -32,6 +32,7 @@ _TRUNCATED_TO = 16
 class IcebergTaskWriter:
     """Writes the batches of one task; each call is one try and makes names of its own.
 
+    :param table: its name, for messages.
     :param place: URI of the directory, with a slash at its end.
     :param schema: the table's columns with their ids, the epoch column last.
     :param barrier: value of the epoch column, microseconds since 1970.
@@ -40,6 +41,7 @@ class IcebergTaskWriter:
     :param row_group_bytes: rows are gathered up to this size in memory and written as one row group.
     """
 
+    table: str
     place: str
     schema: pa.Schema
     barrier: int
@@ -56,7 +58,7 @@ class IcebergTaskWriter:
         values: tuple[Any, ...] = ()
         try:
             for batch in batches:
-                rows = fitted(batch, self.schema, epoch)
+                rows = fitted(batch, self.schema, epoch, self.table)
                 for run in _runs(rows, self.partition_by):
                     found = tuple(_partition_value(run.column(name)[0]) for name in self.partition_by)
                     if current is not None and (found != values or current.size >= self.target_bytes):

@@ -207,6 +207,16 @@ class WritingCases(TableCases):
         with pytest.raises(SchemaMismatch) as refused:
             list(writer([pa.record_batch(rows)]))
         assert refused.value.column == column
+        assert repr(str(table.name)) in refused.value.message
+        assert repr(column) in refused.value.message
+        assert repr(column) in refused.value.next_step
+
+    def test_a_misspelt_column_is_named_beside_the_one_that_is_meant(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        writer = publisher.format.task_writer(publisher.place(table, day(0)), publisher.create(table))
+        with pytest.raises(SchemaMismatch, match="rename 'lable' if 'label' is meant"):
+            list(writer([pa.record_batch({"id": [1], "lable": ["x"]})]))
 
     def test_a_wall_clock_time_is_no_instant(self, publisher: Publisher, table: EpochTable) -> None:
         info = publisher.create(table, pa.schema([("at", pa.timestamp("us", "UTC"))]))
