@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ class Begin:
     job: EpochJob
     interval: Interval
     owner: Owner
-    roots: dict[str, RootBounds]
+    roots: Mapping[str, RootBounds]
     participants: int
 
     def run(self) -> Attempt | AlreadyCommitted:
@@ -277,7 +278,7 @@ class Begin:
                 field="roots",
                 value=sorted(self.roots),
                 expected=f"bounds of the root {root!r} of job {self.job.name!r}",
-                next_step="propose bounds with spark.roots.bounds_of(root) at begin.",
+                next_step="propose bounds with spark.roots.ListedRoots at begin.",
             )
         return self.roots[root]
 

@@ -112,7 +112,8 @@ class Coordinator:
     ) -> Attempt | AlreadyCommitted:
         """Open an attempt at one epoch, with inputs that are fixed before they are read.
 
-        :param roots: proposed bounds of each root of the job; those that somebody recorded before win (I11).
+        :param roots: proposed bounds of each root of the job; those that somebody recorded before win (I11), and
+            only of a root without them is the proposal looked at, when all else allows the attempt.
         :param participants: writers of this attempt, each with a number below it.
         :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
         :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
@@ -123,7 +124,7 @@ class Coordinator:
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
         asking = replace(owner, request_id=f"{self.random.getrandbits(128):032x}")
-        request = Begin(self, job, interval, asking, dict(roots or {}), participants)
+        request = Begin(self, job, interval, asking, roots or {}, participants)
         return self._settled(request.run)
 
     def processed(self, attempt: Attempt, sink: str, *, participant: int = 0) -> None:

@@ -66,6 +66,7 @@ def check_interval(job: JobRecord, interval: Interval, *, now: datetime, toleran
             field="interval",
             value=str(interval),
             expected=f"a start at or after the origin {job.origin.isoformat()} of job {job.name!r}",
+            next_step="choose a later interval, or declare an earlier origin.",
         )
     if interval.end > now + tolerance:
         raise InvalidInput(

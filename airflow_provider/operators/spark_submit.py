@@ -39,7 +39,7 @@ from airflow_provider.operators.outcome import (
 )
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.spark.heartbeat import Heartbeat
-from airflow_provider.spark.roots import bounds_of
+from airflow_provider.spark.roots import ListedRoots
 from airflow_provider.stores.base import StoreCapability
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _compute_one(
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> Published:
-        bounds = {root.name: bounds_of(root, interval) for root in self.job.roots}
-        answer = service.coordinator.begin(self.job, interval, owner, roots=bounds)
+        roots = ListedRoots(self.job.roots, interval)
+        answer = service.coordinator.begin(self.job, interval, owner, roots=roots)
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
             return published_before(service.store, answer)

@@ -185,8 +185,7 @@ def _owner_of(order: HandOver) -> Owner:
 def _begin(
     service: EpochService, job: EpochJob, interval: Interval, owner: Owner
 ) -> Attempt | AlreadyCommitted:
-    bounds = {root.name: roots.bounds_of(root, interval) for root in job.roots}
-    return service.coordinator.begin(job, interval, owner, roots=bounds)
+    return service.coordinator.begin(job, interval, owner, roots=roots.ListedRoots(job.roots, interval))
 
 
 def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:

@@ -7,7 +7,7 @@ that is not what was recorded is an error, never other rows.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
@@ -50,6 +50,34 @@ def bounds_of(root: Root, interval: Interval) -> RootBounds:
             missing=(location,),
         )
     return RootBounds(root=root.name, files=tuple(_bound(root, prefix, one) for one in found))
+
+
+class ListedRoots(Mapping[str, RootBounds]):
+    """The bounds of *roots* for *interval*, each listed when it is first asked for.
+
+    Begin asks last, and only for a root without recorded bounds: an epoch that is committed already, waits for
+    a table, or is none, needs no source.
+    """
+
+    def __init__(self, roots: Iterable[Root], interval: Interval) -> None:
+        self._roots = {root.name: root for root in roots}
+        self._interval = interval
+        self._bounds: dict[str, RootBounds] = {}
+
+    def __getitem__(self, name: str) -> RootBounds:
+        """:raises NotReady: nothing lies there yet. :raises InvalidInput: see :func:`bounds_of`."""
+        if name not in self._bounds:
+            self._bounds[name] = bounds_of(self._roots[name], self._interval)
+        return self._bounds[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._roots
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._roots)
+
+    def __len__(self) -> int:
+        return len(self._roots)
 
 
 def check_unchanged(bounds: RootBounds) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,8 +19,10 @@ from airflow_provider.domain.errors import (
     NotReady,
     StoreIncompatible,
 )
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import lock_key
-from airflow_provider.domain.topology import previous
+from airflow_provider.domain.topology import Root, increment, previous
+from airflow_provider.spark.roots import ListedRoots
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.manual_clock import ManualClock
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
@@ -54,6 +57,38 @@ def refuse_all(world: World, attempt: Attempt, committable: Any, recorded: Seque
         assert refused.value.details["expected"] == attempt.token, name
         assert refused.value.next_step
     assert world.exactly() == before
+
+
+def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_path: Path) -> None:
+    """Neither an interval that is no epoch, nor one that waits for a table, nor one that is committed needs it."""
+    source = tmp_path / "landing.csv"
+    root = Root("landing", str(source))
+    upstream = world.job("upstream")
+    job = world.job("loading", inputs=[root, increment(upstream.outputs[0])])
+
+    def begin(epoch: Interval, try_number: int = 1) -> Attempt | AlreadyCommitted:
+        roots = ListedRoots(job.roots, epoch)
+        return world.coordinator.begin(job, epoch, owner(try_number=try_number), roots=roots)
+
+    for wrong in (day(0), Interval(day(1).start, day(2).end)):
+        with pytest.raises(InvalidInput, match="interval"):
+            begin(wrong)
+    with pytest.raises(NotReady, match="upstream"):
+        begin(day(1))
+    world.run(upstream, day(1))
+    with pytest.raises(NotReady, match="landing"):
+        begin(day(1))
+    source.touch()
+    attempt = begin(day(1))
+    assert isinstance(attempt, Attempt)
+    assert [file.uri for file in attempt.roots[0].files] == [f"file://{source}"]
+    source.unlink()
+    again = begin(day(1), 2)
+    assert isinstance(again, Attempt)
+    assert again.roots == attempt.roots
+    world.write(again)
+    world.coordinator.publish(again)
+    assert isinstance(begin(day(1), 2), AlreadyCommitted)
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["running", "committed"])
