@@ -15,7 +15,6 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.spark import interruption, reads, refusals, roots, session, sinks
 from airflow_provider.spark.heartbeat import Heartbeat
-from airflow_provider.tables.memory import MemoryFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -184,9 +183,9 @@ class EpochRun:
             raise refusals.not_written(self.attempt, self._written)
 
     def _format(self, name: str) -> TableFormat:
-        if name == MemoryFormat.name:
-            raise refusals.out_of_reach(name)
-        return self._service.formats[name]
+        table_format = self._service.formats[name]
+        reads.require_shared_files(table_format)
+        return table_format
 
     def _check(self) -> None:
         if not self.entered:

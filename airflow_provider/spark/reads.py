@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.shipping import shipped_reader
 from airflow_provider.spark.sinks import quoted
-from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +54,12 @@ def dataframe(
     else:
         df = spark.createDataFrame([], wanted)
     return df if with_epoch else df.drop(df[quoted(EPOCH_COLUMN)])
+
+
+def require_shared_files(table_format: TableFormat) -> None:
+    """:raises InvalidInput: a format whose files Spark's workers cannot open."""
+    if TableCapability.SHARED_FILES not in table_format.capabilities:
+        raise refusals.out_of_reach(table_format.name)
 
 
 def _known(spark: SparkSession, files: Sequence[str]) -> bool:

@@ -60,6 +60,7 @@ def unknown_columns(table: str) -> InvalidInput:
 
 
 def out_of_reach(table_format: str) -> InvalidInput:
+    """The format lacks :attr:`~airflow_provider.tables.base.TableCapability.SHARED_FILES`."""
     return InvalidInput(
         field="format",
         value=table_format,

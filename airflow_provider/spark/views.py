@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import reads, refusals, session
-from airflow_provider.tables.memory import MemoryFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +44,7 @@ def cut_views(
             name = f"{prefix}{table}"
             schema = cuts.schema(cut.domain, state)
             table_format = cuts.format_of(state)
-            if table_format.name == MemoryFormat.name:
-                raise refusals.out_of_reach(table_format.name)
+            reads.require_shared_files(table_format)
             if not schema:
                 raise refusals.unknown_columns(table)
             if ready.catalog.tableExists(_quoted(name)):

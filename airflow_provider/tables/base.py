@@ -43,6 +43,8 @@ class TableCapability(StrEnum):
     COLUMN_IDS = "column ids"
     COMPLETION_MARK = "completion mark"
     OUTSIDERS_SEE_UNCOMMITTED = "outsiders see uncommitted"
+    SHARED_FILES = "shared files"
+    """Other processes, Spark's workers among them, open its files by URI."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

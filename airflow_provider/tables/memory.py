@@ -356,7 +356,7 @@ def open_memory_format(catalog_url: str, *, swaps: bool) -> MemoryFormat:
             field="format",
             value=MemoryFormat.name,
             expected="a format that other processes can read, since the store is not memory://NAME",
-            next_step="declare the table with format='iceberg'.",
+            next_step="declare the table with format='iceberg'; memory tables live in one process.",
         )
     return MemoryFormat(memory_catalog(name), swaps=swaps)
 

@@ -61,6 +61,7 @@ class IcebergFormat(TableFormat):
             TableCapability.ATOMIC_GROUP,
             TableCapability.COLUMN_IDS,
             TableCapability.COMPLETION_MARK,
+            TableCapability.SHARED_FILES,
         }
     )
 
