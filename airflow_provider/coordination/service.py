@@ -27,7 +27,7 @@ class Settings:
     """Where the metadata and the data are.
 
     :param store_url: URL of the metadata store; may hold a password, so it is not shown.
-    :param warehouse: URI under which tables keep their files, such as ``file:///data/warehouse``.
+    :param warehouse: absolute path or URI under which tables keep their files, such as ``file:///data/warehouse``.
     :param catalog_url: URL of the database that holds the tables' pointers, when it is not the store's own; not
         shown either.
     :param require: what the store must offer, whoever opens it.
@@ -82,8 +82,8 @@ class EpochService:
         _, swaps = catalog_of(settings.store_url, settings.catalog_url)
         if StoreCapability.CATALOG_SWAP in require and not swaps:
             raise _not_atomic(settings)
-        store = open_store(settings.store_url, require=require)
         formats = open_formats(settings.store_url, settings.warehouse, settings.catalog_url)
+        store = open_store(settings.store_url, require=require)
         cuts = Cuts(store, formats, clock=clock, random=random, defaults=defaults, reading=reading)
         return cls(
             store=store,

@@ -100,7 +100,7 @@ def scheme_of(url: str) -> str:
             field="store url",
             value=redacted(url),
             expected=f"one of {', '.join(SCHEMES.values())}",
-            next_step="correct the backend of the Airflow connection epochs_default.",
+            next_step="correct the store's URL; in Airflow the backend of its connection.",
         )
     return scheme
 

@@ -75,6 +75,14 @@ class StoreOpener(ABC):
         self.catalog_properties(url)
 
 
+def with_extra(name: str) -> str:
+    """The next step for who lacks the libraries of an extra; as true of a checkout as of a released package."""
+    return (
+        f"install this package with its extra {name!r} on every host that uses the store; in a checkout: "
+        f"pip install -c constraints.txt '.[{name}]'"
+    )
+
+
 def redacted(url: object) -> str:
     """Return *url* such that it may be shown: without user, password and options."""
     if not isinstance(url, str):

@@ -10,6 +10,7 @@ from typing import Self
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.factory import catalog_of
 from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.locations import checked_warehouse
 
 
 class TableFormats(Mapping[str, TableFormat]):
@@ -66,9 +67,11 @@ class TableFormats(Mapping[str, TableFormat]):
 def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None) -> TableFormats:
     """Return the formats that tables of the store at *store_url* can have. Opens nothing yet.
 
-    :param warehouse: absolute path or URI below which tables lie; memory tables do not need it.
+    :param warehouse: absolute path or URI below which tables lie; memory tables do not use it.
     :param catalog_url: the database that holds the tables' pointers, when it is not the store's own.
+    :raises InvalidInput: a warehouse in which no table can lie.
     """
+    checked_warehouse(warehouse)
     pointers, swaps = catalog_of(store_url, catalog_url)
 
     def memory() -> TableFormat:

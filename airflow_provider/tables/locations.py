@@ -60,8 +60,7 @@ def checked_warehouse(warehouse: object) -> str:
     """
     text = str(warehouse) if isinstance(warehouse, str | Path) else ""
     uri = f"file://{text}" if text.startswith("/") and not text.startswith("//") else text
-    parts = urlsplit(uri)
-    problem = _problem(uri, parts.scheme, parts.netloc, parts.path)
+    problem = _problem(uri)
     if problem:
         raise InvalidInput(
             field="warehouse",
@@ -72,14 +71,16 @@ def checked_warehouse(warehouse: object) -> str:
     return uri.rstrip("/")
 
 
-def _problem(uri: str, scheme: str, host: str, path: str) -> str:
-    if not scheme or "://" not in uri:
-        return "an absolute path or a URI"
+def _problem(uri: str) -> str:
+    """What *uri* ought to be instead; empty when it can be a warehouse."""
     unsafe = sorted(
         {one for one in uri if one in _UNSAFE_IN_WAREHOUSE or unicodedata.category(one).startswith("C")}
     )
     if unsafe:
         return f"a location without {' '.join(repr(one) for one in unsafe)}"
+    scheme, host, path, *_ = urlsplit(uri)
+    if not scheme or "://" not in uri:
+        return "an absolute path or a URI"
     if scheme == "file" and (host or not path.startswith("/")):
         return "file:/// and an absolute path"
     if scheme not in {"file", "memory"} and not host:

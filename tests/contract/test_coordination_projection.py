@@ -275,6 +275,19 @@ def test_zookeeper_is_refused_where_one_transaction_is_wanted(tmp_path: Path) ->
         EpochService.open(settings)
 
 
+@pytest.mark.parametrize(
+    "warehouse", ["", "warehouse", "./warehouse", "s3:/bucket", "s3://[::1", "file://srv/warehouse"]
+)
+def test_a_warehouse_that_cannot_be_is_refused_before_the_store_is_made(
+    tmp_path: Path, warehouse: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        EpochService.open(Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=warehouse))
+    assert (refused.value.field, refused.value.value) == ("warehouse", warehouse)
+    assert refused.value.next_step
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_catalog_that_is_no_database_is_refused(tmp_path: Path) -> None:
     settings = Settings(
         store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"{tmp_path}/w", catalog_url="memory://here"

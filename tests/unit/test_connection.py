@@ -107,6 +107,8 @@ def test_no_secret_is_in_what_is_printed() -> None:
         ({"host": "/a/b.db", "extra": {"warehouse": "gopher://x/y"}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "s3://key:secret@bucket/x"}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "s3://[::1"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "s3://"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "file:///srv/ware%20house"}}, "warehouse"),
     ],
 )
 def test_a_wrong_connection_is_refused_by_the_fields_name(fields: dict[str, Any], field: str) -> None:
@@ -179,6 +181,19 @@ def test_zookeeper_with_an_identity_and_tls() -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"extra": {"tls": "off"}},
+        {"extra": {"ca": "/etc/ssl/ca.pem"}},
+        {"host": "127.0.0.1:2181,[::1],localhost"},
+    ],
+)
+def test_a_zookeeper_login_goes_where_somebody_has_said_how(fields: dict[str, Any]) -> None:
+    place = place_of(zookeeper(login="me", password=PLAIN, **fields))
+    assert parsed_zookeeper(place.store_url).user == "me"
+
+
+@pytest.mark.parametrize(
     ("fields", "field"),
     [
         ({"host": None}, "host"),
@@ -197,6 +212,8 @@ def test_zookeeper_with_an_identity_and_tls() -> None:
         ({"extra": {"catalog": 1}}, "catalog"),
         ({"extra": {"catalog": "epochs_default"}}, "catalog"),
         ({"extra": {"tls": ["on"]}}, "tls"),
+        ({"login": "me", "password": "secret"}, "tls"),
+        ({"login": "me", "password": "secret", "host": "127.0.0.1,zk2.example"}, "tls"),
         ({"extra": {"sslmode": "require"}}, "extra"),
         ({"extra": {"require": "cluster-wide"}}, "require"),
         ({"extra": {"require": ["fast"]}}, "require"),
@@ -237,7 +254,12 @@ def test_the_hook_looks_the_catalog_up_and_masks_both_passwords(monkeypatch: pyt
         "login": "me",
         "password": "s3cret/1",
     }
-    extra = {"backend": "zookeeper", "warehouse": WAREHOUSE, "catalog": "epochs_catalog"}
+    extra = {
+        "backend": "zookeeper",
+        "warehouse": WAREHOUSE,
+        "catalog": "epochs_catalog",
+        "tls": "verify-full",
+    }
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps({**store, "extra": extra}))
     catalog = {
         "conn_type": "epochs",

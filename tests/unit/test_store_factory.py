@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,6 +45,14 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
     assert "sqlite:////" in refused.value.expected
     assert "s3cr" not in str(refused.value)
     assert "s3cr" not in repr(refused.value.details)
+
+
+def test_a_store_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "airflow_provider.stores.sql.postgresql.dialect", None)
+    with pytest.raises(InvalidInput, match="installed driver") as refused:
+        open_store("postgresql+psycopg://db.example/epochs")
+    assert "extra 'postgres'" in refused.value.next_step
+    assert "pip install -c constraints.txt '.[postgres]'" in refused.value.next_step
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted
+from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted, with_extra
 
 if TYPE_CHECKING:
     from airflow_provider.stores.sql.dialect import SqlDialect
@@ -78,7 +78,7 @@ class PostgresqlOpener(SqlOpener):
                 field="store url",
                 value=redacted(url),
                 expected=f"an installed driver ({error})",
-                next_step="pip install 'airflow-provider-epochs[postgres]' on every host that uses the store.",
+                next_step=with_extra("postgres"),
             ) from error
         return PostgresqlDialect(parsed(url))
 

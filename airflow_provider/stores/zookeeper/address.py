@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.hosts import is_this_host
 
 FORM = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"
 DEFAULT_PORT = 2181
@@ -17,7 +18,6 @@ AUTH = ("digest", "sasl")
 TLS = ("off", "verify-ca", "verify-full")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
-_THIS_HOST = re.compile(r"localhost|127\.[0-9.]+|\[::1\]")
 _RESERVED = frozenset({".", "..", "zookeeper"})
 _DEFAULT_SESSION_S = 10.0
 
@@ -102,7 +102,7 @@ def _host(text: str) -> str:
 
 def _require_this_host(hosts: tuple[str, ...]) -> None:
     """A password goes over a network only where somebody has said how."""
-    far = [host for host in hosts if not _THIS_HOST.fullmatch(host.rpartition(":")[0])]
+    far = [host for host in hosts if not is_this_host(host.rpartition(":")[0])]
     if far:
         raise _refused(
             f"a login for {far[0]} without tls",
@@ -147,6 +147,6 @@ def _refused(value: object, expected: str) -> InvalidInput:
         field="store url",
         value=value,
         expected=f"{FORM}, {expected}",
-        next_step="correct host, port, schema (the chroot), login, password and extra of the Airflow connection "
-        "epochs_default.",
+        next_step="correct the store's URL; in Airflow host, port, schema (the chroot), login, password and extra of "
+        "its connection.",
     )

@@ -34,6 +34,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible, StoreUnavailable
+from airflow_provider.stores.opening import with_extra
 from airflow_provider.stores.zookeeper.address import Address
 from airflow_provider.stores.zookeeper.multi_read import MultiRead, Nodes, flights
 
@@ -303,7 +304,7 @@ class Session:
                 field="auth",
                 value="sasl",
                 expected="the library pure-sasl",
-                next_step="pip install 'airflow-provider-epochs[zookeeper]' on every host that uses the store.",
+                next_step=with_extra("zookeeper"),
             )
         return {"mechanism": "DIGEST-MD5", "username": address.user, "password": address.password}
 
@@ -340,8 +341,8 @@ class Session:
     def _unavailable(self, reason: str) -> StoreUnavailable:
         return StoreUnavailable(
             f"{self.location}: {reason}.",
-            next_step="check that a majority of the ensemble runs (`echo ruok | nc HOST PORT`), and host, port, "
-            "schema (the chroot), login and password of the Airflow connection.",
+            next_step="check that a majority of the ensemble runs (`echo ruok | nc HOST PORT`), and hosts, chroot, "
+            "user and password of the store's URL (in Airflow: of its connection).",
             store=self.location,
         )
 
@@ -351,8 +352,9 @@ class Session:
         )
         return StoreIncompatible(
             f"{self.location}: {reason} ({type(error).__name__}).",
-            next_step="correct login and password of the Airflow connection: every process uses the identity that "
-            "made the store; docs/how-to/zookeeper.md has the details.",
+            next_step="correct user and password of the store's URL (in Airflow: login and password of its "
+            "connection): every process uses the identity that made the store; docs/how-to/zookeeper.md has "
+            "the details.",
             store=self.location,
             found=type(error).__name__,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.stores.hosts import is_this_host
 
 FORM = "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
 DEFAULT_PORT = 5432
@@ -50,7 +50,7 @@ class Address:
             return self.tls["sslmode"]
         if "sslrootcert" in self.tls:
             return "verify-full"
-        return "prefer" if _is_loopback(self.host) else "require"
+        return "prefer" if is_this_host(self.host) else "require"
 
     def url(self, **options: str) -> URL:
         """Return it as SQLAlchemy's URL, with libpq's *options*."""
@@ -97,19 +97,11 @@ def parsed(url: str) -> Address:
     )
 
 
-def _is_loopback(host: str) -> bool:
-    """Whether what is sent to *host* stays on this one, judged without asking a name server."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def _refused(value: object, expected: str) -> InvalidInput:
     return InvalidInput(
         field="store url",
         value=value,
         expected=f"{FORM}, {expected}",
-        next_step="correct host, port, schema (the database), login and extra of the Airflow connection "
-        "epochs_default.",
+        next_step="correct the store's URL; in Airflow host, port, schema (the database), login and extra of its "
+        "connection.",
     )

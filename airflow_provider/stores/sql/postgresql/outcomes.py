@@ -38,11 +38,11 @@ _NEXT_STEPS = {
     "57014": "look at what keeps the server busy; try again.",
     "53100": "make room on the server's disk; then try again.",
     "53300": "raise the server's max_connections, or let fewer processes use the store; then try again.",
-    "25006": "name the primary server in the Airflow connection, not a standby.",
+    "25006": "name the primary server in the store's address, not a standby.",
 }
 _CHECK_CONNECTION = (
-    "check that the server runs, and host, port, schema (the database), login and password of the "
-    "Airflow connection."
+    "check that the server runs, and host, port, database, user and password of the store's URL (in Airflow: host, "
+    "port, schema, login and password of its connection)."
 )
 
 
@@ -50,7 +50,7 @@ _CHECK_CONNECTION = (
 class Refusal:
     """Why a server that was reached lets nobody in with this address: the address is wrong, not the moment.
 
-    :param field: of the Airflow connection.
+    :param field: as the Airflow connection has it.
     """
 
     said: re.Pattern[str]
@@ -157,10 +157,9 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
 def _refused(why: Refusal, location: str) -> InvalidInput:
     """The server's own words are left out: they name the user."""
     return InvalidInput(
-        f"{location} refuses the connection: field {why.field} of the Airflow connection is not accepted; "
-        f"expected {why.expected}.",
-        next_step=f"correct {why.field} of the Airflow connection that leads there (epochs_default unless another "
-        "one is named); then `airflow epochs db check`.",
+        f"{location} refuses the connection: {why.field} is not accepted; expected {why.expected}.",
+        next_step=f"correct {why.field} in the store's URL; in Airflow, in the connection that leads there "
+        "(epochs_default unless another one is named), then `airflow epochs db check`.",
         field=why.field,
         value="(not shown)",
         expected=why.expected,
