@@ -14,6 +14,8 @@ from airflow_provider.domain.errors import InvalidInput
 
 _OPEN = (EpochState.OPEN, EpochState.PRECOMMIT)
 _MAX_HOURS = 24 * 366
+_FINEST_PER_HOUR = 60
+"""Epochs of the finest cadence: all of the hours are counted."""
 
 
 @command
@@ -24,7 +26,8 @@ def status(arguments: Namespace) -> None:
             field="--hours", value=arguments.hours, expected=f"a number from 1 to {_MAX_HOURS}"
         )
     with hook_of(arguments).get_reader() as reader:
-        found = grid(reader, arguments.domain, span=timedelta(hours=arguments.hours))
+        most = arguments.hours * _FINEST_PER_HOUR
+        found = grid(reader, arguments.domain, span=timedelta(hours=arguments.hours), max_cells=most)
         others = [name for name in reader.domains() if name != arguments.domain]
     rows = [_line(row) for row in found.rows]
     if arguments.output == "json":

@@ -106,6 +106,18 @@ def test_status(epochs: Run) -> None:
     assert "flights" in table.stdout
 
 
+def test_status_counts_every_epoch_of_its_hours(epochs: Run, tmp_path: Path) -> None:
+    """Of a fine cadence, too: all that are due, not the latest thousand."""
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
+    minutely = EpochJob("minutely", outputs=[EpochTable("ticks")], cadence="* * * * *", origin=ORIGIN)
+    with EpochService.open(settings) as service:
+        published(service, 0)
+        service.coordinator.register(minutely)
+    done = epochs("status", "--output", "json", connection=epochs_connection(tmp_path))
+    tables = {one["table"]: one for one in json.loads(done.stdout)["tables"]}
+    assert tables["ticks"]["nothing"] == 24 * 60
+
+
 def test_explain(epochs: Run) -> None:
     aborted = epochs("explain", "clean")
     assert aborted.returncode == 0, aborted.stderr
