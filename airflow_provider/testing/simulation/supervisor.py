@@ -8,7 +8,6 @@ from random import Random
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Owner
-from airflow_provider.domain.interval import Interval
 from airflow_provider.testing.simulation.cascade import JOBS, OWNERS, reads
 from airflow_provider.testing.simulation.scheduler import Process
 from airflow_provider.testing.simulation.workers import Attempting, Task
@@ -16,6 +15,7 @@ from airflow_provider.testing.simulation.world import World
 
 _READERS = 2
 _SCHEDULED = "scheduled"
+_SILENT = timedelta(seconds=90)
 
 
 class Supervisor:
@@ -33,7 +33,6 @@ class Supervisor:
         self.quiet = False
         self._known = 0
         self._counted, self._left = -1, 0
-        self._asked: dict[tuple[str, Interval], tuple[int, bool]] = {}
         self._extra = 2 * length
         self._processes = 0
         self._readers: list[Process] = []
@@ -55,9 +54,10 @@ class Supervisor:
     def live(self, process: Process) -> None:
         """What the supervising process does."""
         while True:
+            now = self.world.scheduler.clock.monotonic()
             for task in self.tasks:
-                if not task.done:
-                    self._look_at(task, process)
+                if not task.done and (task.process is not None or now >= task.after):
+                    self._look_at(task, process, now)
             if not self.quiet:
                 self._think_again()
             self._keep_readers()
@@ -71,15 +71,15 @@ class Supervisor:
         for process in self.world.scheduler.processes:
             process.wakes = min(process.wakes, soon)
 
-    def _look_at(self, task: Task, supervisor: Process) -> None:
-        now = self.world.scheduler.clock.monotonic()
+    def _look_at(self, task: Task, supervisor: Process, now: float) -> None:
         running = task.process
-        if running is not None and running.over:
-            task.process, task.after = None, now + self.random.uniform(1, 30)
-        elif running is not None and supervisor.seen - running.seen > timedelta(seconds=90):
+        if running is not None:
+            if running.over:
+                task.process, task.after = None, now + self.random.uniform(1, 30)
+                return
+            if supervisor.seen - running.seen <= _SILENT:
+                return
             task.process, task.after = None, now
-        if task.process is not None or now < task.after:
-            return
         ready = self._ready(task)
         if self.quiet and not ready and not task.job.certain:
             task.done = True
@@ -89,11 +89,10 @@ class Supervisor:
 
     def _ready(self, task: Task) -> bool:
         """Whether the inputs of *task* are there; asked once for each commit."""
-        name, csn = (task.name, task.interval), self.world.model.csn
-        asked = self._asked.get(name)
-        if asked is None or asked[0] != csn:
-            asked = self._asked[name] = csn, self._has_inputs(task)
-        return asked[1]
+        csn = self.world.model.csn
+        if task.asked != csn:
+            task.asked, task.ready = csn, self._has_inputs(task)
+        return task.ready
 
     def _has_inputs(self, task: Task) -> bool:
         model = self.world.model

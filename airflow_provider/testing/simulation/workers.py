@@ -44,6 +44,7 @@ class Task:
 
     :ivar tries: how many processes it has had. :ivar process: the one that it believes in.
     :ivar after: seconds of virtual time before which it is not tried again.
+    :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Task:
     process: Process | None = None
     after: float = 0.0
     done: bool = False
+    asked: int = -1
+    ready: bool = False
 
     @property
     def job(self) -> SimulatedJob:
