@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
+import psutil
 import pytest
 
-from tests.mutants.__main__ import ROOT, planted_text
+from tests.mutants.__main__ import ROOT, planted_text, run
 from tests.mutants.planted import PLANTED, Mutant
 
 FEWEST = 15
@@ -21,3 +25,21 @@ def test_a_mutant_is_one_change_that_compiles(mutant: Mutant) -> None:
 def test_there_are_enough_mutants_with_names_of_their_own() -> None:
     assert len({one.name for one in PLANTED}) == len(PLANTED) >= FEWEST
     assert {one.file.split("/")[0] for one in PLANTED} == {"domain", "coordination"}
+
+
+def test_a_run_without_an_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    """A hang is told as such, and leaves no process."""
+    endless = "import os, pathlib, time; pathlib.Path(f'at-{os.fork()}').touch(); time.sleep(600)"
+    assert run(tmp_path, ("-c", endless), limit_s=5).failure == "did not end within 5 s"
+    (child,) = {int(one.name[3:]) for one in tmp_path.iterdir()} - {0}
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(child).wait()
+
+
+def test_a_run_says_what_failed(tmp_path: Path) -> None:
+    assert (
+        run(tmp_path, ("-c", "print('seed 7: I2: a gap'); raise SystemExit(1)")).failure
+        == "seed 7: I2: a gap"
+    )
+    assert run(tmp_path, ("-c", "raise SystemExit('no such module')")).failure == "no such module\n"
+    assert run(tmp_path, ("-c", "print('FAILED but well')")).failure == ""

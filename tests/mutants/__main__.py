@@ -1,10 +1,15 @@
-"""``python -m tests.mutants``: plant each wrong rule in a copy of the project; something must fail."""
+"""``python -m tests.mutants``: plant each wrong rule in a copy of the project; something must fail.
+
+The unchanged code runs first. It must pass, and it says how long a run takes: a mutant that takes several times
+as long counts as found, by a run that did not end.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +24,30 @@ from tests.mutants.planted import PLANTED, Mutant
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider"
 COPIED = (PACKAGE, "tests", "setup.cfg", "pyproject.toml")
-SEEDS = "0:12"
+PATIENCE = 6
+SHORTEST_LIMIT_S = 60.0
+SIMULATION = ("-m", f"{PACKAGE}.testing.simulation", "--seeds", "0:12", "--processes", "1")
+TESTING = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+NO_SERVERS = ("-k", "not postgresql and not zookeeper")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a command.
+
+    :param failure: how it failed, or that it did not end; empty when all was well.
+    """
+
+    failure: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds after which the simulation, and the tests of a mutant, are taken for endless."""
+
+    simulation_s: float
+    tests_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     chosen = [one for one in PLANTED if options.only in one.name or options.only == one.rule]
     with tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory:
-        unchanged = _copy(Path(directory), "unchanged")
-        failed = _simulated(unchanged)
-        if failed:
-            print(f"the code fails before anything is planted: {failed}")
+        limits = _limits(_copy(Path(directory), "unchanged"), chosen)
+        if limits is None:
             return 1
         with ThreadPoolExecutor(options.processes) as pool:
-            verdicts = list(pool.map(lambda one: _told(_judged(Path(directory), one)), chosen))
+            verdicts = list(pool.map(lambda one: _told(_judged(Path(directory), one, limits)), chosen))
     survivors = [one for one in verdicts if not one.killer]
     print(f"figure mutants.planted {len(verdicts)}")
     print(f"figure mutants.killed {len(verdicts) - len(survivors)}")
@@ -63,13 +89,63 @@ def planted_text(mutant: Mutant, root: Path = ROOT) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def _judged(directory: Path, mutant: Mutant) -> Verdict:
+def run(place: Path, command: Sequence[str], limit_s: float | None = None) -> Ran:
+    """Run Python with *command* in *place*; after *limit_s* end it, with all that it started."""
+    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    started = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, *command],
+        cwd=place,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            return Ran(f"did not end within {limit_s:.0f} s", time.monotonic() - started)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    failure = "" if process.returncode == 0 else _first_failure(said)
+    return Ran(failure, time.monotonic() - started)
+
+
+def _first_failure(said: str) -> str:
+    """The seed that violates something, or the test that fails."""
+    lines = said.splitlines()
+    return next((one for one in lines if one.startswith(("seed ", "FAILED", "ERROR"))), said[-150:])[:150]
+
+
+def _limits(unchanged: Path, chosen: Sequence[Mutant]) -> Limits | None:
+    """How long a run may take, from what the unchanged code takes; None when that fails."""
+    modules = sorted({module for one in chosen for module in one.tests})
+    found = []
+    for what, command in (("simulation", SIMULATION), ("tests", (*TESTING, *NO_SERVERS, *modules))):
+        ran = run(unchanged, command)
+        if ran.failure:
+            print(f"the code fails before anything is planted: {what}, {ran.failure}")
+            return None
+        found.append(max(SHORTEST_LIMIT_S, PATIENCE * ran.seconds))
+        print(
+            f"{ran.seconds:5.0f} s  nothing planted: {what} passed; "
+            f"a mutant's that take over {found[-1]:.0f} s count as endless",
+            flush=True,
+        )
+    return Limits(*found)
+
+
+def _judged(directory: Path, mutant: Mutant, limits: Limits) -> Verdict:
     started = time.monotonic()
     place = _copy(directory, f"mutant-{PLANTED.index(mutant)}")
     (place / PACKAGE / mutant.file).write_text(planted_text(mutant, place))
-    killer = _simulated(place) or _tested(place, mutant.tests)
+    killer, failure = "simulation", run(place, SIMULATION, limits.simulation_s).failure
+    if not failure:
+        killer, failure = "test", run(place, (*TESTING, *NO_SERVERS, *mutant.tests), limits.tests_s).failure
     shutil.rmtree(place)
-    return Verdict(mutant, killer, time.monotonic() - started)
+    return Verdict(mutant, f"{killer}, {failure}" if failure else "", time.monotonic() - started)
 
 
 def _told(verdict: Verdict) -> Verdict:
@@ -88,31 +164,6 @@ def _copy(directory: Path, name: str) -> Path:
         else:
             shutil.copy(source, place / one)
     return place
-
-
-def _simulated(place: Path) -> str:
-    """The violation that a short simulation finds."""
-    command = ["-m", f"{PACKAGE}.testing.simulation", "--seeds", SEEDS, "--processes", "1"]
-    code, said = _run(place, command)
-    if code == 0:
-        return ""
-    found = [line for line in said.splitlines() if line.startswith("seed ")]
-    return f"simulation, {found[0][:150]}" if found else f"simulation: {said[-150:]}"
-
-
-def _tested(place: Path, tests: Sequence[str]) -> str:
-    """The first test that fails."""
-    code, said = _run(place, ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests])
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "" if code == 0 else f"test, {failed[0][:150]}" if failed else f"tests: {said[-150:]}"
-
-
-def _run(place: Path, command: list[str]) -> tuple[int, str]:
-    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=place, env=environment, capture_output=True, text=True, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 if __name__ == "__main__":
