@@ -205,14 +205,6 @@ def require_free_port(port: int, *, purpose: str, setting: str) -> None:
             raise PortInUseError(purpose=purpose, port=port, setting=setting) from error
 
 
-def free_port() -> int:
-    """Find a port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def wait_for_port(process: ManagedProcess, port: int, *, timeout_s: float) -> None:
     """Wait until a process listens on a port.
 

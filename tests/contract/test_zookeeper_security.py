@@ -19,7 +19,8 @@ from airflow_provider.stores.factory import check_schema, open_store, upgrade_sc
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer, free_ports
+from airflow_provider.testing.servers.ports import free_port
+from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from airflow_provider.testing.store_cases.backend import commit, counter_key, put, write
 
 DOMAIN = DomainName("d")
@@ -63,7 +64,7 @@ def secured(zookeeper_directory: Path, certificates: Path) -> Iterator[tuple[Zoo
     directory = zookeeper_directory / "secured"
     directory.mkdir()
     (directory / "jaas.conf").write_text(JAAS)
-    (secure_port,) = free_ports(1)
+    secure_port = free_port()
     settings = {
         "secureClientPort": str(secure_port),
         "secureClientPortAddress": "127.0.0.1",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
-from demo.processes import free_port
+from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SETTINGS, SparkConnectServer, write_configuration
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, free_port
+from airflow_provider.testing.servers.ports import free_port
+from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer
 from demo.airflow_cluster import own_environment
 from demo.airflow_rest import AirflowRest
 from demo.processes import ManagedProcess, ask_to_end, end, end_owned_by

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 
-from airflow_provider.testing.servers.postgresql import free_port
+from airflow_provider.testing.servers.ports import free_port
 from demo.processes import ManagedProcess, wait_for_port
 
 PYTHON = Path(__file__).parents[2] / ".venv-s3" / "bin" / "python"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.processes import free_port, owned_by
+from airflow_provider.testing.servers.ports import free_port
+from demo.processes import owned_by
 from demo.stores import STORES, ServerStore
 
 ROOT = Path(__file__).parents[2]

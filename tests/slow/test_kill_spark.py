@@ -28,7 +28,7 @@ from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
-from demo.processes import free_port
+from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration
 
 KILLS = int(os.environ.get("KILLS_PER_WINDOW", "4"))

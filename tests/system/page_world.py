@@ -18,9 +18,9 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.servers.ports import free_port
 from demo.airflow_cluster import AirflowCluster
 from demo.airflow_rest import AirflowRest
-from demo.processes import free_port
 from demo.spark_connect import write_configuration
 
 HERE = Path(__file__).parent

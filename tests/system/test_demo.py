@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.processes import free_port, owned_by
+from airflow_provider.testing.servers.ports import free_port
+from demo.processes import owned_by
 
 ROOT = Path(__file__).parents[2]
 

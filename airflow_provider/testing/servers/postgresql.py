@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import time
@@ -19,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+from airflow_provider.testing.servers.ports import free_port
 
 if TYPE_CHECKING:
     import psycopg
@@ -42,13 +43,6 @@ def binaries() -> Path | None:
         return _BINARIES[-1].parent
     found = shutil.which("initdb")
     return Path(found).parent if found else None
-
-
-def free_port() -> int:
-    """A port of this host that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ServerFailedError(RuntimeError):

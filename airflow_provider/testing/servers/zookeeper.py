@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Self
 
+from airflow_provider.testing.servers.ports import free_port
 from airflow_provider.testing.servers.postgresql import ServerFailedError
 
 log = logging.getLogger(__name__)
@@ -126,15 +127,6 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def free_ports(count: int) -> list[int]:
-    """So many different ports of this host that nobody listens on."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-
-
 @dataclass(kw_only=True)
 class ZookeeperServer:
     """One server; entering starts it, leaving kills it.
@@ -146,7 +138,7 @@ class ZookeeperServer:
     """
 
     directory: Path
-    port: int = field(default_factory=lambda: free_ports(1)[0])
+    port: int = field(default_factory=free_port)
     settings: Mapping[str, str] = field(default_factory=dict)
     java: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -259,7 +251,7 @@ class ZookeeperEnsemble:
     def __init__(
         self, directory: Path, size: int = 3, *, environment: Mapping[str, str] | None = None
     ) -> None:
-        ports = free_ports(3 * size)
+        ports = [free_port() for _ in range(3 * size)]
         numbers = range(1, size + 1)
         members = {
             f"server.{number}": f"127.0.0.1:{ports[size + 2 * number - 2]}:{ports[size + 2 * number - 1]}"
