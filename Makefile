@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 # More arguments for the program that a task starts, for example: make test-quick ARGS='-k lease -x'
 ARGS ?=
+# Processes that share a run of the tests; ARGS=-n0 runs all in one, for example for a debugger
+WORKERS ?= 2
 # Where the demo keeps its metadata: sqlite, postgresql, zookeeper. FAULT=1 breaks its server while epochs are in publish
 STORE ?= sqlite
 FAULT ?= 0
@@ -39,12 +41,12 @@ down: prepare ## Stop what `make up` started
 	@$(PY) -m demo down $(ARGS)
 
 .PHONY: test
-test: prepare lint ## Lint, then every tier but the slow one, about 20 minutes
-	@$(PY) -m pytest -m 'not slow' $(ARGS)
+test: prepare lint ## Lint, then every tier but the slow one, under 15 minutes
+	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)
 
 .PHONY: test-quick
 test-quick: prepare ## The tiers unit, property and contract, these on memory and SQLite, under 3 minutes
-	@$(PY) -m pytest -m 'unit or property or contract' -k 'not postgresql and not zookeeper' $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) -m 'unit or property or contract' -k 'not postgresql and not zookeeper' $(ARGS)
 
 .PHONY: test-slow
 test-slow: prepare ## The slow tier: kills in every window, tables on S3

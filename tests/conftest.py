@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 
 from tests.rules import tags
-from tests.tiers import TIERS
+from tests.tiers import TIERS, Share, covered
 
 TESTS = Path(__file__).parent
 NO_CONNECTION_TIERS = frozenset({"unit"})
@@ -123,23 +123,39 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.stash[TIER_KEY] = tier
         item.add_marker(tier)
     if homeless:
-        raise pytest.UsageError(
+        _refuse(
+            config,
+            items,
             f"tests without a tier: {', '.join(homeless)}. Put them in one of tests/"
-            f"{{{','.join(TIERS)}}}/ or mark them, for example with pytest.mark.unit"
+            f"{{{','.join(TIERS)}}}/ or mark them, for example with pytest.mark.unit",
         )
     if torn:
-        raise pytest.UsageError(f"tests in more than one tier: {', '.join(torn)}. Leave one marker on each")
+        _refuse(config, items, f"tests in more than one tier: {', '.join(torn)}. Leave one marker on each")
     order = list(TIERS)
+    if hasattr(config, "workerinput"):
+        order.sort(key=lambda tier: TIERS[tier].share is not Share.WHOLE)
     items.sort(key=lambda item: order.index(item.stash[TIER_KEY]))
 
 
+def _refuse(config: pytest.Config, items: list[pytest.Item], why: str) -> None:
+    """Stop the run; a worker tells the run's own process *why*, and runs nothing.
+
+    :raises pytest.UsageError: here is no worker.
+    """
+    if not hasattr(config, "workerinput"):
+        raise pytest.UsageError(why)
+    config.hook.pytest_collectreport(
+        report=pytest.CollectReport(nodeid="tests", outcome="failed", longrepr=why, result=[])
+    )
+    items.clear()
+
+
 class _TierClock:
-    """Adds up what each tier took and prints it beside the tier's budget."""
+    """Measures how long tests of each tier ran, and prints it beside the tier's budget."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
+        self.spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self.tests: Counter[str] = Counter()
-        self.skipped: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count one phase of one test."""
@@ -148,7 +164,7 @@ class _TierClock:
         )
         if tier is None:
             return
-        self.seconds[tier] += report.duration
+        self.spans[tier].append((report.start, report.stop))
         self.tests[tier] += report.when == "setup"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -158,7 +174,7 @@ class _TierClock:
         terminalreporter.section("tiers")
         for tier in TIERS.values():
             if count := self.tests[tier.name]:
-                took = self.seconds[tier.name]
+                took = covered(self.spans[tier.name])
                 over = took > tier.budget_s
                 terminalreporter.write_line(
                     f"tier {tier.name}: {count} tests, {took:.1f} s of {tier.budget_s:.0f} s"
@@ -167,10 +183,14 @@ class _TierClock:
                 )
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start counting, where results are shown."""
+    """Start counting, where results are shown; let workers share the run."""
     session.config.pluginmanager.register(_TierClock(), "tier-clock")
+    if session.config.pluginmanager.has_plugin("xdist"):
+        from tests.workers import Sharing
+
+        session.config.pluginmanager.register(Sharing(session), "sharing")
 
 
 # --- a skip in CI is a failure -------------------------------------------------------------------------------

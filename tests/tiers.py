@@ -1,4 +1,4 @@
-"""The tiers that tests belong to: their order, what each may use, and the time each should stay within.
+"""The tiers that tests belong to: their order, what each may use, how workers share it, and its budget of time.
 
 A budget is a promise to whoever waits for the run, not a limit: a tier that takes longer is named in the last
 lines of the run and nothing fails, since a busy machine is no defect of the code.
@@ -6,7 +6,17 @@ lines of the run and nothing fails, since a busy machine is no defect of the cod
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
+
+
+class Share(Enum):
+    """How the workers of ``pytest -n 2`` share a tier."""
+
+    MODULES = "each module goes to whichever worker is free"
+    WHOLE = "one worker runs all of it, and begins with it: its tests share servers that take long to start"
+    ALONE = "one worker runs all of it, while nothing else runs: it needs the whole machine"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,12 +25,14 @@ class Tier:
 
     :param name: the marker's name, and the folder's under ``tests/``.
     :param meaning: what a test of this tier may use.
-    :param budget_s: seconds of wall time that the whole tier should stay within on two cores.
+    :param budget_s: seconds in which some test of the tier runs: what `make test` should stay within on two cores.
+    :param share: how workers share it.
     """
 
     name: str
     meaning: str
     budget_s: float
+    share: Share = Share.MODULES
 
 
 TIERS: dict[str, Tier] = {
@@ -29,15 +41,39 @@ TIERS: dict[str, Tier] = {
         Tier(name="architecture", meaning="the code's own shape: imports, pins, packaging", budget_s=90),
         Tier(name="unit", meaning="one module; no Spark, socket, process or database", budget_s=30),
         Tier(name="property", meaning="random inputs against a model; the seed is printed", budget_s=60),
-        Tier(name="contract", meaning="one suite for every backend of an interface", budget_s=300),
+        Tier(name="contract", meaning="one suite for every backend of an interface", budget_s=180),
         Tier(
             name="simulation",
             meaning="the real coordination under injected faults, in virtual time",
             budget_s=120,
         ),
-        Tier(name="integration", meaning="several rooms with real Spark or servers", budget_s=300),
-        Tier(name="system", meaning="everything as a user starts it, the demo among it", budget_s=480),
-        Tier(name="slow", meaning="long runs: kills in every window; `make test-slow`", budget_s=3600),
+        Tier(
+            name="integration",
+            meaning="several rooms with real Spark or servers",
+            budget_s=300,
+            share=Share.WHOLE,
+        ),
+        Tier(
+            name="system",
+            meaning="everything as a user starts it, the demo among it",
+            budget_s=480,
+            share=Share.ALONE,
+        ),
+        Tier(
+            name="slow",
+            meaning="long runs: kills in every window; `make test-slow`",
+            budget_s=3600,
+            share=Share.ALONE,
+        ),
     )
 }
 """Every tier by name, in the order in which they run."""
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """How long at least one of *spans* (begin, end) lasted: what happens at the same time counts once."""
+    seconds, until = 0.0, 0.0
+    for begin, end in sorted(spans):
+        seconds += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return seconds

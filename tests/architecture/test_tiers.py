@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from tests.architecture.sources import ROOT
+from tests.tiers import covered
 
 pytest_plugins = ["pytester"]
 
@@ -17,11 +19,17 @@ Run = Callable[..., pytest.RunResult]
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a module of tests under this project's conftest, in a process of its own."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # others take longer to import than the run takes
     monkeypatch.delenv("CI", raising=False)
+    plugins = [
+        word for name in ("xdist", "_hypothesis_pytestplugin", "tests.conftest") for word in ("-p", name)
+    ]
 
     def start(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(source)
-        return pytester.runpytest_subprocess("-p", "tests.conftest", "--strict-markers", "-rA", *arguments)
+        return pytester.runpytest_subprocess(*plugins, "--strict-markers", "-rA", *arguments)
 
     return start
 
@@ -108,19 +116,24 @@ def test_a_skipped_module_fails_in_ci(run: Run, monkeypatch: pytest.MonkeyPatch)
     result.stdout.fnmatch_lines(["*was skipped, and CI must skip nothing: *no_such_module*"])
 
 
-@pytest.mark.parametrize(
-    ("statement", "event"),
-    [
-        ("import socket; socket.create_connection(('127.0.0.1', 9))", "socket.connect"),
-        ("import sqlite3; sqlite3.connect(':memory:')", "sqlite3.connect"),
-        ("import subprocess, sys; subprocess.run([sys.executable, '-V'])", "subprocess.Popen"),
-    ],
-)
-def test_a_unit_test_starts_nothing(run: Run, statement: str, event: str) -> None:
-    source = "import pytest\n@pytest.mark.{tier}\ndef test_one():\n    {statement}"
-    refused = run(source.format(tier="unit", statement=statement))
-    refused.assert_outcomes(failed=1)
-    refused.stdout.fnmatch_lines([f"*RuntimeError: *test_one did {event}*"])
+def test_a_unit_test_starts_nothing(run: Run) -> None:
+    result = run(
+        """
+        import pytest, socket, sqlite3, subprocess, sys
+        pytestmark = pytest.mark.unit
+        def test_socket(): socket.create_connection(("127.0.0.1", 9))
+        def test_database(): sqlite3.connect(":memory:")
+        def test_process(): subprocess.run([sys.executable, "-V"])
+        """
+    )
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*RuntimeError: *test_socket did socket.connect*",
+            "*RuntimeError: *test_database did sqlite3.connect*",
+            "*RuntimeError: *test_process did subprocess.Popen*",
+        ]
+    )
 
 
 def test_another_tier_may_open_a_database(run: Run) -> None:
@@ -165,3 +178,87 @@ def test_speaks_of_it():
 '''
     run(source, "--rule", "R13").assert_outcomes(passed=1, deselected=1)
     run(source).assert_outcomes(passed=2)
+
+
+# --- two workers ---------------------------------------------------------------------------------------------
+
+
+def test_workers_share_modules_keep_a_tier_whole_and_leave_another_alone(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each test writes down its worker when it begins and when it ends."""
+    book = pytester.path / "book"
+    monkeypatch.setenv("BOOK", str(book))
+    pytester.makeconftest(
+        """
+        import os, pytest
+        @pytest.fixture(autouse=True)
+        def _book(request):
+            def write(what):
+                with open(os.environ["BOOK"], "a") as book:
+                    print(what, request.node.name, os.environ["PYTEST_XDIST_WORKER"], file=book)
+            write("begin")
+            yield
+            write("end")
+        """
+    )
+    for tier, modules in {"unit": "abc", "integration": "de", "system": "fg"}.items():
+        for module in modules:
+            source = "\n".join(f"def test_{module}{number}(): pass" for number in range(4))
+            path = pytester.mkpydir(f"{tier}_of_{module}") / tier / f"test_{module}.py"
+            path.parent.mkdir()
+            path.write_text(f"import pytest\npytestmark = pytest.mark.{tier}\n{source}\n")
+    result = run("", "-n", "2", "--import-mode=importlib")
+    result.assert_outcomes(passed=28)
+    told = [line.split() for line in book.read_text().splitlines()]
+    worker_of = {name: worker for _, name, worker in told}
+    for together in ("test_a", "test_b", "test_c", "test_[de]", "test_[fg]"):
+        assert len({worker for name, worker in worker_of.items() if re.match(together, name)}) == 1, told
+    assert set(worker_of.values()) == {"gw0", "gw1"}
+    names = [name for what, name, _ in told if what == "begin"]
+    first_of_each = [next(name for name in names if worker_of[name] == one) for one in ("gw0", "gw1")]
+    assert "test_d0" in first_of_each, "what stays whole begins at once"
+    alone = told.index(next(line for line in told if line[1][5] in "fg"))
+    running = [name for what, name, _ in told[:alone] if what == "begin"]
+    late = [name for name in names if name[5] not in "fg" and name not in running]
+    assert len(late) <= 1, "the other worker had one test left: it held that back until there was no more"
+
+
+def test_a_failure_ends_the_other_worker_too_when_one_is_enough(run: Run, pytester: pytest.Pytester) -> None:
+    """The other is in the first of many tests that it was given, and waits until it is told to end."""
+    pytester.makepyfile(
+        test_other="""
+        import pytest
+        @pytest.mark.contract
+        def test_failing(): assert False
+        """
+    )
+    result = run(
+        """
+        import pytest
+        from pathlib import Path
+        from time import sleep
+        pytestmark = pytest.mark.contract
+        def test_waiting(request):
+            told = Path(request.config.workerinput["end"])
+            while not any(told.iterdir()):
+                sleep(0.01)
+        @pytest.mark.parametrize("number", range(9))
+        def test_many(number): pass
+        """,
+        "-n",
+        "2",
+        "-x",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+
+
+def test_workers_tell_what_stops_the_run(run: Run) -> None:
+    result = run("def test_homeless(): pass", "-n", "2")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*tests without a tier: *::test_homeless*"])
+
+
+def test_what_two_workers_do_at_the_same_time_counts_once() -> None:
+    assert covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]) == 4.0
+    assert covered([]) == 0.0
