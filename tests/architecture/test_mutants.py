@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 
 import psutil
@@ -33,7 +34,8 @@ def test_a_run_without_an_end_is_ended_with_all_that_it_started(tmp_path: Path) 
     assert run(tmp_path, ("-c", endless), limit_s=5).failure == "did not end within 5 s"
     (child,) = {int(one.name[3:]) for one in tmp_path.iterdir()} - {0}
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(child).wait()
+        while psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.05)
 
 
 def test_a_run_says_what_failed(tmp_path: Path) -> None:

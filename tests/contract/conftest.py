@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from airflow_provider.stores.factory import open_store
 from tests.contract.coordination_world import Backend, World
+from tests.services.directories import quick_directory
 from tests.services.postgresql import postgresql
 from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
 
 __all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble"]  # fixtures of this folder
-
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is made by tempfile
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +26,10 @@ def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def quick_path(tmp_path: Path) -> Iterator[Path]:
+def quick_path() -> Iterator[Path]:
     """A directory whose files need not reach a disk, where there is one: thousands of commits are made here."""
-    if not SHARED_MEMORY.is_dir():
-        yield tmp_path
-        return
-    with TemporaryDirectory(prefix="epochs-tests-", dir=SHARED_MEMORY) as directory:
-        yield Path(directory)
+    with quick_directory("epochs-tests-") as directory:
+        yield directory
 
 
 @pytest.fixture(params=["memory", "sqlite", "sqlite elsewhere"])

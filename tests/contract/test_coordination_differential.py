@@ -25,13 +25,14 @@ from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous
 from airflow_provider.stores.base import MetadataStore, StoreCapability, pages
-from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog, MemoryStore
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
 from airflow_provider.testing.servers.pointers import StoreCatalog
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day
+from tests.services.stores import empty_store
 
 STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")
 STEPS = 60
@@ -187,12 +188,7 @@ def side(request: Any, quick_path: Path) -> Iterator[Side]:
         store = MemoryStore()
         yield Side(store, store.catalog)
         return
-    if request.param == "sqlite":
-        url = f"sqlite:///{quick_path}/store.db"
-    else:
-        server = request.getfixturevalue(request.param)
-        url = server.url(server.create_database()) if request.param == "postgresql" else server.url()
-    upgrade_schema(url)
+    url = empty_store(request.param, request, quick_path)
     catalog = MemoryCatalog(RLock()) if request.param.startswith("zookeeper") else StoreCatalog(url)
     with open_store(url) as store:
         yield Side(store, catalog)

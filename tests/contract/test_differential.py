@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.stores.base import MetadataStore
-from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.servers.pointers import StoreCatalog
 from tests.contract.differential import DOMAINS, TABLES, Twin
+from tests.services.stores import empty_store
 
 STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")
 STEPS = 120
@@ -34,12 +35,7 @@ def place(request: Any, quick_path: Path) -> Place:
     """One place of each store, empty."""
     if request.param == "memory":
         return Place("memory")
-    if request.param == "sqlite":
-        url = f"sqlite:///{quick_path}/store.db"
-    else:
-        server = request.getfixturevalue(request.param)
-        url = server.url(server.create_database()) if request.param == "postgresql" else server.url()
-    upgrade_schema(url)
+    url = empty_store(request.param, request, quick_path)
     return Place(url, None if request.param.startswith("zookeeper") else StoreCatalog(url))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +17,7 @@ from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.table_contract import ProjectedTableContract, TableBackend, TableContract
+from tests.services.directories import quick_directory
 
 
 class MemoryBackend(TableBackend):
@@ -100,15 +99,6 @@ class TestMemoryTables(TableContract):
         return MemoryBackend()
 
 
-@contextmanager
-def memory_disk() -> Iterator[Path]:
-    """A folder in memory where there is such a disk: every file of a table is synced."""
-    shared_memory = Path("/dev/shm")  # noqa: S108
-    parent = shared_memory if shared_memory.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="epochs-tables-", dir=parent) as folder:
-        yield Path(folder)
-
-
 class TestMemoryTablesElsewhere(ProjectedTableContract):
     """Memory, the pointers outside of the store."""
 
@@ -122,7 +112,7 @@ class TestIcebergTables(TableContract):
 
     @pytest.fixture
     def backend(self) -> Iterator[TableBackend]:
-        with memory_disk() as folder, IcebergBackend(folder) as backend:
+        with quick_directory("epochs-tables-") as folder, IcebergBackend(folder) as backend:
             yield backend
 
 
@@ -131,5 +121,5 @@ class TestIcebergTablesElsewhere(ProjectedTableContract):
 
     @pytest.fixture
     def backend(self) -> Iterator[TableBackend]:
-        with memory_disk() as folder, IcebergBackend(folder, elsewhere=True) as backend:
+        with quick_directory("epochs-tables-") as folder, IcebergBackend(folder, elsewhere=True) as backend:
             yield backend

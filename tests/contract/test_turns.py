@@ -13,7 +13,8 @@ import pytest
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.base import MetadataStore
-from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.factory import open_store
+from tests.services.stores import empty_store
 
 DOMAIN = DomainName("turns")
 THREADS = 4
@@ -23,12 +24,7 @@ LONG, SHORT = timedelta(seconds=60), timedelta(milliseconds=20)
 @pytest.fixture(params=["sqlite", "postgresql", "zookeeper"])
 def url(request: Any, tmp_path: Path) -> str:
     """A store that has turns."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    server = request.getfixturevalue(request.param)
-    url = str(server.url(server.create_database()) if request.param == "postgresql" else server.url())
-    upgrade_schema(url)
-    return url
+    return empty_store(request.param, request, tmp_path)
 
 
 @pytest.fixture

@@ -30,25 +30,14 @@ from airflow_provider.testing.servers.zookeeper import (
 )
 from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
 from tests.services.proxy import Loss, Proxy
+from tests.services.zookeeper import store, url
+
+__all__ = ["store", "url"]  # fixtures of this module
 
 DOMAIN = DomainName("d")
 KEY = counter_key(DOMAIN)
 PATIENCE = timedelta(seconds=2)
 HEAD = b"/domains/d/head"
-
-
-@pytest.fixture
-def url(zookeeper: ZookeeperServer) -> str:
-    """A chroot of its own."""
-    url = zookeeper.url()
-    upgrade_schema(url)
-    return url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[ZookeeperStore]:
-    with ZookeeperStore(parsed(url)).open() as store:
-        yield store
 
 
 @pytest.fixture

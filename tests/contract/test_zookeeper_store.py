@@ -27,22 +27,11 @@ from airflow_provider.stores.zookeeper.store import ZookeeperStore
 from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
 from airflow_provider.testing.store_cases.samples import bare
+from tests.services.zookeeper import store, url
+
+__all__ = ["store", "url"]  # fixtures of this module
 
 DOMAIN = DomainName("d")
-
-
-@pytest.fixture
-def url(zookeeper: ZookeeperServer) -> str:
-    """A chroot of its own."""
-    url = zookeeper.url()
-    upgrade_schema(url)
-    return url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[ZookeeperStore]:
-    with ZookeeperStore(parsed(url)).open() as store:
-        yield store
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from airflow_provider.testing.servers.ports import free_port
 from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer
@@ -27,6 +26,7 @@ from demo.spark_connect import QUICK_JVM
 from tests.architecture.deployment import listens, secret_names
 from tests.services import compose
 from tests.services.compose import ROOT
+from tests.services.directories import guarded_directory
 
 SPARK = ("spark-master", "spark-worker-1", "spark-worker-2", "spark-connect")
 AIRFLOW = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
@@ -80,8 +80,8 @@ class NativeDeployment:
         self.services = document["services"]
         self._started = ExitStack()
         # Not below home, which may be this user's alone: root's server runs as somebody else
-        folder = self._started.enter_context(TemporaryDirectory(prefix="epochs-pg-"))
-        self._database = PostgresqlServer(programs=programs, directory=Path(folder))
+        folder = self._started.enter_context(guarded_directory("epochs-pg-"))
+        self._database = PostgresqlServer(programs=programs, directory=folder)
         self._warehouse = warehouse
         self._ports = {
             (name, port): free_port() for name, one in self.services.items() for port in listens(one)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.stores.zookeeper.address import parsed
+from airflow_provider.stores.zookeeper.store import ZookeeperStore
 from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
-
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is made by tempfile
+from tests.services.directories import guarded_directory
 
 
 @pytest.fixture(scope="session")
@@ -18,9 +19,8 @@ def zookeeper_directory() -> Iterator[Path]:
     """Where the servers keep what they have."""
     if class_path() is None:
         pytest.skip("no ZooKeeper can be started: it needs java, and pyspark's jars")
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="epochs-zk-", dir=parent) as directory:
-        yield Path(directory)
+    with guarded_directory("epochs-zk-") as directory:
+        yield directory
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +35,18 @@ def zookeeper_ensemble(zookeeper_directory: Path) -> Iterator[ZookeeperEnsemble]
     """An ensemble of three. Whoever kills one of them starts it again."""
     with ZookeeperEnsemble(zookeeper_directory / "three") as ensemble:
         yield ensemble
+
+
+@pytest.fixture
+def url(zookeeper: ZookeeperServer) -> str:
+    """An empty store with its layout, under a chroot of its own."""
+    url = zookeeper.url()
+    upgrade_schema(url)
+    return url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[ZookeeperStore]:
+    """A client of it."""
+    with ZookeeperStore(parsed(url)).open() as store:
+        yield store

@@ -1,0 +1,24 @@
+"""Empty metadata stores for tests, on whichever server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.stores.factory import upgrade_schema
+
+
+def empty_store(name: str, request: pytest.FixtureRequest, directory: Path) -> str:
+    """The URL of a new store with its schema.
+
+    :param name: ``sqlite``, or the fixture of the server: ``postgresql``, ``zookeeper``, ``zookeeper_ensemble``.
+    :param directory: for a SQLite file.
+    """
+    if name == "sqlite":
+        url = f"sqlite:///{directory}/store.db"
+    else:
+        server = request.getfixturevalue(name)
+        url = str(server.url(server.create_database()) if name == "postgresql" else server.url())
+    upgrade_schema(url)
+    return url
