@@ -59,7 +59,7 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import TableRecord, TableRef
-from airflow_provider.stores.base import Put, Reading, RequirementFailed, Transaction, unchanged
+from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -331,6 +331,7 @@ class Begin:
             receipt = self.coordinator.store.transact(
                 Transaction(
                     domain=domain,
+                    store=SameStore(reading.head.incarnation),
                     requires=tuple(unchanged(reading, key) for key in required),
                     updates=(
                         Put(self._epoch_key, epoch),

@@ -53,6 +53,7 @@ from airflow_provider.stores.base import (
     MetadataStore,
     Put,
     RequirementFailed,
+    SameStore,
     Transaction,
 )
 from airflow_provider.tables.base import Place
@@ -279,20 +280,19 @@ class Coordinator:
             state=record.state,
             participant=record.participant,
         )
-        if self.store.read(attempt.domain, []).head.incarnation != attempt.incarnation:
-            # A store that was restored gives out versions again: the fence alone does not tell them apart (R33).
-            raise self.fenced(attempt)
         try:
             self.store.transact(
                 Transaction(
                     domain=attempt.domain,
+                    store=SameStore(attempt.incarnation),
                     requires=(Exists(fence_of(attempt), attempt.fence), Absent(key)),
                     updates=(Put(key, record),),
                 )
             )
         except RequirementFailed as error:
-            existing = self.store.read(attempt.domain, [key]).get(key)
-            if existing is None:
+            reading = self.store.read(attempt.domain, [key])
+            existing = reading.get(key)
+            if existing is None or reading.head.incarnation != attempt.incarnation:
                 raise self.fenced(attempt) from error
             if existing.record != record:
                 raise _other_content(existing.record, record) from error
@@ -331,6 +331,7 @@ class Coordinator:
             self.store.transact(
                 Transaction(
                     domain=attempt.domain,
+                    store=SameStore(attempt.incarnation),
                     requires=(Exists(key, epoch.version),),
                     updates=(Put(key, ended), Put(log_key, log), Delete(lock)),
                 )
@@ -363,6 +364,7 @@ class Coordinator:
             self.store.transact(
                 Transaction(
                     domain=attempt.domain,
+                    store=SameStore(attempt.incarnation),
                     requires=(Exists(fence, attempt.fence), Exists(key, lock.version)),
                     updates=(Put(key, lock.record),),
                 )

@@ -37,6 +37,7 @@ from airflow_provider.stores.base import (
     Number,
     Put,
     RequirementFailed,
+    SameStore,
     Transaction,
     pages,
 )
@@ -245,9 +246,10 @@ class _Mover:
                 store.transact(
                     Transaction(
                         domain=self.domain,
+                        store=SameStore(self.incarnations[1]),
                         requires=(self._still_arriving(),),
                         updates=tuple(written[head]),
-                        number=Number(commit.record, expected=head, incarnation=self.incarnations[1]),
+                        number=Number(commit.record, expected=head),
                     )
                 )
 

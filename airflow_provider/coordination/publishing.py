@@ -19,6 +19,7 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.publishing import invalidated, is_rewrite, marked_fence, moved_table
 from airflow_provider.domain.records import (
     Key,
@@ -50,6 +51,7 @@ from airflow_provider.stores.base import (
     Put,
     Reading,
     RequirementFailed,
+    SameStore,
     Transaction,
 )
 from airflow_provider.tables.base import Prepared, Publication, TablesAhead
@@ -161,6 +163,7 @@ class Publish:
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, one.table) for one in attempt.inputs),
+                *attempt.written_keys(attempt.token),
             ],
         )
 
@@ -194,11 +197,8 @@ class Publish:
 
     def _sinks(self, reading: Reading, record: AttemptRecord) -> list[_Sink]:
         attempt = self.attempt
-        log = self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
         names = [sink.name for sink in attempt.sinks]
-        output = written_output(
-            (one.record for one in log), names, token=record.output_token, participants=record.participants
-        )
+        output = self._output(reading, record, names)
         unwritten = [name for name in names if name not in output]
         if unwritten:
             raise InvalidInput(
@@ -228,6 +228,16 @@ class Publish:
                 )
             )
         return found
+
+    def _output(
+        self, reading: Reading, record: AttemptRecord, sinks: list[TableName]
+    ) -> dict[TableName, tuple[Committable, ...]]:
+        """What the sinks that are WRITTEN are to show; the read that was decided on holds what the attempt wrote."""
+        keys = self.attempt.written_keys(record.output_token)
+        if record.adopts is not None:
+            reading = self.coordinator.store.read(self.attempt.domain, keys)
+        log = [reading.records[key].record for key in keys if key in reading.records]
+        return written_output(log, sinks, token=record.output_token, participants=record.participants)
 
     def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
         """Requirements that keep readers from committing on what a rewrite replaces, none for a forward commit.
@@ -304,9 +314,13 @@ class Publish:
             by=str(attempt.owner),
             tables=tuple(deltas),
         )
-        number = Number(commit, expected=reading.head.csn + 1, incarnation=reading.head.incarnation)
+        number = Number(commit, expected=reading.head.csn + 1)
         return Transaction(
-            domain=attempt.domain, requires=tuple(requires), updates=tuple(updates), number=number
+            domain=attempt.domain,
+            store=SameStore(attempt.incarnation),
+            requires=tuple(requires),
+            updates=tuple(updates),
+            number=number,
         ), commit
 
     def _committed_epoch(self, epoch: EpochRecord, record: AttemptRecord) -> EpochRecord:

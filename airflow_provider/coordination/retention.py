@@ -45,6 +45,7 @@ from airflow_provider.stores.base import (
     Put,
     Reading,
     RequirementFailed,
+    SameStore,
     Transaction,
     pages,
     unchanged,
@@ -152,6 +153,7 @@ class Retention:
             self.store.transact(
                 Transaction(
                     domain=domain,
+                    store=SameStore(publication.incarnation),
                     requires=requires,
                     updates=(Put(retention, withdrawn), *updates),
                     number=number,
@@ -214,7 +216,7 @@ class Retention:
             rows=0,
         )
         commit = CommitRecord(change_set=publication.change_set, members=(), by="retention", tables=(delta,))
-        return updates, Number(commit, expected=publication.csn, incarnation=publication.incarnation)
+        return updates, Number(commit, expected=publication.csn)
 
     def _prepared(self, publication: Publication, stamped: Stamped[TableRecord]) -> Prepared:
         """:raises RequirementFailed: a publish moved the table since it was read."""

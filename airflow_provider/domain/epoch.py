@@ -10,7 +10,7 @@ from enum import StrEnum
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.records import Key, Stamped, barrier_key
 from airflow_provider.domain.topology import EdgeKind, EpochTable, OnUpstreamRevision
 from airflow_provider.domain.version import Committable, TableRef
 
@@ -227,6 +227,22 @@ class Attempt:
     @property
     def change_set(self) -> ChangeSetId:
         return change_set_id(self.job, self.interval, self.revision)
+
+    def written_keys(self, token: int) -> list[Key]:
+        """Where every writer of every sink reports what it has WRITTEN under *token*."""
+        return [
+            barrier_key(
+                self.domain,
+                self.job,
+                self.interval.start,
+                token=token,
+                sink=sink.name,
+                state=EpochState.WRITTEN,
+                participant=participant,
+            )
+            for sink in self.sinks
+            for participant in range(self.participants)
+        ]
 
     def __str__(self) -> str:
         return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"

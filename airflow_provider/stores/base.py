@@ -120,19 +120,29 @@ class Number:
     """The transaction takes the domain's next CSN and appends *commit* at it.
 
     :param expected: the CSN that it must be, when something written beforehand names it; None for any.
-    :param incarnation: the store's incarnation in which it was decided (R33); None for any.
     """
 
     commit: CommitRecord
     expected: int | None = None
-    incarnation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SameStore:
+    """Requires that the store has *incarnation*, in which it was decided (R33)."""
+
+    incarnation: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transaction:
-    """Requirements plus updates. All keys are of *domain*; a key is updated at most once."""
+    """Requirements plus updates. All keys are of *domain*; a key is updated at most once.
+
+    :param store: what it was decided in; None for any. A store that was restored gives out versions again, so that
+        requirements alone do not tell the two apart.
+    """
 
     domain: DomainName
+    store: SameStore | None = None
     requires: tuple[Exists | Absent, ...] = ()
     updates: tuple[Put | Delete | CatalogSwap, ...] = ()
     number: Number | None = None
@@ -152,17 +162,21 @@ class Receipt:
     versions: Mapping[Key, int]
 
 
+Requirement = SameStore | Exists | Absent | CatalogSwap | Number
+"""What a transaction may be refused for."""
+
+
 class RequirementFailed(RetryableError):
     """A requirement did not hold; nothing was changed.
 
-    Attributes: ``requirement`` (:class:`Exists`, :class:`Absent`, :class:`CatalogSwap` or :class:`Number`),
-    ``expected`` and ``found`` (version, pointer, CSN or incarnation; None for absent).
+    Attributes: ``requirement`` (:data:`Requirement`), ``expected`` and ``found`` (version, pointer, CSN or
+    incarnation; None for absent).
     """
 
     @classmethod
-    def of(cls, requirement: Exists | Absent | CatalogSwap | Number, found: int | str | None) -> Self:
+    def of(cls, requirement: Requirement, found: int | str | None) -> Self:
         """Build the error for *requirement*, which met *found*."""
-        subject, expected = _required(requirement, found)
+        subject, expected = _required(requirement)
         return cls(
             f"{subject}: expected {_or_absent(expected)}, found {_or_absent(found)}; nothing was changed.",
             next_step="read again, decide again, and send a new transaction.",
@@ -172,18 +186,16 @@ class RequirementFailed(RetryableError):
         )
 
 
-def _required(
-    requirement: Exists | Absent | CatalogSwap | Number, found: int | str | None
-) -> tuple[str, int | str | None]:
+def _required(requirement: Requirement) -> tuple[str, int | str | None]:
     match requirement:
+        case SameStore(incarnation):
+            return "incarnation of the store", incarnation
         case Exists(key, version):
             return f"record {key}", version
         case Absent(key):
             return f"record {key}", None
         case CatalogSwap(namespace, table, pointer, _):
             return f"catalog pointer of {namespace}.{table}", pointer
-        case Number(_, _, incarnation) if isinstance(found, str):
-            return "incarnation of the store", incarnation
         case Number(_, csn):
             return "next commit sequence number", csn
 
@@ -249,7 +261,7 @@ class MetadataStore(MetadataReader):
     def transact(self, transaction: Transaction) -> Receipt:
         """Check all requirements and apply all updates, atomically.
 
-        Order of checks: requirements in their order, the catalog swaps, the number. The first that fails is
+        Order of checks: the store, requirements in their order, the catalog swaps, the number. The first that fails is
         reported. Not idempotent by itself: whoever repeats it names in ``requires`` what the first one changes.
 
         :raises RequirementFailed: one did not hold; says expected and found; nothing was changed.

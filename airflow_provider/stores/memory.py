@@ -276,7 +276,9 @@ def _stamped(key: Key, entry: _Entry) -> Stamped[Any]:
 
 
 def _require(server: _Server, request: CheckedTransaction) -> None:
-    """:raises RequirementFailed: for the first requirement or swap that does not hold."""
+    """:raises RequirementFailed: it is another store, or for the first requirement or swap that does not hold."""
+    if request.store is not None and request.store.incarnation != server.incarnation:
+        raise RequirementFailed.of(request.store, server.incarnation)
     for requirement in request.requires:
         entry = server.entries.get(requirement.key)
         found = None if entry is None else entry.version
@@ -294,6 +296,4 @@ def _next_number(server: _Server, domain: DomainName, number: Number | None) -> 
     csn = server.heads.get(domain, 0) + 1
     if number.expected not in (None, csn):
         raise RequirementFailed.of(number, csn)
-    if number.incarnation not in (None, server.incarnation):
-        raise RequirementFailed.of(number, server.incarnation)
     return csn

@@ -17,6 +17,7 @@ from airflow_provider.stores.base import (
     Delete,
     Exists,
     Put,
+    SameStore,
     StoreCapability,
     Transaction,
     commit_key,
@@ -36,6 +37,7 @@ class CheckedTransaction:
     """
 
     domain: DomainName
+    store: SameStore | None
     requires: tuple[Exists | Absent, ...]
     puts: tuple[tuple[Put, bytes], ...]
     deletes: tuple[Key, ...]
@@ -74,6 +76,7 @@ def checked(transaction: Transaction, capabilities: Collection[StoreCapability])
         )
     return CheckedTransaction(
         domain=transaction.domain,
+        store=transaction.store,
         requires=transaction.requires,
         puts=tuple(puts),
         deletes=tuple(deletes),

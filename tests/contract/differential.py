@@ -25,6 +25,7 @@ from airflow_provider.stores.base import (
     Number,
     Put,
     RequirementFailed,
+    SameStore,
     StoreCapability,
     Transaction,
 )
@@ -74,7 +75,7 @@ class Side:
             if isinstance(found, int):
                 return self.names[requirement.key, found]
             return None
-        return "incarnation" if isinstance(found, str) and isinstance(requirement, Number) else found
+        return "incarnation" if isinstance(requirement, SameStore) else found
 
 
 class Twin:
@@ -169,15 +170,16 @@ class Twin:
         requires = [self.requirement(domain, keys) for _ in range(rng.choice((0, 0, 1, 1, 2, 3)))]
         drawn = self.swap(domain)  # always, so that all stores of a run get the same operations
         swaps = drawn if self.swaps else []
-        number = self.number(domain)
+        number, decided_in = self.number(domain), self.decided_in()
         name = self.writes
 
         def ask(side: Side) -> Any:
             own = Transaction(
                 domain=domain,
+                store=self.store_of(side, decided_in),
                 requires=tuple(self.of(side, one) for one in requires),
                 updates=(*updates, *swaps),
-                number=number and self.number_of(side, number),
+                number=number,
             )
             receipt = side.store.transact(own)
             assert side.at is None or receipt.at >= side.at, "the store's time went back"
@@ -229,10 +231,16 @@ class Twin:
         head = self.sides[0].store.read(domain, []).head.csn
         commit = replace(sample(Kind.COMMIT), change_set=ChangeSetId(f"change {self.writes}"))
         expected = rng.choices((None, head + 1, head, head + 2), (4, 4, 1, 1))[0]
-        return Number(commit, expected, rng.choices((None, "own", "another"), (6, 3, 1))[0])
+        return Number(commit, expected)
 
-    def number_of(self, side: Side, number: Number) -> Number:
-        return replace(number, incarnation=side.incarnation) if number.incarnation == "own" else number
+    def decided_in(self) -> str | None:
+        """Say in which store it was decided, or not: mostly in this one."""
+        return self.rng.choices((None, "own", "another"), (6, 3, 1))[0]
+
+    def store_of(self, side: Side, decided_in: str | None) -> SameStore | None:
+        return (
+            None if decided_in is None else SameStore(side.incarnation if decided_in == "own" else decided_in)
+        )
 
     def swap(self, domain: DomainName) -> list[CatalogSwap]:
         """Move pointers from where they are, now and then from elsewhere."""

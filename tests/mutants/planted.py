@@ -159,8 +159,8 @@ PLANTED = (
         name="a commit takes another number than the one that its tables carry",
         rule="R33",
         file=PUBLISHING,
-        old="number = Number(commit, expected=reading.head.csn + 1,",
-        new="number = Number(commit, expected=None,",
+        old="number = Number(commit, expected=reading.head.csn + 1)",
+        new="number = Number(commit, expected=None)",
     ),
 )
 """The planted errors, in the order in which they are tried."""

@@ -240,7 +240,9 @@ class _TransientError(Exception):
 
 
 def _require(request: CheckedTransaction, number: Number | None, held: Held) -> None:
-    """:raises RequirementFailed: for the first requirement, swap or number that does not hold."""
+    """:raises RequirementFailed: it is another store, or for the first requirement, swap or number that fails."""
+    if request.store is not None and request.store.incarnation != held.incarnation:
+        raise RequirementFailed.of(request.store, held.incarnation)
     for requirement in request.requires:
         found = held.versions.get(requirement.key)
         if found != (requirement.version if isinstance(requirement, Exists) else None):
@@ -251,5 +253,3 @@ def _require(request: CheckedTransaction, number: Number | None, held: Held) -> 
             raise RequirementFailed.of(swap, pointer)
     if number is not None and number.expected not in (None, held.csn):
         raise RequirementFailed.of(number, held.csn)
-    if number is not None and number.incarnation not in (None, held.incarnation):
-        raise RequirementFailed.of(number, held.incarnation)

@@ -1,8 +1,8 @@
 """From a transaction to one ZooKeeper ``multi``, given what is known of the nodes that it touches.
 
-The parts stand in the order in which the contract reports failures: requirements in their order, updates, the
-number. A record that must be absent and was never there is created, one that was deleted is required at the
-version of its empty node; a record that must be absent and stays so is created and deleted again.
+The parts stand in the order in which the contract reports failures: the store, requirements in their order,
+updates, the number. A record that must be absent and was never there is created, one that was deleted is required
+at the version of its empty node; a record that must be absent and stays so is created and deleted again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.stores.base import Absent, Exists, Number, commit_key
+from airflow_provider.stores.base import Absent, Exists, commit_key
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.zookeeper.known import (
     Floor,
@@ -115,9 +115,7 @@ def writes_head(request: CheckedTransaction) -> bool:
     return request.commit is not None or any(key.kind is Kind.TABLE for key in changed)
 
 
-def plan(
-    request: CheckedTransaction, number: Number | None, view: View, paths: Paths, *, turn: str | None = None
-) -> Plan:
+def plan(request: CheckedTransaction, view: View, paths: Paths, *, turn: str | None = None) -> Plan:
     """Return the ``multi`` for a transaction whose keys and folders are all known.
 
     :param turn: path of our node in the queue for the head, which goes with the transaction.
@@ -132,6 +130,8 @@ def plan(
     bases = {key: view.base(key) for key in bodies}
     updates = {key: packed(body, csn, transaction, base=bases[key]) for key, body in bodies.items()}
     positions: dict[Key, int] = {}
+    if request.store is not None and view.incarnation is not None:
+        draft.add("check", paths.incarnation, version=view.incarnation.version)
     for partition, floor in view.floors.items():
         if floor.version is not None:
             draft.add("check", paths.partition(*partition), version=floor.version)
@@ -145,8 +145,6 @@ def plan(
         positions[key] = _require(draft, paths, view, requirement, data, delete=key in request.deletes)
     for key, data in updates.items():
         positions[key] = _update(draft, paths, view, key, data, delete=key in request.deletes)
-    if number is not None and number.incarnation is not None and view.incarnation is not None:
-        draft.add("check", paths.incarnation, version=view.incarnation.version)
     after = _move_head(draft, paths, view, request, head=head, csn=csn, transaction=transaction)
     if turn is not None:
         draft.add("delete", turn, role=Role.TURN)

@@ -113,7 +113,7 @@ class Writer:
             view = replace(view, head=head)
         if self._seems_refused(request, number, view):
             return None  # by the next look
-        plan = planning.plan(request, number, view, self._paths, turn=tries.turn)
+        plan = planning.plan(request, view, self._paths, turn=tries.turn)
         try:
             answers = self._session.change(deadline, plan.operations)
         except ReplyLostError as error:
@@ -241,12 +241,10 @@ class Writer:
             seen = view.records[requirement.key]
             if (seen.record_version if seen else None) != _expected(requirement):
                 return True
-        if number is None:
-            return False
         here = view.incarnation
-        return number.expected not in (None, view.head.csn + 1) or (
-            number.incarnation is not None and (here is None or number.incarnation != here.name)
-        )
+        if request.store is not None and (here is None or request.store.incarnation != here.name):
+            return True
+        return number is not None and number.expected not in (None, view.head.csn + 1)
 
     def _refuse(self, request: CheckedTransaction, number: Number | None, deadline: Deadline) -> None:
         """Look at everything that is required, now.
@@ -258,6 +256,8 @@ class Writer:
             request.domain, keys, deadline, more=[Get(self._paths.incarnation)]
         )
         incarnation = self._known.see_incarnation(answer)
+        if request.store is not None and request.store.incarnation != incarnation.name:
+            raise RequirementFailed.of(request.store, incarnation.name)
         for requirement in request.requires:
             stamped = found.get(requirement.key)
             version = None if stamped is None else stamped.version
@@ -265,8 +265,6 @@ class Writer:
                 raise RequirementFailed.of(requirement, version)
         if number is not None and number.expected not in (None, head.csn + 1):
             raise RequirementFailed.of(number, head.csn + 1)
-        if number is not None and number.incarnation not in (None, incarnation.name):
-            raise RequirementFailed.of(number, incarnation.name)
 
     # --- lost replies ----------------------------------------------------------------------------------------
 

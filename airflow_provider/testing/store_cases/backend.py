@@ -13,7 +13,16 @@ import pytest
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import TopologyRecord
-from airflow_provider.stores.base import Absent, Exists, MetadataStore, Number, Put, Receipt, Transaction
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    MetadataStore,
+    Number,
+    Put,
+    Receipt,
+    SameStore,
+    Transaction,
+)
 from airflow_provider.testing.store_cases.samples import bare
 
 SOON = timedelta(milliseconds=50)
@@ -74,10 +83,10 @@ def put(key: Key, number: int = 1) -> Put:
     return Put(key, TopologyRecord(generation=number))
 
 
-def commit(name: str = "change", expected: int | None = None, incarnation: str | None = None) -> Number:
+def commit(name: str = "change", expected: int | None = None) -> Number:
     """Take the next number."""
     record = replace(bare(Kind.COMMIT), change_set=ChangeSetId(name))
-    return Number(record, expected, incarnation)
+    return Number(record, expected)
 
 
 def write(
@@ -101,7 +110,8 @@ def publish(
     incarnation: str | None = None,
 ) -> Receipt:
     """Take a number and write nothing else."""
-    return store.transact(Transaction(domain=domain, number=commit(name, expected, incarnation)))
+    decided_in = None if incarnation is None else SameStore(incarnation)
+    return store.transact(Transaction(domain=domain, store=decided_in, number=commit(name, expected)))
 
 
 def everything(store: MetadataStore, domain: DomainName) -> object:

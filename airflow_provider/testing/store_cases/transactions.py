@@ -18,6 +18,7 @@ from airflow_provider.stores.base import (
     MetadataStore,
     Put,
     RequirementFailed,
+    SameStore,
     Transaction,
     commit_key,
 )
@@ -177,6 +178,30 @@ class TransactionCases(StoreCases):
             publish(store, domain, "second", incarnation="another")
         assert refused.value.details["found"] == incarnation
         assert store.read(domain, []).head.csn == 1
+
+    def test_a_transaction_of_another_incarnation_changes_nothing(
+        self, store: MetadataStore, domain: DomainName
+    ) -> None:
+        """R33: it is refused before all else, with or without a number, and whatever it writes or removes."""
+        key, other = counter_key(domain), counter_key(domain, "other")
+        here = SameStore(store.read(domain, []).head.incarnation)
+        elsewhere = SameStore("another")
+        store.transact(Transaction(domain=domain, store=here, requires=(Absent(key),), updates=(put(key),)))
+        before = everything(store, domain)
+        for requires, updates, number in (
+            ((Absent(other),), (put(other),), None),
+            ((Exists(key, 0),), (put(key, 2),), None),
+            ((), (put(key, 2), put(other)), None),
+            ((), (Delete(key),), None),
+            ((Absent(other),), (), commit()),
+        ):
+            refused = Transaction(
+                domain=domain, store=elsewhere, requires=requires, updates=updates, number=number
+            )
+            with pytest.raises(RequirementFailed) as failed:
+                store.transact(refused)
+            assert (failed.value.requirement, failed.value.found) == (elsewhere, here.incarnation)
+            assert everything(store, domain) == before
 
     @pytest.mark.parametrize("expected", [0, 1, 3])
     def test_another_number_than_expected_changes_nothing(

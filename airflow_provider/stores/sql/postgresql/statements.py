@@ -141,7 +141,8 @@ WITH held AS MATERIALIZED (
         coalesce(bool_and(NOT wanted.required OR held.version IS NOT DISTINCT FROM wanted.expected), true) AS fine
     FROM {_HELD}
 ), stamp AS MATERIALIZED (
-    SELECT held.versions, held.fine, incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
+    SELECT held.versions, held.fine AND coalesce(incarnation = %(incarnation)s, true) AS fine, incarnation,
+        nextval('epochs_version') AS version, {_NOW_US} AS at_us
     FROM held CROSS JOIN epochs_store
 ), made AS (
     {_STAMPED} (%(made)s::json) {_WRITTEN}
@@ -181,7 +182,8 @@ def held(request: CheckedTransaction) -> dict[str, Any]:
         | {"changed": key in changed, "required": key in expected, "expected": expected.get(key)}
         for key in in_order(changed | expected.keys())
     ]
-    return {"domain": request.domain, "keys": _listed(listed)}
+    incarnation = request.store.incarnation if request.store else None
+    return {"domain": request.domain, "keys": _listed(listed), "incarnation": incarnation}
 
 
 def of_rows(written: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
