@@ -79,7 +79,7 @@ def _leased(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[TableN
 def _used_by_attempts(
     reader: MetadataReader, domain: DomainName
 ) -> Iterator[tuple[TableName, TableRef | None]]:
-    locks = {replace(lock.key, kind=Kind.EPOCH): lock.record for lock in _locks(reader, domain)}
+    locks = {lock.key._replace(kind=Kind.EPOCH): lock.record for lock in _locks(reader, domain)}
     keys = list(locks)
     for start in range(0, len(keys), 200):
         for key, stamped in reader.read(domain, keys[start : start + 200]).records.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
@@ -297,7 +296,7 @@ class Cuts:
 
     def _open_output(self, domain: DomainName, table: TableName, record: TableRecord) -> list[Staged]:
         open_epochs = [
-            replace(lock.key, kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
+            lock.key._replace(kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
         ]
         epochs = self.reader.read(domain, open_epochs).records.values()
         return [one for epoch in epochs for one in self._staged(domain, table, record, epoch.record)]

@@ -179,7 +179,7 @@ class _Mover:
 
     def _fence(self, lock: Stamped[Any]) -> None:
         """End a silent attempt, so that it changes nothing when it wakes up."""
-        store, key = self.source.store, replace(lock.key, kind=Kind.EPOCH)
+        store, key = self.source.store, lock.key._replace(kind=Kind.EPOCH)
         epoch: Stamped[EpochRecord] | None = store.read(self.domain, [key]).get(key)
         updates: list[Put | Delete] = [Delete(lock.key)]
         requires = [Exists(lock.key, lock.version)]

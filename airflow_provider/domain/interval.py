@@ -61,6 +61,7 @@ def from_micros(value: int) -> datetime:
     return EPOCH_ZERO + value * _MICROSECOND
 
 
+@lru_cache(maxsize=4096)
 def time_key(value: datetime) -> str:
     """Text that sorts as the times do: a part of store keys and paths."""
     return f"{value.year:04d}{value:%m%dT%H%M%S}.{value.microsecond:06d}Z"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, TableName
 from airflow_provider.domain.interval import time_key
@@ -30,9 +30,11 @@ class Kind(StrEnum):
     VERSIONS = "versions"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
-    """Address of a record. Keys of one partition sort by ``item``; every key starts with its domain."""
+class Key(NamedTuple):
+    """Address of a record. Keys of one partition sort by ``item``; every key starts with its domain.
+
+    A tuple, because its hash is taken hundreds of times in an epoch.
+    """
 
     domain: DomainName
     kind: Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
@@ -114,9 +114,10 @@ def check_text(field: str, value: object, *, empty: bool) -> None:
         raise InvalidInput(field=field, value=value, expected=expected)
 
 
-def _is_plain(value: Any) -> bool:
+@lru_cache(maxsize=16_384)
+def _is_plain(value: str) -> bool:
     """Whether text is what nearly all keys are made of, so that nothing else needs to be looked at."""
-    return bool(value.isascii() and value.isprintable() and len(value) <= MAX_KEY_BYTES)
+    return value.isascii() and value.isprintable() and len(value) <= MAX_KEY_BYTES
 
 
 def check_scan(

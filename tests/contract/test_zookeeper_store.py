@@ -129,7 +129,7 @@ def test_a_requirement_on_a_commit_holds_also_when_it_was_folded(store: Zookeepe
         publish(store, DOMAIN, f"change-{number}")
     (first,) = store.changes(DOMAIN, 0, limit=1)
     mark = counter_key(DOMAIN)
-    missing = replace(first.key, item=commit_item(4))
+    missing = first.key._replace(item=commit_item(4))
     for _ in range(2):
         write(store, put(mark), requires=[Exists(first.key, first.version), Absent(missing)])
         for wrong in (Absent(first.key), Exists(first.key, 2), Exists(missing, 4)):
@@ -137,7 +137,7 @@ def test_a_requirement_on_a_commit_holds_also_when_it_was_folded(store: Zookeepe
                 write(store, put(mark), requires=[wrong])
         for number in range(records.SEGMENT + records.UNFOLDED):
             publish(store, DOMAIN, f"later-{number}")
-        missing = replace(first.key, item=commit_item(store.read(DOMAIN, []).head.csn + 1))
+        missing = first.key._replace(item=commit_item(store.read(DOMAIN, []).head.csn + 1))
     assert node(store, store._paths.record(first.key)) is None
 
 

@@ -27,6 +27,8 @@ _BASE_AT = 10
 _DELETED, _COMPRESSED = 1, 2
 _SHORTEST_COMPRESSED = 64
 _LEVEL = 1
+_WINDOW_BITS, _MEMORY = 12, 4
+"""For what fits into so small a window: zlib's own take longer to set up than such a body takes to compress."""
 
 
 def new_transaction() -> bytes:
@@ -52,10 +54,17 @@ def packed(body: bytes | None, csn: int | None, transaction: bytes, *, base: int
     else:
         content = body
         if len(body) >= _SHORTEST_COMPRESSED:
-            smaller = zlib.compress(body, _LEVEL)
+            smaller = _compressed(body)
             if len(smaller) < len(body):
                 flags, content = _COMPRESSED, smaller
     return _HEADER.pack(FORM, flags, csn or 0, base, transaction) + content
+
+
+def _compressed(body: bytes) -> bytes:
+    if len(body) > 1 << _WINDOW_BITS:
+        return zlib.compress(body, _LEVEL)
+    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY)
+    return compressor.compress(body) + compressor.flush()
 
 
 def unpacked(where: object, data: bytes) -> Node:

@@ -18,6 +18,7 @@ other character is encoded always. The empty text is a lone ``%``. Order is that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from string import ascii_letters, digits
@@ -81,9 +82,23 @@ class Paths:
         return f"{self.domain(domain)}/{kind.value}/{encoded(partition)}"
 
     def record(self, key: Key) -> str:
-        return f"{self.domain(key.domain)}/{key.kind.value}/{encoded(key.partition)}/{encoded(key.item)}"
+        return _record(self.chroot, key)
 
-    def parents(self, path: str) -> list[str]:
+    def parents(self, path: str) -> Sequence[str]:
         """The nodes above *path* and below the folder of all domains, the uppermost first."""
-        parts = path.removeprefix(f"{self.domains}/").split("/")[:-1]
-        return [f"{self.domains}/{'/'.join(parts[: depth + 1])}" for depth in range(len(parts))]
+        return _down_to(self.domains, path.rpartition("/")[0])
+
+
+@lru_cache(maxsize=16_384)
+def _record(chroot: str, key: Key) -> str:
+    parts = encoded(key.domain), key.kind.value, encoded(key.partition), encoded(key.item)
+    return f"{chroot}/domains/{'/'.join(parts)}"
+
+
+@lru_cache(maxsize=16_384)
+def _down_to(top: str, folder: str) -> tuple[str, ...]:
+    """The nodes below *top*, down to *folder*."""
+    if folder == top:
+        return ()
+    parts = folder.removeprefix(f"{top}/").split("/")
+    return tuple(f"{top}/{'/'.join(parts[: depth + 1])}" for depth in range(len(parts)))

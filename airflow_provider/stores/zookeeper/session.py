@@ -30,8 +30,9 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData, Transaction
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.security import CREATOR_ALL_ACL
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible, StoreUnavailable
 from airflow_provider.stores.opening import with_extra
@@ -96,17 +97,20 @@ class Operation:
         """About what it takes in a message: its fields, and the ACL of a created node."""
         return len(self.path) + len(self.data) + 80
 
-    def add(self, request: Any) -> None:
-        """Add it to kazoo's transaction."""
+    def part(self, acl: Sequence[Any]) -> Any:
+        """Return it as kazoo sends it.
+
+        :param acl: of what is created.
+        """
         match self.verb:
             case "create":
-                request.create(self.path, self.data)
+                return Create(self.path, self.data, acl, 0)
             case "set_data":
-                request.set_data(self.path, self.data, self.version)
+                return SetData(self.path, self.data, self.version)
             case "check":
-                request.check(self.path, self.version)
+                return CheckVersion(self.path, self.version)
             case _:
-                request.delete(self.path, self.version)
+                return Delete(self.path, self.version)
 
 
 class _Reasons(logging.Handler):
@@ -134,6 +138,7 @@ class Session:
 
     def __init__(self, address: Address) -> None:
         self._address = address
+        self._acl = CREATOR_ALL_ACL if address.has_identity else OPEN_ACL_UNSAFE
         self.generation = 0
         self._closed = False
         self._forget()
@@ -184,13 +189,12 @@ class Session:
         :raises StoreUnavailable: it was not sent.
         :raises ReplyLostError: it was sent, and no answer came.
         """
-        request = self._connected(deadline).transaction()
-        for operation in operations:
-            operation.add(request)
+        client = self._connected(deadline)
+        promise = client.handler.async_result()
+        # Past kazoo's own builder, which takes each path apart and puts it together again.
+        client._call(Transaction([one.part(self._acl) for one in operations]), promise)  # noqa: SLF001
         try:
-            answers: list[Any] = request.commit_async().get(
-                timeout=deadline.left_s() * (1 - _SHARE_FOR_ASKING)
-            )
+            answers: list[Any] = promise.get(timeout=deadline.left_s() * (1 - _SHARE_FOR_ASKING))
         except AuthFailedError:
             return self.change(deadline, operations)  # it was not sent: nothing is before we are known
         except (KazooException, KazooTimeoutError, RuntimeError) as error:
@@ -263,7 +267,7 @@ class Session:
             hosts=",".join(address.hosts),
             timeout=address.session_timeout_s,
             connection_retry=_RECONNECTING,
-            default_acl=CREATOR_ALL_ACL if address.has_identity else None,
+            default_acl=self._acl,
             auth_data=self._credentials(),
             sasl_options=self._sasl_options(),
             use_ssl=address.tls != "off",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Lock
@@ -178,22 +178,19 @@ class Writer:
         floors = self._records.unknown_floors(keys)
         for partition in floors:  # what was believed about its records is worth nothing
             self._known.forget_floor(partition)
-        records: dict[Key, Seen | None] = {}
-        for key in keys:
-            with suppress(KeyError):  # other threads learn and forget
-                records[key] = self._known.records[key]
         absent = {one.key for one in request.requires if isinstance(one, Absent)}
         required = {one.key for one in request.requires if isinstance(one, Exists)}
-        guessed = [
-            key
-            for key in keys
-            if guess
-            and key not in records
-            and key.kind not in CLEARED
-            and (key in absent or (key.kind in _GUESSED_ABSENT and key not in required))
-        ]
-        records |= dict.fromkeys(guessed)
-        unknown = [key for key in keys if key not in records]
+        records: dict[Key, Seen | None] = {}
+        unknown = []
+        for key in keys:
+            guessed = key in absent or (key.kind in _GUESSED_ABSENT and key not in required)
+            try:
+                records[key] = self._known.records[key]
+            except KeyError:  # other threads learn and forget
+                if guess and guessed and key.kind not in CLEARED:
+                    records[key] = None
+                else:
+                    unknown.append(key)
         creating = [key for key in keys if records.get(key) is None and key not in required]
         wanted = planning.folders_of(self._paths, request.domain, creating, number=request.commit is not None)
         folders = [path for path in wanted if path not in self._known.folders]
