@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.resolving import names_of, retention_of
+from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Cut, Level
@@ -28,7 +29,15 @@ from airflow_provider.domain.lease import (
     released,
     renewed,
 )
-from airflow_provider.domain.records import Key, Kind, Stamped, lease_key, retention_key, table_key
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    lease_key,
+    retention_key,
+    table_key,
+    topology_key,
+)
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import (
     Delete,
@@ -105,6 +114,7 @@ class Leases:
         :param ttl: the default is ``lease_ttl``.
         :raises LeaseHeld: somebody else has *name*.
         :raises Unavailable: states of the cut were withdrawn meanwhile; ``tables`` lists them.
+        :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         :raises InvalidInput: the same owner holds another cut by *name*; a cut at READ_UNCOMMITTED.
         """
         key = lease_key(cut.domain, lease_id(name))
@@ -196,14 +206,15 @@ class Leases:
 
     def _claim(self, cut: Cut, key: Key, owner: str, ttl: timedelta | None) -> Lease:
         record = claimed(cut, owner, self._ttl(ttl))
-        retention = retention_key(cut.domain)
+        topology, retention = topology_key(cut.domain), retention_key(cut.domain)
         reading = self.store.read(
-            cut.domain, [key, retention, *(table_key(cut.domain, table) for table in cut.states)]
+            cut.domain, [key, topology, retention, *(table_key(cut.domain, table) for table in cut.states)]
         )
+        refuse_sealed(cut.domain, reading.get(topology))
         stamped: Stamped[LeaseRecord] | None = reading.get(key)
         refuse_other_holder(stamped, owner, reading.now)
         _refuse_gone(cut, reading)
-        requires = (unchanged(reading, retention), unchanged(reading, key))
+        requires = tuple(unchanged(reading, one) for one in (topology, retention, key))
         receipt = self.store.transact(
             Transaction(domain=cut.domain, requires=requires, updates=(Put(key, record),))
         )

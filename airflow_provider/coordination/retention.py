@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
 from airflow_provider.coordination.resolving import names_of, retention_of
-from airflow_provider.coordination.sealing import refuse_sealed_domain
+from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -27,6 +27,7 @@ from airflow_provider.domain.records import (
     retention_key,
     schema_key,
     table_key,
+    topology_key,
     versions_key,
 )
 from airflow_provider.domain.retention import Version, VersionsRecord
@@ -101,11 +102,11 @@ class Retention:
 
         :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
             read.
+        :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         """
         checked = domain_name(domain)
         (name,) = names_of([table])
         moment = as_utc(barrier, "barrier")
-        self._done(lambda: refuse_sealed_domain(self.store, checked))
         self._done(lambda: self._withdraw(checked, name, moment))
 
     def sweep(self, domain: str) -> Swept:
@@ -135,8 +136,9 @@ class Retention:
     # --- withdrawing ---------------------------------------------------------------------------------------------
 
     def _withdraw(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
-        table, retention = table_key(domain, name), retention_key(domain)
-        reading = self.store.read(domain, [table, retention])
+        table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
+        reading = self.store.read(domain, [table, retention, topology])
+        refuse_sealed(domain, reading.get(topology))
         stamped: Stamped[TableRecord] | None = reading.get(table)
         record = retention_of(domain, reading)
         if stamped is None or not reached(stamped.record, standing(stamped), barrier):
@@ -146,7 +148,7 @@ class Retention:
         self._refuse_needed(domain, name, stamped, barrier)
         epoch = stamped.record.cadence.ending_at(barrier)
         withdrawn = record.withdrawing(name, epoch)
-        requires = (Exists(table, stamped.version), unchanged(reading, retention))
+        requires = tuple(unchanged(reading, one) for one in (table, retention, topology))
         if stamped.record.kind is TableKind.FULL:
             publication, prepared = self._without_slice(reading, stamped, epoch)
             updates, number = self._commit(stamped, epoch, publication, prepared)

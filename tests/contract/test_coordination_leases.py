@@ -7,14 +7,18 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, LeaseHeld, StoreIncompatible
 from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.lease import Lease, derived_id
-from airflow_provider.domain.records import lease_key
+from airflow_provider.domain.records import lease_key, topology_key
+from airflow_provider.domain.registration import Move, MoveState, TopologyRecord
+from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.faults import Fault, FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner, side_by_side
+from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -255,3 +259,46 @@ def test_r15_leases_survive_lost_messages(backend: Backend, fault: Fault) -> Non
         finally:
             world.close()
     assert with_faults > 10
+
+
+def sealed(world: World, state: MoveState) -> None:
+    """Let the domain be moved elsewhere, as far as *state* says."""
+    move = Move(state=state, place="postgresql://elsewhere", incarnation="another")
+    record = TopologyRecord(generation=99, move=move)
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(topology_key(DOMAIN), record),)))
+
+
+def test_nothing_is_claimed_of_a_domain_that_is_moved(world: World) -> None:
+    """Whoever holds a lease may read in peace, and a move has looked for leases already: there can be no new one."""
+    world.run(world.job("t"), day(1))
+    cut = world.cut("t")
+    kept = world.leases.acquire(cut, name="before", owner="me")
+    sealed(world, MoveState.LEAVING)
+    with pytest.raises(DomainMoving, match="elsewhere"):
+        world.leases.acquire(cut, name="late", owner="me")
+    sealed(world, MoveState.GONE)
+    with pytest.raises(DomainMoved, match="elsewhere"):
+        world.leases.cut(DOMAIN, ["t"], name="later", owner="me")
+    assert [one.id for one in world.leases.all(DOMAIN)] == [kept.id]
+    world.leases.drop(kept)
+
+
+@pytest.mark.parametrize("kind", ["incremental", "full"])
+@pytest.mark.parametrize("what", ["acquire", "withdraw"])
+def test_who_looked_before_a_move_began_looks_again(world: World, what: str, kind: str) -> None:
+    """Between the look and the transaction the domain is sealed: what was decided is not done."""
+    job = world.job("t", [world.table("t", kind=kind)])
+    world.run(job, day(1))
+    world.run(job, day(2))
+    cut = world.cut("t")
+    interruption = Interruption(0, lambda: sealed(world, MoveState.LEAVING), "store.transact")
+    store = Interrupted(world.store, "store", STORE_CALLS, interruption)
+    changes = {
+        "acquire": lambda: world.reader(store).acquire(cut, name="late", owner="me"),
+        "withdraw": lambda: world.keeper(store).withdraw(DOMAIN, "t", barrier(1)),
+    }
+    with pytest.raises(DomainMoving):
+        changes[what]()
+    assert not world.leases.all(DOMAIN)
+    assert world.cut("t", at=barrier(1)).barrier == barrier(1)
+    assert len(world.commits()) == 2
