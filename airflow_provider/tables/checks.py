@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 
+Found = TypeVar("Found")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Marks:
@@ -38,16 +41,19 @@ class Marks:
         return cls(domain=publication.table.domain, incarnation=publication.incarnation, csn=publication.csn)
 
 
-def existing(info: TableInfo | None, table: EpochTable) -> TableInfo:
-    """:raises UnknownName: the catalog has no such table."""
-    if info is None:
+def existing(found: Found | None, table: EpochTable) -> Found:
+    """Return what the catalog has of *table*.
+
+    :raises UnknownName: nothing.
+    """
+    if found is None:
         raise UnknownName(
             f"table {table.name!r} of domain {table.domain!r} is not in the catalog.",
             next_step="look which program dropped it; a run that writes it makes it anew.",
             table=table.name,
             domain=table.domain,
         )
-    return info
+    return found
 
 
 def refuse_other_table(publication: Publication, table_uuid: str) -> None:

@@ -75,12 +75,13 @@ def create(found: pafs.FileSystem, path: str) -> Any:
     return _DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
 
 
-def remove(found: pafs.FileSystem, path: str) -> None:
-    """Delete a file; nothing happens when it is not there."""
+def remove(found: pafs.FileSystem, path: str) -> bool:
+    """Delete a file; return whether it was there."""
     try:
         found.delete_file(path)
     except FileNotFoundError:
-        return
+        return False
+    return True
 
 
 class _DurableFile:

@@ -237,11 +237,7 @@ class IcebergFormat(TableFormat):
         self._catalog.close()
 
     def _existing(self, table: EpochTable) -> Table:
-        loaded = self._catalog.load(table)
-        if loaded is None:
-            checks.existing(None, table)
-            raise AssertionError("unreachable")
-        return loaded
+        return checks.existing(self._catalog.load(table), table)
 
 
 def _info(table: EpochTable, loaded: Table) -> TableInfo:

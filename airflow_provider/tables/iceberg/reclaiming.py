@@ -36,7 +36,9 @@ def reclaim(io: FileIO, withdrawn: Sequence[str], kept: Collection[str]) -> list
     data = {path for one in leaving.values() for path in _paths(io, one, missing_is_fine=True)}
     near = (one for one in staying.values() if _may_share(one, leaving.values()))
     data -= {path for one in near for path in _paths(io, one, missing_is_fine=False)}
-    return [uri for uri in (*sorted(data), *sorted(leaving), *lists) if _removed(uri)]
+    return [
+        uri for uri in (*sorted(data), *sorted(leaving), *lists) if storage.remove(*storage.filesystem(uri))
+    ]
 
 
 def _listed(io: FileIO, uri: str) -> list[ManifestFile]:
@@ -70,13 +72,3 @@ def _may_share(manifest: ManifestFile, others: Iterable[ManifestFile]) -> bool:
         if own is None or bounds is None or (own[0] <= bounds[1] and bounds[0] <= own[1]):
             return True
     return False
-
-
-def _removed(uri: str) -> bool:
-    """Delete one file; return whether it was there."""
-    filesystem, path = storage.filesystem(uri)
-    try:
-        filesystem.delete_file(path)
-    except FileNotFoundError:
-        return False
-    return True
