@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import (
     Resolved,
+    Standings,
     Wish,
     names_of,
-    read_tables,
     refuse_stale,
     resolved,
 )
@@ -74,6 +74,7 @@ class Cuts:
         reading: ReadDefaults = READ_DEFAULTS,
     ) -> None:
         self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
+        self._standings = Standings(self.reader)
         self.formats = formats
         self.defaults = defaults
         self.reading = reading
@@ -118,7 +119,7 @@ class Cuts:
         )
         if chosen is Level.READ_UNCOMMITTED:
             return self._uncommitted_cut(name, names, wish, explicit=consistency is not None)
-        answer = resolved(self.reader, name, names, wish)
+        answer = resolved(self._standings, name, names, wish)
         head = answer.reading.head
         states = {
             table: State(
@@ -283,7 +284,7 @@ class Cuts:
         The tables stand still while the output is looked for: an epoch that publishes meanwhile would be in neither.
         """
         for _ in range(_TRIES):
-            reading, found = read_tables(self.reader, domain, names)
+            reading, found = self._standings.of_all(domain, names)
             staged = {table: self._open_output(domain, table, found[table][0]) for table in names}
             now = self.reader.read(domain, list(reading.records))
             if _versions(now) == _versions(reading):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
-from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept
+from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, standing
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
-from airflow_provider.domain.records import Kind, retention_key, table_key
+from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key
 from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
@@ -44,10 +44,67 @@ class Answer:
     aligned: Aligned
 
 
-def resolved(reader: MetadataReader, domain: DomainName, names: Sequence[TableName], wish: Wish) -> Answer:
+class Standings:
+    """Where tables stand, as *reader* finds it; worked out once for each version of a table's record."""
+
+    def __init__(self, reader: MetadataReader) -> None:
+        self.reader = reader
+        self._known: dict[TableName, tuple[Stamped[TableRecord], tuple[TableRecord, Moved]]] = {}
+
+    def of_all(
+        self, domain: DomainName, names: Sequence[TableName]
+    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+        """Read where *names* stood at the head.
+
+        :raises UnknownName: a table that no job has registered.
+        """
+        reading, found = self.of_registered(domain, names)
+        for name in names:
+            if name not in found:
+                raise UnknownName(
+                    f"table {name!r} is not registered in domain {domain!r}.",
+                    next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
+                    domain=domain,
+                    table=name,
+                )
+        return reading, found
+
+    def of_registered(
+        self, domain: DomainName, names: Sequence[TableName]
+    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+        """Read where those of *names* that are registered stood at the head, and what retention has withdrawn.
+
+        The head is read first, then only what is immutable at or below it (R3).
+        """
+        keys = {name: table_key(domain, name) for name in names}
+        for _ in range(_TRIES):
+            reading = self.reader.read(domain, [retention_key(domain), *keys.values()])
+            stamped = {name: one for name, key in keys.items() if (one := reading.get(key)) is not None}
+            stood = {name: self._stood(name, one, reading.head.csn) for name, one in stamped.items()}
+            found = {name: one for name, one in stood.items() if one is not None}
+            if len(found) == len(stood):
+                return reading, found
+        raise Conflict(
+            "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
+        )
+
+    def _stood(
+        self, name: TableName, stamped: Stamped[TableRecord], csn: int
+    ) -> tuple[TableRecord, Moved] | None:
+        """The table and where it stood at *csn*; None when its record has forgotten."""
+        if (stamped.csn or 0) > csn:
+            moved = as_of(stamped, csn)
+            return None if moved is None else (stamped.record, moved)
+        known = self._known.get(name)
+        if known is None or known[0] is not stamped:
+            known = self._known[name] = (stamped, (stamped.record, standing(stamped)))
+        return known[1]
+
+
+def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName], wish: Wish) -> Answer:
     """Resolve *names* at the head, as *wish* says; errors as :meth:`Cuts.cut`."""
-    everybody = _all_tables(reader, domain) if wish.consistency is Consistency.ALTOGETHER else []
-    reading, stood = read_tables(reader, domain, list(dict.fromkeys([*names, *everybody])))
+    everybody = _all_tables(standings.reader, domain) if wish.consistency is Consistency.ALTOGETHER else []
+    reading, stood = standings.of_all(domain, list(dict.fromkeys([*names, *everybody])))
     found = {name: stood[name] for name in names}
     at = wish.at
     if everybody:
@@ -67,47 +124,6 @@ def _all_tables(reader: MetadataReader, domain: DomainName) -> list[TableName]:
     return [TableName(one.key.item) for one in pages(reader, domain, Kind.TABLE, "")]
 
 
-def read_tables(
-    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
-) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
-    """Read where *names* stood at the head.
-
-    :raises UnknownName: a table that no job has registered.
-    """
-    reading, found = read_registered(reader, domain, names)
-    for name in names:
-        if name not in found:
-            raise UnknownName(
-                f"table {name!r} is not registered in domain {domain!r}.",
-                next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
-                domain=domain,
-                table=name,
-            )
-    return reading, found
-
-
-def read_registered(
-    reader: MetadataReader, domain: DomainName, names: Sequence[TableName]
-) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
-    """Read where those of *names* that are registered stood at the head, and what retention has withdrawn.
-
-    The head is read first, then only what is immutable at or below it (R3).
-    """
-    for _ in range(_TRIES):
-        reading = reader.read(domain, [retention_key(domain), *(table_key(domain, name) for name in names)])
-        stood = {
-            TableName(key.item): (stamped.record, as_of(stamped, reading.head.csn))
-            for key, stamped in reading.records.items()
-            if key.kind is Kind.TABLE
-        }
-        found = {name: (record, moved) for name, (record, moved) in stood.items() if moved is not None}
-        if len(found) == len(stood):
-            return reading, found
-    raise Conflict(
-        "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
-    )
-
-
 def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
     """What retention has withdrawn, as *reading* found it."""
     stamped = reading.get(retention_key(domain))
@@ -116,7 +132,7 @@ def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
 
 def refuse_withdrawn(retention: RetentionRecord, found: Resolved, answer: Aligned) -> None:
     """:raises Unavailable: the state of a table was withdrawn; ``kept`` has the nearest barriers that are not."""
-    gone = [table for table, own in sorted(answer.tables.items()) if retention.range_at(table, own)]
+    gone = retention.withdrawn_at(answer.tables)
     if gone:
         kept = nearest_kept({table: found[table] for table in gone}, retention, answer.tables[gone[0]])
         said = " and ".join(one.isoformat() for one in kept) or "none"
@@ -124,7 +140,7 @@ def refuse_withdrawn(retention: RetentionRecord, found: Resolved, answer: Aligne
             f"{', '.join(gone)}: what was there at {answer.tables[gone[0]].isoformat()} is withdrawn.",
             next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
             barrier=answer.barrier,
-            tables=tuple(gone),
+            tables=gone,
             kept=kept,
         )
 

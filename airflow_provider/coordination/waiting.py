@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from airflow_provider.coordination.patience import patient
-from airflow_provider.coordination.resolving import names_of, read_registered
+from airflow_provider.coordination.resolving import Standings, names_of
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Lag, lagging
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -54,7 +54,7 @@ def readiness(
 ) -> Readiness:
     """As :func:`check`, in one try: for those who ask again by themselves."""
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
-    reading, found = read_registered(reader, name, names)
+    reading, found = Standings(reader).of_registered(name, names)
     unregistered = (
         Lag(table=one, watermark=None, wanted=barrier, reason="no owner yet: no job that writes it has run")
         for one in names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -36,6 +36,15 @@ class RetentionRecord:
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
         """The withdrawn range that contains *barrier*, if any."""
         return next((one for one in self.ranges(table) if one.start < barrier <= one.end), None)
+
+    def withdrawn_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
+        """Those of the tables of *barriers* whose barrier there is withdrawn, sorted."""
+        found = []
+        for one in self.withdrawn:
+            barrier = barriers.get(one.table)
+            if barrier and any(gone.start < barrier <= gone.end for gone in one.ranges):
+                found.append(one.table)
+        return tuple(sorted(found))
 
     def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
         """Whether the version *ref*, resolved at *csn*, cannot be claimed any more.

@@ -47,12 +47,6 @@ RECORDS: Mapping[Kind, type[Any]] = {
 }
 """The one dataclass of each kind of record."""
 
-READ_AGAIN = frozenset({Kind.TOPOLOGY, Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.SCHEMA})
-"""Kinds whose records every cut and every epoch looks at again: equal bytes are decoded once."""
-
-MOST_REMEMBERED = 4096
-"""So many of those, the last ones read, are remembered; records never change."""
-
 UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older format of a kind, what turns the fields of that format into the next one's."""
 
@@ -122,22 +116,13 @@ def decode(key: Key, stored: bytes | str) -> Any:
 
 def _decode_current(key: Key, body: bytes) -> Any:
     try:
-        record, again = _read_again(key.kind, body) if key.kind in READ_AGAIN else _read(key.kind, body)
+        record = _decoder(key.kind).decode(body)
+        again = _encoder.encode(record)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, EpochError) as error:
         raise _damaged(key, str(error)) from error
-    if again is not None:
+    if again != body:
         _refuse_unknown_fields(key, _plain.decode(body), _plain.decode(again), "")
     return record
-
-
-def _read(kind: Kind, body: bytes) -> tuple[Any, bytes | None]:
-    """Return the record and, when it would not be written as it stands there, how it would be."""
-    record = _decoder(kind).decode(body)
-    again: bytes = _encoder.encode(record)
-    return record, None if again == body else again
-
-
-_read_again = lru_cache(maxsize=MOST_REMEMBERED)(_read)
 
 
 def _decode_other(key: Key, body: bytes) -> Any:

@@ -34,6 +34,7 @@ from airflow_provider.stores.base import (
     Transaction,
     commit_key,
 )
+from airflow_provider.stores.remembering import Remembered
 from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_scan, checked
 
 Now = Callable[[], datetime]
@@ -172,6 +173,7 @@ class MemoryStore(MetadataStore):
         self._server = _server(self._name) if name is not None else _Server()
         self._now = now
         self._closed = False
+        self._remembered = Remembered()
 
     def __repr__(self) -> str:
         return f"MemoryStore(memory://{self._name})"
@@ -189,7 +191,7 @@ class MemoryStore(MetadataStore):
             head = Head(server.heads.get(domain, 0), server.incarnation)
             now = self._now()
             found = {key: server.entries[key] for key in keys if key in server.entries}
-        return Reading(head, now, {key: _stamped(key, entry) for key, entry in found.items()})
+        return Reading(head, now, {key: self._stamped(key, entry) for key, entry in found.items()})
 
     def scan(
         self,
@@ -212,7 +214,14 @@ class MemoryStore(MetadataStore):
                 wanted.reverse()
             keys = [Key(domain, kind, partition, item) for item in wanted[:limit]]
             found = [(key, server.entries[key]) for key in keys]
-        return [_stamped(key, entry) for key, entry in found]
+        return [self._stamped(key, entry) for key, entry in found]
+
+    def _stamped(self, key: Key, entry: _Entry) -> Stamped[Any]:
+        known = self._remembered.get(key)
+        if known is not None and known.version == entry.version:
+            return known
+        record = codec.decode(key, entry.body)
+        return self._remembered.keep(Stamped(key, record, entry.version, entry.csn, entry.at))
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         return self.scan(domain, Kind.COMMIT, "", start=commit_item(after + 1), limit=limit)
@@ -269,10 +278,6 @@ class MemoryStore(MetadataStore):
             raise InvalidInput(
                 field="store", value=self, expected="an open store", next_step="open it again."
             )
-
-
-def _stamped(key: Key, entry: _Entry) -> Stamped[Any]:
-    return Stamped(key, codec.decode(key, entry.body), entry.version, entry.csn, entry.at)
 
 
 def _require(server: _Server, request: CheckedTransaction) -> None:

@@ -127,7 +127,7 @@ def test_records_are_looked_up_by_their_whole_key(
     kept = Transaction(domain=DOMAIN, requires=tuple(Exists(key, 1) for key in keys))
     changed = Transaction(domain=DOMAIN, updates=tuple(Delete(key) for key in keys))
     for statement, parameters in (
-        (statements.LOOK, statements.at(DOMAIN, keys)),
+        (statements.LOOK, statements.looked_for(DOMAIN, keys, {})),
         (statements.HOLD, statements.held(checked(kept, ()))),
         (statements.HOLD, statements.held(checked(changed, ()))),
     ):

@@ -32,7 +32,7 @@ from airflow_provider.stores.factory import catalog_properties, check_schema, op
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.sql import migrate, statements
 from airflow_provider.stores.sql.schema import REVISIONS, VERSION_TABLE, metadata
-from airflow_provider.stores.sql.sqlite import SqliteDialect, wanted
+from airflow_provider.stores.sql.sqlite import SqliteDialect, known_addresses, wanted
 from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
 from airflow_provider.testing.store_cases.samples import sample
@@ -211,6 +211,26 @@ def test_a_file_that_was_replaced_is_the_store_from_then_on(
     assert (store.read(DOMAIN, []).head.incarnation, publish(store, DOMAIN).csn) == (incarnation, 1)
 
 
+def test_a_restored_backup_is_read_although_it_gives_versions_again(
+    store: MetadataStore, path: Path, tmp_path: Path, url: str
+) -> None:
+    """What a client remembers is told from it by the time of the write."""
+    key = counter_key(DOMAIN)
+    write(store, put(key, 1))
+    backup = tmp_path / "backup.db"
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    write(store, put(key, 2))
+    lost = store.read(DOMAIN, [key]).records[key]
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    backup.rename(path)
+    with open_store(url) as other:
+        write(other, put(key, 3))
+    found = store.read(DOMAIN, [key]).records[key]
+    assert (found.record.generation, found.version) == (3, lost.version)
+
+
 # --- others who write ----------------------------------------------------------------------------------------
 
 
@@ -315,9 +335,12 @@ def test_the_clock_may_be_given(url: str) -> None:
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("statement", [statements.records, statements.versions, statements.removal])
-def test_records_are_looked_up_by_their_whole_key(path: Path, statement: Any) -> None:
-    compiled = statement(wanted).compile(dialect=sqlite.dialect(paramstyle="named"))
+@pytest.mark.parametrize(
+    ("statement", "addresses"),
+    [(statements.differing, known_addresses), (statements.versions, wanted), (statements.removal, wanted)],
+)
+def test_records_are_looked_up_by_their_whole_key(path: Path, statement: Any, addresses: Any) -> None:
+    compiled = statement(addresses).compile(dialect=sqlite.dialect(paramstyle="named"))
     parameters = {**compiled.params, "domain": "d", "keys": '[["epoch", "p", "i"]]'}
     with closing(sqlite3.connect(path)) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {compiled}", parameters).fetchall()

@@ -232,9 +232,16 @@ def test_a_cut_over_many_tables_reads_few_nodes(store: ZookeeperStore, url: str)
             ask(deadline, requests),
         )[1]  # type: ignore[method-assign]
         found = reader.read(DOMAIN, keys)
-        assert sum(asked) <= 4
+        assert asked == [2], "one message: the head, behind a sync"
+        write(store, put_table(keys[8], "first"), number=commit())
+        asked.clear()
+        assert reader.read(DOMAIN, keys).records[keys[8]].csn == 3
+        assert asked == [2, 1], "then the table that the head says was written"
+        asked.clear()
+        found = reader.read(DOMAIN, keys)
+        assert asked == [2]
     assert [found.records[key].record.job for key in keys[6:9]] == ["first", "second", "first"]
-    assert found.records[keys[7]].csn == found.head.csn == 2
+    assert (found.records[keys[7]].csn, found.records[keys[8]].csn, found.head.csn) == (2, 3, 3)
     direct = store._records.nodes(keys, Deadline(10))
     assert found.records == direct
 
@@ -269,6 +276,7 @@ def test_checkpoint_and_tail_say_what_the_nodes_say_while_others_commit(
                 assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
                 assert max(stamps) <= commits[-1].csn
                 reads += 1
+            assert client.read(DOMAIN, keys).records == client._records.nodes(keys, Deadline(10))
         return reads
 
     with ThreadPoolExecutor(3) as threads:

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine
 
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key
+from airflow_provider.domain.interval import micros
+from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 
@@ -23,7 +24,8 @@ from airflow_provider.stores.requests import CheckedTransaction
 class Look:
     """What one look at a domain finds.
 
-    :param rows: of the records; see :mod:`stores.sql.rows`.
+    :param rows: of the records that are not as the caller knows them; see :mod:`stores.sql.rows`. One that the
+        caller knows and that is gone has no version.
     """
 
     head: Head
@@ -48,6 +50,11 @@ class Held:
     version: int
     at_us: int
     pointers: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
+
+
+def known_stamp(known: Stamped[Any] | None) -> tuple[int | None, int | None]:
+    """Version and time, as rows have them, of a record that the caller knows, or of none."""
+    return (None, None) if known is None else (known.version, micros(known.at))
 
 
 class Purpose(Enum):
@@ -104,8 +111,14 @@ class SqlDialect(ABC):
         """
 
     @abstractmethod
-    def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
-        """Read the head, the time and those of *keys* that exist, all of one moment."""
+    def look(
+        self,
+        connection: Connection,
+        domain: DomainName,
+        keys: Sequence[Key],
+        known: Mapping[Key, Stamped[Any]],
+    ) -> Look:
+        """Read the head, the time and what of *keys* is otherwise than *known*, all of one moment."""
 
     @abstractmethod
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:

@@ -21,6 +21,17 @@ def key(domain: DomainName, row: Sequence[Any]) -> Key:
     return Key(domain, _KINDS[kind], partition, item)
 
 
+def is_gone(row: Sequence[Any]) -> bool:
+    """Whether a row says that there is no record at its address."""
+    return row[3] is None
+
+
+def is_same(known: Stamped[Any], row: Sequence[Any]) -> bool:
+    """Whether a row holds the record that is *known* at its address."""
+    _, _, _, version, _, updated_at, _ = row
+    return (known.version, micros(known.at)) == (version, updated_at)
+
+
 def stamped(domain: DomainName, row: Sequence[Any]) -> Stamped[Any]:
     """Return the record in a row: kind, partition, item, version, CSN, time, body.
 

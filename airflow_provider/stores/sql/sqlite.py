@@ -43,11 +43,11 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import micros
-from airflow_provider.domain.records import Key
+from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import forks, rows, statements
-from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect
+from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect, known_stamp
 from airflow_provider.stores.sql.schema import store_table
 from airflow_provider.stores.sql.turns import file_turn
 
@@ -165,10 +165,19 @@ class SqliteDialect(SqlDialect):
         except sqlite3.Error as error:
             raise DBAPIError(None, None, error) from error
 
-    def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
+    def look(
+        self,
+        connection: Connection,
+        domain: DomainName,
+        keys: Sequence[Key],
+        known: Mapping[Key, Stamped[Any]],
+    ) -> Look:
         execute = _driver(connection).execute
         ((incarnation, csn),) = execute(*_sql(statements.HEAD, domain=domain)).fetchall()
-        found = execute(*_sql(statements.records(wanted), domain=domain, keys=_addresses(keys)))
+        listed = json.dumps(
+            [(key.kind, key.partition, key.item, *known_stamp(known.get(key))) for key in keys]
+        )
+        found = execute(*_sql(statements.differing(known_addresses), domain=domain, keys=listed))
         return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found.fetchall())
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
@@ -320,8 +329,20 @@ def _emit_begin(connection: Connection) -> None:
 
 def wanted() -> Select[Any]:
     """Select kind, partition and item of each address in the parameter ``keys``."""
+    return _parts("kind", "partition", "item")
+
+
+def known_addresses() -> Select[Any]:
+    """Select what :func:`wanted` does, with the version and the time of the record that is known there."""
+    return _parts("kind", "partition", "item", "version", "updated_at")
+
+
+def _parts(*names: str) -> Select[Any]:
     listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
-    return select(*(func.json_extract(listed.c.value, f"$[{part}]") for part in range(3)))
+    parts = (
+        func.json_extract(listed.c.value, f"$[{position}]").label(name) for position, name in enumerate(names)
+    )
+    return select(*parts)
 
 
 def _addresses(keys: Iterable[Key]) -> str:

@@ -47,14 +47,32 @@ Wanted = Callable[[], Select[Any]]
 
 
 @lru_cache
-def records(wanted: Wanted) -> Select[Any]:
-    """Select the records of one domain at the wanted addresses."""
-    return select(*_columns).where(_among(wanted))
+def differing(known: Wanted) -> Select[Any]:
+    """Select what is otherwise than the caller knows, of the addresses, versions and times that *known* selects.
+
+    A row without a version says that a record is gone. (A store that was restored from a backup gives versions
+    again: the time of the write tells such a record from the one that is known.)
+    """
+    wanted = known().subquery("wanted")
+    same_address = (
+        (_record.domain == bindparam("domain"))
+        & (_record.kind == wanted.c.kind)
+        & (_record.partition == wanted.c.partition)
+        & (_record.item == wanted.c.item)
+    )
+    return (
+        select(wanted.c.kind, wanted.c.partition, wanted.c.item, *_columns[3:])
+        .select_from(wanted.outerjoin(record_table, same_address))
+        .where(
+            _record.version.is_distinct_from(wanted.c.version)
+            | _record.updated_at.is_distinct_from(wanted.c.updated_at)
+        )
+    )
 
 
 @lru_cache
 def versions(wanted: Wanted) -> Select[Any]:
-    """Select the versions of those records."""
+    """Select the versions of the records of one domain at the wanted addresses."""
     return select(_record.kind, _record.partition, _record.item, _record.version).where(_among(wanted))
 
 

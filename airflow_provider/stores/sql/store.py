@@ -25,6 +25,7 @@ from airflow_provider.stores.base import (
     RequirementFailed,
     Transaction,
 )
+from airflow_provider.stores.remembering import Remembered
 from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_scan, check_text, checked
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
@@ -42,6 +43,7 @@ class SqlStore(MetadataStore):
     def __init__(self, dialect: SqlDialect) -> None:
         self._dialect = dialect
         self._closed = False
+        self._remembered = Remembered()
         self.capabilities = dialect.capabilities
 
     def __repr__(self) -> str:
@@ -88,11 +90,18 @@ class SqlStore(MetadataStore):
     # --- reading ---------------------------------------------------------------------------------------------
 
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
-        check_keys(domain, keys)
         wanted = list(dict.fromkeys(keys))
-        found = self._run(lambda connection: self._dialect.look(connection, domain, wanted))
-        records = [rows.stamped(domain, row) for row in found.rows]
-        return Reading(found.head, from_micros(found.now_us), {stamped.key: stamped for stamped in records})
+        known = self._remembered.among(domain, wanted)
+        check_keys(domain, [key for key in wanted if key not in known])
+        found = self._run(lambda connection: self._dialect.look(connection, domain, wanted, known))
+        records = dict(known)
+        for row in found.rows:
+            if rows.is_gone(row):
+                del records[rows.key(domain, row)]
+            else:
+                stamped = self._stamped(domain, row)
+                records[stamped.key] = stamped
+        return Reading(found.head, from_micros(found.now_us), records)
 
     def scan(
         self,
@@ -113,7 +122,14 @@ class SqlStore(MetadataStore):
         given = {name: bound for name, bound in bounds.items() if bound is not None}
         where = {"domain": domain, "kind": kind.value, "partition": partition, **given}
         found = self._run(lambda connection: connection.execute(statement, where).all())
-        return [rows.stamped(domain, row) for row in found]
+        return [self._stamped(domain, row) for row in found]
+
+    def _stamped(self, domain: DomainName, row: Sequence[Any]) -> Stamped[Any]:
+        """Return the record in *row*, which is decoded unless it is remembered."""
+        known = self._remembered.get(rows.key(domain, row))
+        if known is not None and rows.is_same(known, row):
+            return known
+        return self._remembered.keep(rows.stamped(domain, row))
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         return self.scan(domain, Kind.COMMIT, "", start=commit_item(after + 1), limit=limit)

@@ -68,6 +68,16 @@ class SeenCheckpoint:
     copies: dict[tuple[str, str], Copy]
 
 
+@dataclass(frozen=True, slots=True)
+class SeenTable:
+    """A table's record, and where the head's index led to it: the version that the tail gives for the table, or
+    the name of the checkpoint. While the index says the same, the table was not written."""
+
+    index: int | str
+    stamped: Stamped[Any]
+    seen: Seen
+
+
 class Known:
     """All hints of one store in one process. Threads may share it: each entry is replaced as a whole."""
 
@@ -84,6 +94,7 @@ class Known:
         self.checkpoints: dict[DomainName, SeenCheckpoint] = {}
         self.segments: dict[tuple[DomainName, int], list[Copy]] = {}
         self.decoded: dict[Key, Stamped[Any]] = {}
+        self.tables: dict[Key, SeenTable] = {}
 
     def see_incarnation(self, answer: Any) -> Incarnation:
         """Learn the identity from kazoo's answer; all hints are of the store that had it."""
@@ -119,6 +130,12 @@ class Known:
             self.decoded.clear()
         self.decoded[stamped.key] = stamped
         return stamped
+
+    def keep_table(self, table: SeenTable) -> SeenTable:
+        if len(self.tables) > _MOST:
+            self.tables.clear()
+        self.tables[table.stamped.key] = table
+        return table
 
     def keep_segment(self, domain: DomainName, number: int, copies: list[Copy]) -> None:
         if len(self.segments) > _MOST_SEGMENTS:

@@ -5,7 +5,8 @@ the tables that were written since the newest checkpoint: every transaction that
 also sets the head. A table that is in the checkpoint and not in the tail was not written between the moment of
 the checkpoint and the moment at which the head was read: its copy in the checkpoint is what its node held at the
 head that was read. Everything else is read from its node, behind the head, as every record is. Checkpoints are
-never changed, so one that a client has decoded once it needs not read again.
+never changed, so one that a client has decoded once it needs not read again. Nor does it read a table again while
+the head lists the same version for it as when it was read: all that a cut then asks for is the head.
 
 **Commits by number.** Their numbers have no gaps, so no list of them is ever asked for. Old ones are folded,
 64 to a node; where a commit is not found at the one place it is looked for at the other.
@@ -32,6 +33,7 @@ from airflow_provider.stores.zookeeper.known import (
     Seen,
     SeenCheckpoint,
     SeenHead,
+    SeenTable,
     partition_of,
 )
 from airflow_provider.stores.zookeeper.nodes import (
@@ -228,19 +230,32 @@ class Records:
         checkpoint = self.checkpoint(domain, head, deadline) if len(keys) > FEW_TABLES else None
         if checkpoint is None:
             return self.nodes(keys, deadline)
-        changed = {(one.partition, one.item) for one in head.index.tail}
-        copies = checkpoint.copies
+        changed = {Key(domain, Kind.TABLE, one.partition, one.item): one.version for one in head.index.tail}
         found, rest = {}, []
         for key in keys:
-            name = (key.partition, key.item)
-            copy = None if name in changed else copies.get(name)
-            stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
-            if stamped is None:
+            index = changed.get(key, checkpoint.name)
+            table = self._known.tables.get(key)
+            if table is None or table.index != index:
+                table = None if key in changed else self._copied(key, checkpoint)
+            if table is None:
                 rest.append(key)
             else:
-                found[key] = stamped
-                self._known.see(key, Seen(copy.version, live=True) if copy else None)
-        return found | self.nodes(rest, deadline)
+                found[key] = table.stamped
+                self._known.see(key, table.seen)
+        read = self.nodes(rest, deadline)
+        for key in read.keys() & changed.keys():
+            seen = self._known.records.get(key)
+            if seen is not None:
+                self._known.keep_table(SeenTable(changed[key], read[key], seen))
+        return found | read
+
+    def _copied(self, key: Key, checkpoint: SeenCheckpoint) -> SeenTable | None:
+        """Return a table as it is in the checkpoint, None when it is not there."""
+        copy = checkpoint.copies.get((key.partition, key.item))
+        stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
+        if copy is None or stamped is None:
+            return None
+        return self._known.keep_table(SeenTable(checkpoint.name, stamped, Seen(copy.version, live=True)))
 
     def checkpoint(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> SeenCheckpoint | None:
         """Return the checkpoint that *head* names; None when there is none, or it is gone already."""

@@ -10,8 +10,17 @@ import pytest
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.stores.base import MetadataStore, Number, Put, Transaction, pages
-from airflow_provider.testing.store_cases.backend import SOON, StoreCases, counter_key, publish, put, write
+from airflow_provider.stores.base import Delete, MetadataStore, Number, Put, Transaction, pages
+from airflow_provider.testing.store_cases.backend import (
+    SOON,
+    StoreBackend,
+    StoreCases,
+    commit,
+    counter_key,
+    publish,
+    put,
+    write,
+)
 from airflow_provider.testing.store_cases.samples import bare, sample
 
 HOSTILE_NAMES = (
@@ -79,6 +88,28 @@ class ReadingCases(StoreCases):
         assert {key: stamped.record.generation for key, stamped in found.items()} == {
             key: number for number, key in enumerate(keys)
         }
+
+    def test_what_was_read_before_is_read_as_others_left_it(
+        self, backend: StoreBackend, store: MetadataStore, domain: DomainName
+    ) -> None:
+        """R3: a client may remember records; what others wrote, deleted and made since, it is told all the same."""
+        names = ("kept", "written", "deleted", "made again", "made")
+        kept, written, deleted, again, made = keys = [counter_key(domain, name) for name in names]
+        write(store, *(put(key) for key in keys[:4]))
+        before = store.read(domain, keys).records
+        with backend.open() as other:
+            write(other, put(written, 2), put(made, 2), number=commit())
+            other.transact(Transaction(domain=domain, updates=(Delete(deleted), Delete(again))))
+            write(other, put(again))
+            reading = store.read(domain, keys)
+            assert reading.records == other.read(domain, keys).records
+        found = {key: stamped.record.generation for key, stamped in reading.records.items()}
+        assert found == {kept: 1, written: 2, again: 1, made: 2}
+        assert reading.records[kept] == before[kept]
+        assert reading.records[written].csn == reading.head.csn == 1
+        assert reading.records[again].version != before[again].version
+        assert store.read(domain, keys).records == reading.records
+        assert store.scan(domain, Kind.TOPOLOGY, "") == [reading.records[key] for key in sorted(found)]
 
     def test_hostile_names_stay_apart(self, store: MetadataStore, domain: DomainName) -> None:
         keys = [counter_key(domain, item, partition) for item in HOSTILE_NAMES for partition in HOSTILE_NAMES]

@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key
+from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import Absent, Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import rows
@@ -100,8 +100,15 @@ class PostgresqlDialect(SqlDialect):
 
     # --- reading and writing ---------------------------------------------------------------------------------
 
-    def look(self, connection: Connection, domain: DomainName, keys: Sequence[Key]) -> Look:
-        found = _driver(connection).execute(statements.LOOK, statements.at(domain, keys)).fetchall()
+    def look(
+        self,
+        connection: Connection,
+        domain: DomainName,
+        keys: Sequence[Key],
+        known: Mapping[Key, Stamped[Any]],
+    ) -> Look:
+        parameters = statements.looked_for(domain, keys, known)
+        found = _driver(connection).execute(statements.LOOK, parameters).fetchall()
         incarnation, head, now_us = found[0][-3:]
         return Look(
             head=Head(head or 0, incarnation),

@@ -17,32 +17,39 @@ from zlib import crc32
 import msgspec
 from psycopg import sql
 
-from airflow_provider.domain.records import Key
+from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, Exists
 from airflow_provider.stores.requests import CheckedTransaction
+from airflow_provider.stores.sql.dialect import known_stamp
 
 CHANNEL = "epochs"
 """Where commits are announced: the CSN, a blank, the domain."""
 
 _NOW_US = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _WANTED = "json_to_recordset(%(keys)s::json) AS wanted (kind text, partition text, item text)"
+_KNOWN = (
+    "json_to_recordset(%(keys)s::json) "
+    "AS wanted (kind text, partition text, item text, version bigint, updated_at bigint)"
+)
 _AT_ADDRESS = (
     "record.domain = %(domain)s AND record.kind = wanted.kind AND record.partition = wanted.partition "
     "AND record.item = wanted.item"
 )
 
 LOOK: Final[LiteralString] = f"""
-SELECT found.*, store.incarnation,
+SELECT wanted.kind, wanted.partition, wanted.item, found.*, store.incarnation,
     (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
     {_NOW_US} AS now_us
 FROM epochs_store AS store LEFT JOIN (
-    {_WANTED} CROSS JOIN LATERAL (
-        SELECT record.kind, record.partition, record.item, version, csn, updated_at, body
-        FROM epochs_record AS record WHERE {_AT_ADDRESS} LIMIT 1
-    ) AS found
-) ON true
+    {_KNOWN} LEFT JOIN LATERAL (
+        SELECT version, csn, updated_at, body FROM epochs_record AS record WHERE {_AT_ADDRESS} LIMIT 1
+    ) AS found ON true
+) ON found.version IS DISTINCT FROM wanted.version OR found.updated_at IS DISTINCT FROM wanted.updated_at
 """
-"""One snapshot of everything; a row without a kind when no record was found."""
+"""One snapshot of everything; a row without a kind when no record is otherwise than the caller knows it.
+
+As :func:`~airflow_provider.stores.sql.statements.differing`: without a version, it is gone.
+"""
 
 _TURNS: Final = 0x65706F63
 """Sets the package's advisory locks apart from those of others."""
@@ -166,6 +173,15 @@ def taking_turn(domain: str, patience: timedelta) -> sql.Composed:
 def in_order(keys: Iterable[Key]) -> list[Key]:
     """Return *keys* in the order in which all transactions lock them."""
     return sorted(keys, key=lambda key: (key.kind.value, key.partition, key.item))
+
+
+def looked_for(domain: str, keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> dict[str, Any]:
+    """Return the parameters of :data:`LOOK`: the records *known* are not to be sent again."""
+    listed = []
+    for key in keys:
+        version, updated_at = known_stamp(known.get(key))
+        listed.append(_address(key) | {"version": version, "updated_at": updated_at})
+    return {"domain": domain, "keys": _listed(listed)}
 
 
 def at(domain: str, keys: Iterable[Key]) -> dict[str, Any]:
