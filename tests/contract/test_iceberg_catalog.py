@@ -37,14 +37,15 @@ from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
-from tests.contract.test_table_contract import IcebergBackend, memory_disk
+from tests.contract.test_table_contract import IcebergBackend
+from tests.services.directories import quick_directory
 
 COMMITS_SEEN_BY_OUTSIDERS = 50
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with memory_disk() as found:
+    with quick_directory("epochs-tables-") as found:
         yield found
 
 

@@ -25,7 +25,8 @@ from airflow_provider.testing.table_cases.projecting import ProjectingCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
-from tests.contract.test_table_contract import IcebergBackend, memory_disk
+from tests.contract.test_table_contract import IcebergBackend
+from tests.services.directories import quick_directory
 
 
 class PostgresqlBackend(StoreBackend):
@@ -120,7 +121,10 @@ class TestIcebergTablesOnPostgresql(PublishingCases, ReadingCases):
 
     @pytest.fixture
     def backend(self, postgresql_backend: PostgresqlBackend) -> Iterator[TableBackend]:
-        with memory_disk() as folder, PostgresqlIcebergBackend(postgresql_backend.url, folder) as backend:
+        with (
+            quick_directory("epochs-tables-") as folder,
+            PostgresqlIcebergBackend(postgresql_backend.url, folder) as backend,
+        ):
             yield backend
 
 
@@ -130,14 +134,17 @@ class TestIcebergTablesWithACatalogInPostgresql(ProjectingCases):
     @pytest.fixture
     def backend(self, postgresql: PostgresqlServer) -> Iterator[TableBackend]:
         url = postgresql.url(postgresql.create_database())
-        with memory_disk() as folder, PostgresqlIcebergBackend(url, folder, elsewhere=True) as backend:
+        with (
+            quick_directory("epochs-tables-") as folder,
+            PostgresqlIcebergBackend(url, folder, elsewhere=True) as backend,
+        ):
             yield backend
 
 
 def test_a_connection_leads_to_epochs_on_it(postgresql: PostgresqlServer) -> None:
     """As Airflow's hook does it; the server is restarted between two epochs."""
     database = postgresql.create_database()
-    with memory_disk() as folder:
+    with quick_directory("epochs-tables-") as folder:
         place = place_of(
             ConnectionFields(
                 conn_id="epochs_default",

@@ -13,7 +13,8 @@ from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import WarehouseUnavailable
 from airflow_provider.testing.table_cases.backend import batch, day, new_publisher
 from airflow_provider.testing.table_contract import TableBackend, TableContract
-from tests.contract.test_table_contract import IcebergBackend, memory_disk
+from tests.contract.test_table_contract import IcebergBackend
+from tests.services.directories import quick_directory
 from tests.services.s3 import S3Emulator
 
 
@@ -51,12 +52,12 @@ class TestIcebergTablesOnS3(TableContract):
 
     @pytest.fixture
     def backend(self, s3: S3Emulator, bucket: str) -> Iterator[TableBackend]:
-        with memory_disk() as folder, S3Backend(folder, s3, bucket) as backend:
+        with quick_directory("epochs-tables-") as folder, S3Backend(folder, s3, bucket) as backend:
             yield backend
 
 
 def test_what_an_attempt_leaves_is_deleted_and_nothing_else(s3: S3Emulator, bucket: str) -> None:
-    with memory_disk() as folder, S3Backend(folder, s3, bucket) as backend:
+    with quick_directory("epochs-tables-") as folder, S3Backend(folder, s3, bucket) as backend:
         publisher = new_publisher(backend)
         table = publisher.table()
         publisher.publish(table, day(0), [1, 2])
@@ -70,7 +71,7 @@ def test_what_an_attempt_leaves_is_deleted_and_nothing_else(s3: S3Emulator, buck
 
 
 def test_a_bucket_that_is_missing_is_told_by_name(s3: S3Emulator) -> None:
-    with memory_disk() as folder, S3Backend(folder, s3, "nobody-made-it") as backend:
+    with quick_directory("epochs-tables-") as folder, S3Backend(folder, s3, "nobody-made-it") as backend:
         publisher = new_publisher(backend)
         with pytest.raises(WarehouseUnavailable, match="nobody-made-it"):
             publisher.create(publisher.table())
