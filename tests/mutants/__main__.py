@@ -9,15 +9,17 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tests.mutants.planted import PLANTED, Mutant
 
@@ -100,7 +102,6 @@ def run(place: Path, command: Sequence[str], limit_s: float | None = None) -> Ra
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
     ) as process:
         try:
             said, _ = process.communicate(timeout=limit_s)
@@ -108,7 +109,10 @@ def run(place: Path, command: Sequence[str], limit_s: float | None = None) -> Ra
             return Ran(f"did not end within {limit_s:.0f} s", time.monotonic() - started)
         finally:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                root = psutil.Process(process.pid)
+                for one in (root, *root.children(recursive=True)):
+                    with suppress(psutil.NoSuchProcess):
+                        one.kill()
     failure = "" if process.returncode == 0 else _first_failure(said)
     return Ran(failure, time.monotonic() - started)
 
