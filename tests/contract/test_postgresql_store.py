@@ -32,6 +32,8 @@ DOMAIN = DomainName("d")
 COMMIT = b"\0COMMIT\0"
 """As a message has it."""
 PATIENCE = timedelta(seconds=1.2)
+SOON_S = 12.0
+"""Far more than the patience, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
 
 
 @pytest.fixture
@@ -141,7 +143,7 @@ def test_a_black_hole_ends_a_commit_at_the_deadline(
     began = time.monotonic()
     with pytest.raises(OutcomeUnknown, match="did not answer in time"):
         publish(far_store, DOMAIN)
-    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert time.monotonic() - began < SOON_S
     head = publish(store, DOMAIN).csn
     assert head == 2 + reply, "the lost transaction was rolled back, or is there whole"
 
@@ -154,7 +156,7 @@ def test_a_black_hole_before_the_commit_changes_nothing(
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="did not answer in time"):
         publish(far_store, DOMAIN)
-    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert time.monotonic() - began < SOON_S
     assert publish(store, DOMAIN).csn == 1
 
 
@@ -163,7 +165,7 @@ def test_a_black_hole_ends_a_read_at_the_deadline(far_store: SqlStore, proxy: Pr
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="did not answer in time") as failed:
         far_store.read(DOMAIN, [])
-    assert time.monotonic() - began < 2 * PATIENCE.total_seconds()
+    assert time.monotonic() - began < SOON_S
     assert "host, port" in failed.value.next_step
     assert far_store.read(DOMAIN, []).head.csn == 0
 
@@ -261,7 +263,7 @@ def test_a_server_that_is_not_there_is_said_at_once(postgresql: PostgresqlServer
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="refused") as failed:
         open_store(postgresql.url("postgres", port=1))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < SOON_S
     assert "login and password" in failed.value.next_step
     assert postgresql.password not in str(failed.value)
 

@@ -37,6 +37,8 @@ __all__ = ["store", "url"]  # fixtures of this module
 DOMAIN = DomainName("d")
 KEY = counter_key(DOMAIN)
 PATIENCE = timedelta(seconds=2)
+SOON_S = 12.0
+"""Far more than the patience, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
 HEAD = b"/domains/d/head"
 
 
@@ -127,7 +129,7 @@ def test_a_black_hole_ends_a_commit_at_the_deadline(
     with suppress(OutcomeUnknown):  # after the session has moved to another connection it can be asked about
         assert publish(far_store, DOMAIN, "second").csn == 2
     assert proxy.lost.is_set()
-    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert time.monotonic() - began < SOON_S
     assert publish(store, DOMAIN, "third").csn == 2 + reply
 
 
@@ -138,7 +140,7 @@ def test_a_black_hole_ends_a_read_at_the_deadline(far_store: ZookeeperStore, pro
     with suppress(StoreUnavailable):
         assert far_store.read(DOMAIN, []).head.csn == 1
     assert proxy.lost.is_set()
-    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert time.monotonic() - began < SOON_S
     assert far_store.read(DOMAIN, []).head.csn == 1
 
 
@@ -185,7 +187,7 @@ def commits_during(stores: list[ZookeeperStore], fault: Any) -> None:
         workers = [threads.submit(work, number, store) for number, store in enumerate(stores)]
         try:
             for one in began:
-                assert one.wait(20)
+                assert one.wait(120)
             fault()
             for store in stores:
                 assert store.read(DOMAIN, []).head.csn > 0
@@ -261,7 +263,7 @@ def test_nothing_hangs_while_the_servers_are_away(zookeeper: ZookeeperServer, ur
                 began = time.monotonic()
                 with pytest.raises(StoreUnavailable) as failed:
                     use()
-                assert time.monotonic() - began < 10
+                assert time.monotonic() - began < SOON_S
                 assert zookeeper.hosts in str(failed.value)
         finally:
             zookeeper.start()
@@ -274,7 +276,7 @@ def test_a_store_closes_while_the_servers_are_away(zookeeper: ZookeeperServer, u
     try:
         began = time.monotonic()
         store.close()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < SOON_S
     finally:
         zookeeper.start()
 
@@ -303,7 +305,7 @@ def test_no_server_is_said_soon() -> None:
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="refused"):
         ZookeeperStore(parsed("zookeeper://127.0.0.1:1/x"), patience=PATIENCE).open()
-    assert time.monotonic() - began < 4 * PATIENCE.total_seconds()
+    assert time.monotonic() - began < SOON_S
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -167,7 +167,10 @@ class NativeDeployment:
         form, *words = self.services[service]["healthcheck"]["test"]
         assert form == "CMD", f"{service}: its check is for a shell of the container"
         command = self._program([self._here(service, word) for word in words])
-        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
+        try:
+            return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def stop(self) -> None:
         """Stop all, and whatever belongs to the home."""
