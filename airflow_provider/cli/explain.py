@@ -32,9 +32,16 @@ def explain_epoch(arguments: Namespace) -> None:
             "CSN": found.csn,
             "because": found.summary,
             "waits for": "; ".join(found.waiting_for),
+            "kept in": "\n".join(found.places),
             "next step": found.next_step,
         }
     )
+    if found.findings:
+        answer_table(
+            ["check", "found", "such as"],
+            [(one.check, one.figure, "\n".join(one.sample)) for one in found.findings],
+            title="checks that refused it",
+        )
     if found.log:
         answer_table(
             ["time", "state", "table", "token", "by", "note"],
@@ -84,6 +91,11 @@ def _plain(found: Explanation) -> dict[str, object]:
         "summary": found.summary,
         "waiting_for": list(found.waiting_for),
         "next_step": found.next_step,
+        "findings": [
+            {"check": one.check, "table": one.table, "figure": one.figure, "sample": list(one.sample)}
+            for one in found.findings
+        ],
+        "places": list(found.places),
         "log": [
             {
                 "at": one.at.isoformat(),

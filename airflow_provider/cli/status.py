@@ -41,7 +41,18 @@ def status(arguments: Namespace) -> None:
             field="--domain",
         )
     answer_table(
-        ["table", "job", "cadence", "complete to", "CSN", "committed", "open", "aborted", "nothing"],
+        [
+            "table",
+            "job",
+            "cadence",
+            "complete to",
+            "CSN",
+            "committed",
+            "open",
+            "aborted",
+            "vetoed",
+            "nothing",
+        ],
         [list(row.values()) for row in rows],
         title=f"domain {found.domain}, CSN {found.csn}, epochs from {found.shown.start:%Y-%m-%d %H:%M} "
         f"to {found.shown.end:%Y-%m-%d %H:%M} UTC",
@@ -59,5 +70,6 @@ def _line(row: Row) -> dict[str, Any]:
         "committed": sum(1 for cell in row.cells if cell.committed is not None),
         "open": sum(counts[state] for state in _OPEN),
         "aborted": counts[EpochState.ABORTED],
+        "vetoed": counts[EpochState.VETOED],
         "nothing": counts[EpochState.NOTHING],
     }

@@ -361,6 +361,7 @@ class Begin:
             ttl=self.coordinator.defaults.lock_ttl,
             participants=record.participants,
             adopted=record.adopts is not None,
+            checks=self.job.checks,
         )
 
     def _committed(self, revision: int, csn: int | None) -> AlreadyCommitted:

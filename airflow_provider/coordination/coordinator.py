@@ -12,6 +12,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.beginning import Begin
+from airflow_provider.coordination.checking import Checking, Query
+from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.publishing import Publish
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.settling import settled
@@ -27,7 +29,6 @@ from airflow_provider.domain.epoch import (
     Owner,
     Published,
     RootBounds,
-    committed_csn,
 )
 from airflow_provider.domain.errors import Fenced, InvalidInput, LeaseExpired, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName
@@ -48,7 +49,6 @@ from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
     Absent,
-    Delete,
     Exists,
     MetadataStore,
     Put,
@@ -143,23 +143,37 @@ class Coordinator:
         """
         self._report(attempt, sink, EpochState.WRITTEN, committable, participant)
 
+    def check(self, attempt: Attempt, query: Query | None = None) -> None:
+        """Run the job's checks on exactly what is recorded at WRITTEN, once for each output (R14).
+
+        :param query: answers SQL; by default DuckDB does.
+        :raises Vetoed: a check refused it: the attempt has ended, and what it staged is kept to be looked at.
+        :raises Fenced: a newer attempt exists.
+        :raises InvalidInput: a check needs an SQL engine, and there is none.
+        """
+        if attempt.checks:
+            self._settled(Checking(self, attempt, query).run)
+
     def publish(self, attempt: Attempt) -> Published:
         """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
 
+        :raises Vetoed: one of the job's checks refused the output (R14).
         :raises Conflict: inputs were computed again meanwhile: begin again (R13).
         :raises Fenced: a newer attempt exists.
         :raises DependentReaders: a revision, and committed readers depend on what it replaces.
         :raises InvalidInput: a sink is not WRITTEN.
         """
+        self.check(attempt)
         return self._settled(Publish(self, attempt).run)
 
     def abort(self, attempt: Attempt, reason: str) -> None:
         """End an attempt without a commit and delete what it staged; after its commit it does nothing.
 
+        After a veto nothing is deleted either: the output stays to be looked at (R14).
+
         :raises Fenced: a newer attempt exists; it has ended this one already.
         """
-        ended = self._settled(lambda: self._abort(attempt, reason))
-        if ended:
+        if self._settled(End(self, attempt, reason).run):
             self.discard(self.places(attempt, attempt.token))
 
     def heartbeat(self, attempt: Attempt) -> timedelta:
@@ -255,7 +269,7 @@ class Coordinator:
             owner=attempt.owner,
             committable=committable,
         )
-        self._settled(lambda: self._append_barrier(attempt, record))
+        self._settled(lambda: self.report(attempt, record))
 
     def complete(self, attempt: Attempt) -> None:
         """Record that the attempt's code came to its end, before somebody else publishes it.
@@ -268,9 +282,13 @@ class Coordinator:
         record = BarrierRecord(
             state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner
         )
-        self._settled(lambda: self._append_barrier(attempt, record))
+        self._settled(lambda: self.report(attempt, record))
 
-    def _append_barrier(self, attempt: Attempt, record: BarrierRecord) -> None:
+    def report(self, attempt: Attempt, record: BarrierRecord) -> None:
+        """Append *record* to the barrier log; a repetition with equal content changes nothing (R1).
+
+        :raises Fenced: a newer attempt exists. :raises InvalidInput: other content is there.
+        """
         key = barrier_key(
             attempt.domain,
             attempt.job,
@@ -296,49 +314,6 @@ class Coordinator:
                 raise self.fenced(attempt) from error
             if existing.record != record:
                 raise _other_content(existing.record, record) from error
-
-    def _abort(self, attempt: Attempt, reason: str) -> bool:
-        """End the attempt; return whether its staged output may be deleted."""
-        key, lock = fence_of(attempt), lock_key(attempt.domain, attempt.job, attempt.interval.start)
-        reading = self.store.read(attempt.domain, [key])
-        epoch = reading.get(key)
-        if (
-            epoch is None
-            or epoch.record.token != attempt.token
-            or reading.head.incarnation != attempt.incarnation
-        ):
-            raise self.fenced(attempt)
-        newest = epoch.record.attempt
-        if newest is None or newest.aborted is not None:
-            return newest is not None
-        ended = replace(
-            epoch.record,
-            attempt=replace(newest, aborted=reason),
-            committed_csn=committed_csn(epoch),
-        )
-        log = BarrierRecord(
-            state=EpochState.ABORTED,
-            sink="",
-            token=attempt.token,
-            participant=0,
-            owner=attempt.owner,
-            note=reason,
-        )
-        log_key = barrier_key(
-            attempt.domain, attempt.job, attempt.interval.start, token=attempt.token, sink="", state=log.state
-        )
-        try:
-            self.store.transact(
-                Transaction(
-                    domain=attempt.domain,
-                    store=SameStore(attempt.incarnation),
-                    requires=(Exists(key, epoch.version),),
-                    updates=(Put(key, ended), Put(log_key, log), Delete(lock)),
-                )
-            )
-        except RequirementFailed as error:
-            raise self.fenced(attempt) from error
-        return True
 
     def _heartbeat(self, attempt: Attempt) -> timedelta:
         key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.patience import patient
 from airflow_provider.domain.beginning import resolve_inputs
+from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.cut import as_of
 from airflow_provider.domain.epoch import (
     BarrierRecord,
@@ -39,6 +41,7 @@ class Explanation:
 
     :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
     :param log: the barrier log, oldest first.
+    :param findings: of the checks that refused the newest output. :param places: where that output is kept.
     """
 
     domain: DomainName
@@ -51,6 +54,8 @@ class Explanation:
     waiting_for: tuple[str, ...]
     next_step: str
     log: tuple[Stamped[BarrierRecord], ...]
+    findings: tuple[Finding, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
@@ -133,6 +138,8 @@ def _begun(
 ) -> Explanation:
     epoch = stamped.record
     waiting: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    places: tuple[str, ...] = ()
     if epoch.attempt is None:
         state, revision = EpochState.COMMIT, epoch.committed.revision if epoch.committed else None
         summary = f"committed by {epoch.committed.owner if epoch.committed else 'nobody'}"
@@ -143,7 +150,13 @@ def _begun(
         state = epoch_state([one.record for one in log], sinks, epoch.attempt)
         alive = lock is not None and not expired(lock.at, lock.record.ttl, now)
         until = (lock.at + lock.record.ttl).isoformat() if lock is not None else ""
-        if state is EpochState.ABORTED:
+        if state is EpochState.VETOED:
+            records = [one.record for one in log]
+            findings = next((one.findings for one in reversed(records) if one.findings), ())
+            places = kept_places(records, epoch.attempt.token)
+            summary = f"vetoed: {epoch.attempt.aborted}"
+            step = "look at the rows that are kept; then mend the job, its data or the check, and clear the task."
+        elif state is EpochState.ABORTED:
             summary, step = f"aborted: {epoch.attempt.aborted}", "repair the cause and run the task again."
         elif alive:
             summary, step = f"computed by {epoch.attempt.owner}", "wait for that attempt."
@@ -162,6 +175,8 @@ def _begun(
         waiting_for=waiting,
         next_step=step,
         log=log,
+        findings=findings,
+        places=places,
     )
 
 

@@ -164,6 +164,7 @@ class Publish:
                 *(fence_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, one.table) for one in attempt.inputs),
                 *attempt.written_keys(attempt.token),
+                *([attempt.checked_key(attempt.token)] if attempt.checks else []),
             ],
         )
 
@@ -208,6 +209,7 @@ class Publish:
                 value=sorted(output),
                 expected=names,
             )
+        self._refuse_unchecked(reading, record)
         found = []
         for sink in sorted(attempt.sinks, key=lambda one: one.name):
             hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
@@ -228,6 +230,21 @@ class Publish:
                 )
             )
         return found
+
+    def _refuse_unchecked(self, reading: Reading, record: AttemptRecord) -> None:
+        """:raises InvalidInput: nobody has asked the job's checks about what is to be published (R14)."""
+        attempt = self.attempt
+        if not attempt.checks or reading.get(attempt.checked_key(attempt.token)) is not None:
+            return
+        adopted = attempt.checked_key(record.output_token)
+        if self.coordinator.store.read(attempt.domain, [adopted]).get(adopted) is None:
+            raise InvalidInput(
+                f"{attempt}: its checks have not passed.",
+                next_step="call check before publish.",
+                field="checks",
+                value=None,
+                expected=f"{len(attempt.checks)} checks that have passed",
+            )
 
     def _output(
         self, reading: Reading, record: AttemptRecord, sinks: list[TableName]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
@@ -25,6 +26,10 @@ class EpochState(StrEnum):
     PRECOMMIT = "PRECOMMIT"
     COMMIT = "COMMIT"
     ABORTED = "ABORTED"
+    CHECKED = "CHECKED"
+    """Only in the log: the job's checks have passed (R14)."""
+    VETOED = "VETOED"
+    """Ended by a check; what was staged is kept to be looked at, until the epoch is begun again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +116,7 @@ class AttemptRecord:
 
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own.
     :param aborted: why it ended without a commit; None while it may still publish.
+    :param vetoed: it was a check that ended it (R14).
     :param undoes: what its begin deletes, once it has fenced those who wrote it (R16).
     """
 
@@ -126,11 +132,17 @@ class AttemptRecord:
     adopts: int | None = None
     aborted: str | None = None
     undoes: tuple[Abandoned, ...] = ()
+    vetoed: bool = False
 
     @property
     def output_token(self) -> int:
         """Token under which the output to publish was staged."""
         return self.token if self.adopts is None else self.adopts
+
+    @property
+    def end(self) -> EpochState:
+        """How it ended, if it has."""
+        return EpochState.VETOED if self.vetoed else EpochState.ABORTED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +176,7 @@ class EpochRecord:
         """For people who look into the store."""
         if self.attempt is None:
             return EpochState.COMMIT if self.committed else EpochState.NOTHING
-        return EpochState.ABORTED if self.attempt.aborted is not None else EpochState.OPEN
+        return EpochState.OPEN if self.attempt.aborted is None else self.attempt.end
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,7 +194,10 @@ class LockRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BarrierRecord:
-    """An entry of the barrier log; ``sink`` is empty for the epoch as a whole."""
+    """An entry of the barrier log; ``sink`` is empty for the epoch as a whole.
+
+    :param findings: of the checks that refused the output.
+    """
 
     state: EpochState
     sink: str
@@ -191,6 +206,7 @@ class BarrierRecord:
     owner: Owner
     committable: Committable | None = None
     note: str = ""
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,6 +223,7 @@ class Attempt:
 
     :param fence: version of the epoch's record at begin: any later attempt changes it.
     :param adopted: the output of an earlier attempt is complete: nothing needs to be computed.
+    :param checks: what must hold of the output before it is published.
     """
 
     domain: DomainName
@@ -223,6 +240,7 @@ class Attempt:
     ttl: timedelta
     participants: int = 1
     adopted: bool = False
+    checks: tuple[Check, ...] = ()
 
     @property
     def change_set(self) -> ChangeSetId:
@@ -243,6 +261,11 @@ class Attempt:
             for sink in self.sinks
             for participant in range(self.participants)
         ]
+
+    def checked_key(self, token: int) -> Key:
+        """Where it stands that the job's checks have passed on what was written under *token*."""
+        start, state = self.interval.start, EpochState.CHECKED
+        return barrier_key(self.domain, self.job, start, token=token, sink="", state=state)
 
     def __str__(self) -> str:
         return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
@@ -320,6 +343,11 @@ def completed(barriers: Iterable[BarrierRecord], token: int) -> bool:
     return any(one.token == token and not one.sink and one.state is EpochState.WRITTEN for one in barriers)
 
 
+def checked(barriers: Iterable[BarrierRecord], tokens: Collection[int]) -> bool:
+    """Whether the checks have passed on what one of *tokens* staged or was to publish."""
+    return any(one.token in tokens and one.state is EpochState.CHECKED for one in barriers)
+
+
 def epoch_state(
     barriers: Iterable[BarrierRecord], sinks: Collection[TableName], attempt: AttemptRecord
 ) -> EpochState:
@@ -328,7 +356,7 @@ def epoch_state(
     PRECOMMIT needs every sink at least PROCESSED by every participant; COMMIT is what publishing makes of it.
     """
     if attempt.aborted is not None:
-        return EpochState.ABORTED
+        return attempt.end
     reported = {
         (one.sink, one.participant) for one in barriers if one.token == attempt.output_token and one.sink
     }

@@ -9,6 +9,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TypeVar
 
+from airflow_provider.domain.checks import Check
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence
@@ -84,6 +85,7 @@ class JobRecord:
     earlier: tuple[str, ...] = ()
     past_edges: tuple[Edge, ...] = ()
     past_outputs: tuple[TableName, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def all_edges(self) -> tuple[Edge, ...]:
@@ -125,6 +127,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         earlier=known,
         past_edges=_left_out(current.all_edges, job.edges) if current else (),
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
+        checks=job.checks,
     )
 
 
@@ -168,6 +171,8 @@ def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRec
 
 
 def _fingerprint(job: EpochJob) -> str:
+    # What came to declarations later stands in it only where it is used: a job that has none keeps its identity.
+    checks = (sorted(repr(check) for check in job.checks),) if job.checks else ()
     parts = (
         job.name,
         str(job.cadence),
@@ -177,6 +182,7 @@ def _fingerprint(job: EpochJob) -> str:
         sorted(repr(table) for table in job.outputs),
         job.on_rerun.value,
         job.determinism.value,
+        *checks,
     )
     return sha256(repr(parts).encode()).hexdigest()[:32]
 

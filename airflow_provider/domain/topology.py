@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from airflow_provider.domain.checks import Check, refuse_unknown_tables
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import (
     DomainName,
@@ -201,6 +202,7 @@ class EpochJob:
     :param outputs: the tables that this job owns, all of one domain.
     :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
     :param origin: start of the first epoch; None is the start of whichever epoch commits first.
+    :param checks: what must hold of the rows before they are published (:mod:`airflow_provider.domain.checks`).
     :raises InvalidInput: naming the field.
     """
 
@@ -211,6 +213,7 @@ class EpochJob:
     origin: datetime | None = None
     on_rerun: OnRerun = OnRerun.NEW_REVISION
     determinism: Determinism = Determinism.DETERMINISTIC
+    checks: tuple[Check, ...] = ()
     input_tables: tuple[EpochTable, ...] = field(default=(), repr=False, compare=False)
 
     def __init__(
@@ -223,6 +226,7 @@ class EpochJob:
         origin: datetime | None = None,
         on_rerun: OnRerun | str = OnRerun.NEW_REVISION,
         determinism: Determinism | str = Determinism.DETERMINISTIC,
+        checks: Iterable[Check] = (),
     ) -> None:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
@@ -236,6 +240,10 @@ class EpochJob:
         put("origin", None if origin is None else self._checked_origin(origin))
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
+        put("checks", tuple(checks))
+        refuse_unknown_tables(
+            self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
+        )
         _refuse_repeats(
             "inputs", [one.table if isinstance(one, Edge) else f"root {one.name}" for one in self.inputs]
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider.coordination.checking import refuse_vetoed
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, StoreIncompatible
@@ -148,6 +149,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             refuse_incomplete(service.store, attempt, self.application)
         except BaseException as error:
             self._abort(service, attempt, error, keep_complete=not isinstance(error, FinalError))
+            self._refuse_vetoed(service, [attempt.interval], attempt.owner, error)
             raise
         finally:
             heartbeat.stop()
@@ -186,11 +188,24 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         epochs: Sequence[Interval],
         owner: Owner,
     ) -> list[Published]:
-        self._submit(context, order)
+        try:
+            self._submit(context, order)
+        except AirflowException as error:
+            self._refuse_vetoed(service, epochs, owner, error)
+            raise
         published = published_epochs(service.store, self.job, epochs, owner)
         refuse_unpublished(self.job, epochs, published, self.application)
         self.log.info("All %d epochs are committed, the last at CSN %d", len(epochs), published[-1].csn)
         return published
+
+    def _refuse_vetoed(
+        self, service: EpochService, epochs: Sequence[Interval], owner: Owner, error: BaseException
+    ) -> None:
+        """Say what a check said in the program, whose exit code tells nothing: no retry cures it."""
+        try:
+            refuse_vetoed(service.store, self.job, epochs, owner)
+        except FinalError as veto:
+            raise veto from error
 
     # --- Spark -------------------------------------------------------------------------------------------
 

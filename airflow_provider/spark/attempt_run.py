@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -13,13 +13,14 @@ from airflow_provider.domain.epoch import Attempt, Published, RootBounds
 from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.spark import interruption, reads, refusals, roots, session, sinks
+from airflow_provider.spark import interruption, reads, refusals, roots, session, sinks, sql_checks
 from airflow_provider.spark.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider.coordination.service import EpochService
+    from airflow_provider.coordination.sql_checks import Answer, Readable
     from airflow_provider.tables.base import TableFormat
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ _REASON_LENGTH = 300
 class EpochRun:
     """An epoch being computed; use it in a ``with`` block, which ends it.
 
-    At the block's end every output must be written; then the epoch is published, or left WRITTEN for the
-    submitter to publish. An exception aborts the attempt and goes on.
+    At the block's end every output must be written, and the job's checks must hold; then the epoch is published,
+    or left WRITTEN for the submitter to publish. An exception aborts the attempt and goes on.
 
     :param publishes: whether the end of the block publishes.
     """
@@ -164,6 +165,7 @@ class EpochRun:
     def _end(self) -> None:
         try:
             self._check_complete()
+            self._coordinator.check(self.attempt, self._answer)
             if not self.attempt.adopted:
                 self._coordinator.complete(self.attempt)
             if self._publishes:
@@ -174,6 +176,11 @@ class EpochRun:
         except EpochError as problem:
             self.abandon(problem)
             raise
+
+    def _answer(self, sql: str, tables: Mapping[str, Readable]) -> Answer:
+        """Answer a check's SQL in the session that computed the rows."""
+        with self._interruptible():
+            return sql_checks.spark_answer(self.spark, sql, tables)
 
     def _check_complete(self) -> None:
         self._heartbeat.check()

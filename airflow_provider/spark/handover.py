@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from airflow_provider.coordination.service import Settings
+from airflow_provider.domain.checks import Check
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
@@ -150,6 +151,7 @@ class _Declaration:
     origin: datetime | None
     on_rerun: OnRerun
     determinism: Determinism
+    checks: tuple[Check, ...] = ()
 
     @classmethod
     def of(cls, job: EpochJob) -> _Declaration:
@@ -162,6 +164,7 @@ class _Declaration:
             origin=job.origin,
             on_rerun=job.on_rerun,
             determinism=job.determinism,
+            checks=job.checks,
         )
 
     def job(self) -> EpochJob:
@@ -173,6 +176,7 @@ class _Declaration:
             origin=self.origin,
             on_rerun=self.on_rerun,
             determinism=self.determinism,
+            checks=self.checks,
         )
 
 

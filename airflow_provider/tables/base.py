@@ -11,7 +11,7 @@ speculative tasks wrote is never described, hence never published.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -147,6 +147,27 @@ class Projected:
 
     moved: bool
     csn: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnBounds:
+    """What the files of a state say about one column without being read.
+
+    :param nulls: how many there are. :param lower: no value is less; a scalar of the column's type. :param upper:
+        no value is greater. Each is None where the files do not say. NaN counts for neither bound.
+    """
+
+    nulls: int | None = None
+    lower: pa.Scalar | None = None
+    upper: pa.Scalar | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statistics:
+    """What is known of the rows of a state without reading them; a column that is not there is not known."""
+
+    rows: int
+    columns: Mapping[str, ColumnBounds]
 
 
 class TablesAhead(FinalError):
@@ -303,6 +324,21 @@ class TableFormat(ABC):
         :param schema: the ``SchemaRecord`` of ``state.ref.schema_id``; a slice without a column gives nulls.
         :raises Unavailable: a file of the state is missing. Partial rows are never returned.
         """
+
+    def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Return what :meth:`read` returns in pieces, so that not all rows need to be in memory.
+
+        :raises Unavailable: as :meth:`read`, when the piece comes up: use no row before the last piece was there.
+        """
+        yield self.read(state, schema, columns)
+
+    def statistics(self, state: State, schema: str) -> Statistics:
+        """Return how many rows *state* has, and what its files say about their columns.
+
+        :raises Unavailable: what describes the files is missing.
+        """
+        rows = sum(piece.num_rows for piece in self.scan(state, schema, [EPOCH_COLUMN]))
+        return Statistics(rows=rows, columns={})
 
     @abstractmethod
     def arrow_schema(self, schema: str) -> pa.Schema:

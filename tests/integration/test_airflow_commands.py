@@ -19,7 +19,9 @@ from airflow.cli import cli_parser
 from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -126,6 +128,38 @@ def test_explain(epochs: Run) -> None:
     waiting = json.loads(epochs("explain", "report", "2013-02-07", "-o", "json").stdout)
     assert waiting["state"] == ""
     assert "flights" in waiting["waiting_for"][0]
+
+
+def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Path) -> None:
+    """R14: check, figure, rows and folder; status counts it."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    table = EpochTable("checked", domain="vetoes")
+    job = EpochJob(
+        "check", outputs=[table], cadence="@daily", origin=ORIGIN, checks=[in_range(table, "x", at_most=1)]
+    )
+    with EpochService.open(settings) as service:
+        start = Interval(ORIGIN, ORIGIN + timedelta(days=1))
+        attempt = service.coordinator.begin(job, start, Owner(dag_id="flights", run_id="run"))
+        assert isinstance(attempt, Attempt)
+        write_rows(service.coordinator, attempt, "checked", pa.table({"x": [1, 2]}))
+        with pytest.raises(Vetoed):
+            service.coordinator.publish(attempt)
+    told = epochs("explain", "check", "--domain", "vetoes")
+    assert told.returncode == 0, told.stderr
+    for words in (
+        "VETOED, revision 1",
+        "checked.x at most 1",
+        "1 values in 2 rows",
+        "{'x': 2}",
+        "clear the task",
+    ):
+        assert words in told.stdout
+    plain = json.loads(epochs("explain", "check", "--domain", "vetoes", "-o", "json").stdout)
+    assert [one["sample"] for one in plain["findings"]] == [["{'x': 2}"]]
+    (place,) = plain["places"]
+    assert list(Path(place.removeprefix("file://")).glob("*.parquet"))
+    (line,) = json.loads(epochs("status", "--domain", "vetoes", "-o", "json").stdout)["tables"]
+    assert (line["vetoed"], line["aborted"], line["committed"]) == (1, 0, 0)
 
 
 def test_cut(epochs: Run) -> None:

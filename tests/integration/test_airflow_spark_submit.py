@@ -16,6 +16,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.checks import Check, row_count
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.domain.interval import Interval
@@ -70,6 +71,9 @@ with EpochService.open(order.settings) as service:
     stage(service, order.attempt, int(sys.argv[1]))
     service.coordinator.complete(order.attempt)
 """
+)
+CHECKED = ONE.replace(
+    "service.coordinator.complete", "service.coordinator.check(order.attempt);service.coordinator.complete"
 )
 FAILS = (
     STAGING
@@ -228,6 +232,29 @@ def test_a_batch_publishes_each_epoch(tmp_path: Path, service: EpochService) -> 
     epochs = context["outlet_events"][asset_of(SIX_HOURLY.outputs[0])].extra["epochs"]
     assert [entry["csn"] for entry in epochs] == [1, 2, 3, 4]
     operator(tmp_path, MUST_NOT_RUN, job=SIX_HOURLY, batch="@daily").execute(task_context(try_number=2))
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_veto_in_the_program_ends_the_retries(tmp_path: Path, service: EpochService, batch: bool) -> None:
+    """R14: the exit code says nothing; the store says which check refused what, and no retry is burned."""
+    job, table = (SIX_HOURLY, "quarters") if batch else (DAILY, "rows")
+    checked = replace_checks(job, row_count(table, at_least=2))
+    program, options = (BATCH, {"batch": "@daily"}) if batch else (CHECKED, {})
+    with pytest.raises(AirflowFailException, match=r"Vetoed: .* at least 2: 1 rows"):
+        operator(tmp_path, program, "1", job=checked, **options).execute(task_context())
+    assert service.store.read("default", []).head.csn == 0
+
+
+def test_a_veto_of_the_submitter_ends_the_retries(tmp_path: Path, service: EpochService) -> None:
+    """R14: what a program left unchecked is checked before it is published."""
+    checked = replace_checks(DAILY, row_count("totals", at_least=2))
+    with pytest.raises(AirflowFailException, match=r"Vetoed: .* at least 2: 1 rows"):
+        operator(tmp_path, ONE, "1", job=checked).execute(task_context())
+    assert states(service, checked)[-1] is EpochState.VETOED
+
+
+def replace_checks(job: EpochJob, *checks: Check) -> EpochJob:
+    return EpochJob(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
 
 
 def test_a_batch_that_leaves_an_epoch_out_is_no_success(tmp_path: Path, service: EpochService) -> None:

@@ -15,6 +15,7 @@ import pytest
 from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.checks import Check, is_true, no_rows, not_null
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
 from airflow_provider.domain.errors import (
@@ -25,9 +26,10 @@ from airflow_provider.domain.errors import (
     NotReady,
     StoreUnavailable,
     Unavailable,
+    Vetoed,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, increment, state
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
 from airflow_provider.testing.faults import Fault, FaultyStore
@@ -110,6 +112,53 @@ def test_two_tables_become_visible_at_once_and_a_day_reads_its_hours(
         )
     [sums] = read(service, "daily").drop_columns("_epoch").to_pylist()
     assert sums == {"rows": sum(range(24)), "total": sum(range(24))}
+
+
+def test_checks_run_in_the_session_that_computed_the_rows(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R14: Spark's own functions; the outputs and the inputs of the epoch; a veto keeps the rows where they are."""
+    good = EpochJob(
+        "both",
+        outputs=[HOURLY, TOTALS],
+        cadence="@hourly",
+        checks=[
+            not_null(HOURLY, "id"),
+            no_rows("SELECT * FROM {totals} WHERE rows <> (SELECT count_if(id IS NOT NULL) FROM {hourly})"),
+            is_true("SELECT array_contains(collect_set(hour), 0) FROM {hourly}"),
+        ],
+    )
+    with epoch_run(good, HOUR, spark=spark, settings=settings) as epoch:
+        compute(epoch)
+    assert epoch.published is not None
+    sums = EpochJob(
+        "sums",
+        inputs=[increment(HOURLY)],
+        outputs=[DAILY],
+        cadence="@hourly",
+        checks=[no_rows("SELECT h.id FROM {daily} d, {hourly} h WHERE d.rows < 4 ORDER BY 1", name="four")],
+    )
+    with (
+        pytest.raises(Vetoed, match=r"four: 3 rows, such as \{'id': 0\}") as told,
+        epoch_run(sums, HOUR, spark=spark, settings=settings) as epoch,
+    ):
+        epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
+    (place,) = told.value.places
+    assert spark.read.parquet(f"{place}*.parquet").count() == 1
+    assert [one.name for one in spark.catalog.listTables()] == []
+    assert (EpochState.VETOED, "") in states(service, sums)
+    wrong = replace_checks(sums, no_rows("SELECT nothing FROM {daily}"))
+    again = Owner(dag_id="dag", run_id="again")
+    with (
+        pytest.raises(Vetoed, match="cannot be answered: .*SQL that Spark runs"),
+        epoch_run(wrong, HOUR, spark=spark, settings=settings, owner=again) as epoch,
+    ):
+        epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
+    assert not Path(place.removeprefix("file://")).exists()
+
+
+def replace_checks(job: EpochJob, *checks: Check) -> EpochJob:
+    return EpochJob(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
 
 
 def test_a_batch_goes_on_where_an_earlier_try_of_it_ended(

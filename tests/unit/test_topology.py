@@ -8,6 +8,16 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.domain.checks import (
+    Check,
+    accepted,
+    in_range,
+    is_true,
+    no_rows,
+    not_null,
+    row_count,
+    unique,
+)
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import JobRecord, check_registration, declared, serves_once
@@ -30,6 +40,10 @@ def job(
     name: str, inputs: list[Any], outputs: list[EpochTable], cadence: Cadence | str = "@daily"
 ) -> EpochJob:
     return EpochJob(name, inputs=inputs, outputs=outputs, cadence=cadence)
+
+
+def checked(*checks: Check) -> EpochJob:
+    return EpochJob("j", outputs=[A], inputs=[B], cadence="@daily", checks=checks)
 
 
 def records(*jobs: EpochJob) -> dict[Any, JobRecord]:
@@ -66,6 +80,22 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "an unknown kind": (lambda: EpochTable("a", kind="partial"), "kind"),  # type: ignore[arg-type]
     "columns as one text": (lambda: EpochTable("a", partition_by="x"), "partition_by"),  # type: ignore[arg-type]
+    "a check of another table": (lambda: checked(row_count("b", at_least=1)), "checks"),
+    "a check against another table": (lambda: checked(row_count(A, at_least=1, of="c")), "checks"),
+    "SQL over another table": (lambda: checked(no_rows("SELECT * FROM {c}")), "checks"),
+    "a check that is none": (lambda: checked("SELECT 1"), "checks"),  # type: ignore[arg-type]
+    "a check twice": (lambda: checked(not_null(A, "x"), not_null(A, "x")), "checks"),
+    "a count without bounds": (lambda: row_count(A), "at_least"),
+    "a negative count": (lambda: row_count(A, at_least=-1), "at_least"),
+    "bounds that cross": (lambda: in_range(A, "x", at_least=2, at_most=1), "at_most"),
+    "a bound that is no number": (lambda: in_range(A, "x", at_least=float("nan")), "at_least"),
+    "a value of another type": (lambda: accepted(A, "x", [b"x"]), "values"),  # type: ignore[list-item]
+    "no accepted value": (lambda: accepted(A, "x", []), "values"),
+    "accepted values as one text": (lambda: accepted(A, "x", "abc"), "values"),
+    "no column": (lambda: unique(A), "columns"),
+    "SQL without a table": (lambda: no_rows("SELECT 1"), "sql"),
+    "SQL with braces": (lambda: is_true("SELECT '{' FROM {a}"), "sql"),
+    "SQL with a format": (lambda: is_true("SELECT count(*) > 1 FROM {a!r}"), "sql"),
     "a root without a name": (lambda: Root(""), "table"),
 }
 
@@ -133,6 +163,17 @@ def test_what_a_job_once_read_is_not_forgotten() -> None:
     edges = {(edge.table, edge.kind.value) for edge in third.all_edges}
     assert edges == {("a", "state"), ("a", "increment"), ("b", "increment")}
     assert set(third.all_outputs) == {"c", "d"}
+
+
+def test_checks_are_part_of_the_declaration() -> None:
+    """R14, R7: another check makes the next revision; a job without any keeps the identity that it always had."""
+    plain = declared(EpochJob("j", outputs=[A], inputs=[B], cadence="@daily"), None)
+    assert declared(checked(), plain) is plain
+    one = declared(checked(row_count(A, at_least=1), not_null(A, "x")), plain)
+    assert (one.revision, [check.kind for check in one.checks]) == (2, ["row_count", "not_null"])
+    assert declared(checked(not_null(A, "x"), row_count(A, at_least=1)), one) is one
+    assert declared(checked(row_count(A, at_least=2), not_null(A, "x")), one).revision == 3
+    assert serves_once(declared(checked(), one))
 
 
 def test_a_deep_chain_and_a_diamond_are_no_cycle() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from airflow_provider.coordination.explain import Explanation
 from airflow_provider.coordination.grid import Cell, Grid, Row
+from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import BarrierRecord, Owner
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
@@ -78,6 +79,8 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "summary": found.summary if complete else "",
         "waiting_for": list(found.waiting_for) if complete else [],
         "next_step": found.next_step,
+        "findings": [_finding(one) for one in found.findings] if complete else [],
+        "places": list(found.places) if complete else [],
         "log": [_entry(one) for one in _readable(found.log, access)],
     }
 
@@ -154,6 +157,10 @@ def _entry(stamped: Stamped[BarrierRecord]) -> dict[str, Any]:
         "rows": None if output is None else output.rows,
         "files": None if output is None else output.files,
     }
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    return {"check": one.check, "figure": one.figure, "sample": list(one.sample)}
 
 
 def _owner(owner: Owner) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from airflow_provider.tables.base import (
     Prepared,
     Projected,
     Publication,
+    Statistics,
     TableCapability,
     TableFormat,
     TableInfo,
@@ -32,7 +33,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.columns import refuse_difference, table_schema
-from airflow_provider.tables.iceberg import manifests, publishing, reclaiming, schemas
+from airflow_provider.tables.iceberg import bounds, manifests, publishing, reclaiming, schemas
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
@@ -229,6 +230,17 @@ class IcebergFormat(TableFormat):
             target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
         with checks.translated(self._warehouse):
             return self._reader.read(state, target)
+
+    def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        target = self.arrow_schema(schema)
+        if columns is not None:
+            target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
+        with checks.translated(self._warehouse):
+            yield from self._reader.scan(state, target)
+
+    def statistics(self, state: State, schema: str) -> Statistics:
+        with checks.translated(self._warehouse):
+            return bounds.summed(self._reader.described(state), schemas.from_json(schema))
 
     def arrow_schema(self, schema: str) -> pa.Schema:
         return schemas.to_arrow(schemas.from_json(schema))

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
@@ -43,10 +43,28 @@ class StateReader:
 
     def read(self, state: State, target: pa.Schema) -> pa.Table:
         """:raises Unavailable: a file is missing."""
-        tables = [parquet_files.read(uri, target) for uri in self.files(state)]
+        tables = list(self.scan(state, target))
         return pa.concat_tables(tables) if tables else target.empty_table()
 
+    def scan(self, state: State, target: pa.Schema) -> Iterator[pa.Table]:
+        """The rows file by file."""
+        return (parquet_files.read(uri, target) for uri in self.files(state))
+
+    def described(self, state: State) -> list[DataFile]:
+        """What the manifests say about the files of *state*: counts and bounds, which are not remembered."""
+        wanted = set(self.files(state))
+        staged = (manifests.staged(part, 0) for one in state.staged for part in one.committable.parts)
+        entries = (
+            entry for one in (*self._manifests(state), *staged) for entry in manifests.entries(self._io, one)
+        )
+        return [entry.data_file for entry in entries if entry.data_file.file_path in wanted]
+
     def _committed(self, state: State) -> Iterator[File]:
+        for manifest in self._manifests(state):
+            yield from self._files_in(manifest)
+
+    def _manifests(self, state: State) -> Iterator[ManifestFile]:
+        """Those that may hold committed files of *state*."""
         if state.ref is None:
             return
         high = micros(state.barrier)
@@ -54,7 +72,7 @@ class StateReader:
         for manifest in self._listed(state.ref.location):
             bounds = manifests.epochs_of(manifest)
             if bounds is None or (bounds[0] <= high and (low is None or bounds[1] > low)):
-                yield from self._files_in(manifest)
+                yield manifest
 
     def _read_list(self, uri: str) -> tuple[ManifestFile, ...]:
         try:

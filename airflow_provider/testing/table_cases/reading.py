@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.domain.cut import Staged
@@ -13,6 +14,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 from airflow_provider.testing.table_cases.backend import (
+    COLUMNS,
     Publisher,
     TableBackend,
     TableCases,
@@ -80,6 +82,43 @@ class ReadingCases(TableCases):
         assert publisher.rows(table, 2, staged=staged[:2]) == expected((0, [0]), (1, [11]), (2, [12]))
         assert publisher.rows(table, 1, staged=staged) == expected((1, [11]))
         assert publisher.rows(table, 2) == expected((0, [0]), (1, [1]))
+
+    def test_rows_come_in_pieces_too(self, publisher: Publisher, table: EpochTable) -> None:
+        for number in range(3):
+            publisher.publish(table, day(number), [number])
+        state, schema = publisher.state(table, 1), publisher.schemas[table]
+        pieces = list(publisher.format.scan(state, schema, ["id"]))
+        assert sorted(one for piece in pieces for one in piece.column("id").to_pylist()) == [0, 1]
+        assert {tuple(piece.schema.names) for piece in pieces} == {("id",)}
+
+    def test_statistics_count_all_rows_and_bound_all_values(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R14: of committed and of staged rows; what is not known is said to be so, never guessed."""
+        for number in range(3):
+            publisher.publish(table, day(number), [number, 10 * number])
+        long = "ä" * 40
+        rows = pa.record_batch([[5, None, -3], [long, None, "b"]], schema=COLUMNS)
+        staged = [Staged(interval=day(1), committable=publisher.stage(table, day(1), [rows]))]
+        schema = publisher.schemas[table]
+        for until, since, waiting, ids, nulls in (
+            (1, None, [], [0, 0, 1, 10], 0),
+            (2, 1, [], [2, 20], 0),
+            (1, 0, staged, [-3, 5], 1),
+            (5, 4, [], [], 0),
+        ):
+            state = replace(publisher.state(table, until, since=since), staged=tuple(waiting))
+            found = publisher.format.statistics(state, schema)
+            assert found.rows == len(ids) + nulls
+            for name, least in (("id", min(ids, default=0)), ("label", "b")):
+                bounds = found.columns.get(name)
+                if bounds is None:
+                    continue
+                assert bounds.nulls in (nulls, None)
+                if ids and bounds.lower is not None and waiting:
+                    assert bounds.lower.as_py() <= least
+                if ids and bounds.upper is not None and waiting:
+                    assert bounds.upper.as_py() >= (max(ids) if name == "id" else long)
 
     def test_columns_are_chosen_by_name(self, publisher: Publisher, table: EpochTable) -> None:
         publisher.publish(table, day(0), [1])

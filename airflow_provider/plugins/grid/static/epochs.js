@@ -24,6 +24,7 @@ const LOOKS = [
   { id: "precommit", mark: "•", label: "precommit", hint: "every output is processed, not published yet" },
   { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
   { id: "aborted", mark: "×", label: "aborted", hint: "its newest attempt ended without a commit" },
+  { id: "vetoed", mark: "!", label: "vetoed", hint: "a check refused it; its rows are kept, nothing is published" },
   { id: "due", mark: "", label: "nothing", hint: "due, and nobody has begun it" },
 ];
 
@@ -84,6 +85,7 @@ const CSS = `
 .ep-silent { color: var(--ep-open-fg); border: 2px solid var(--ep-aborted);
   background: repeating-linear-gradient(45deg, var(--ep-stripe) 0 5px, var(--ep-open) 5px 10px); }
 .ep-aborted { background: var(--ep-aborted); color: var(--ep-aborted-fg); }
+.ep-vetoed { background: var(--ep-bg); color: var(--ep-aborted); border: 2px solid var(--ep-aborted); }
 .ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); font-weight: 400; }
 .ep-due.ep-thin { border: none; background: var(--ep-due); top: 22px; height: 8px; }
 .ep-over { box-shadow: inset 0 6px 0 var(--ep-commit); }
@@ -128,7 +130,7 @@ function size(bytes) {
 function look(cell) {
   if (cell.silent) return "silent";
   if (cell.state === "COMMIT") return cell.revision > 1 ? "revised" : "commit";
-  return { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted" }[cell.state] ?? "due";
+  return { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", VETOED: "vetoed" }[cell.state] ?? "due";
 }
 
 function mark(cell, width) {
@@ -344,6 +346,8 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Job", chosen.job],
     ["State", epoch && `${epoch.state || "nothing"}${epoch.revision ? `, revision ${epoch.revision}` : ""}${epoch.summary ? `: ${epoch.summary}` : ""}`],
     ["Waits for", epoch && epoch.waiting_for.join("; ")],
+    ["Refused by", epoch && epoch.findings.map((one) => [`${one.check}: ${one.figure}`, ...one.sample].join(" · ")).join("; ")],
+    ["Kept in", epoch && epoch.places.join(", ")],
     ["Next step", epoch && epoch.next_step],
     ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];

@@ -1,0 +1,61 @@
+"""SQL over staged rows and inputs without Spark: DuckDB over Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from airflow_provider.domain.checks import MOST_SAMPLED
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.tables.base import EPOCH_COLUMN, TableFormat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Readable:
+    """Rows that a check looks at, and what reads them."""
+
+    format: TableFormat
+    state: State
+    schema: str
+
+
+class Answer(NamedTuple):
+    """What a query returned: how many rows, and the first of them, each with its columns."""
+
+    rows: int
+    sample: tuple[dict[str, object], ...]
+
+
+def duckdb_answer(sql: str, tables: Mapping[str, Readable]) -> Answer:
+    """Run *sql* in DuckDB, which sees *tables* and nothing else; their rows are in memory meanwhile.
+
+    :raises InvalidInput: DuckDB is not installed, or does not understand *sql*.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidInput(
+            field="checks",
+            value=sql,
+            expected="a Spark session, or DuckDB, which answers SQL where no Spark runs",
+            next_step="install airflow-provider-epochs[duckdb].",
+        ) from error
+    with duckdb.connect() as connection:
+        for name, one in tables.items():
+            columns = [
+                column for column in one.format.arrow_schema(one.schema).names if column != EPOCH_COLUMN
+            ]
+            connection.register(name, one.format.read(one.state, one.schema, columns))
+        try:
+            connection.execute("SET python_enable_replacements = false; SET enable_external_access = false")
+            found = connection.sql(sql)
+            count = connection.sql(f"SELECT count(*) FROM ({sql}) AS found").fetchone()  # noqa: S608
+            rows = found.fetchmany(MOST_SAMPLED)
+        except duckdb.Error as error:
+            raise InvalidInput(
+                field="checks", value=sql, expected=f"SQL that DuckDB runs: {error}"
+            ) from error
+        sample = tuple(dict(zip(found.columns, row, strict=True)) for row in rows)
+        return Answer(count[0] if count else 0, sample)

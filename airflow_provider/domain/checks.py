@@ -1,0 +1,332 @@
+"""What a job's author expects of the rows before they are published (R14). Plain values and pure decisions.
+
+A check is data, not code: it travels with the declaration, is the same where the DAG is parsed and where the epoch
+is computed, and a changed one is a new revision of the job. Bounds and values are kept as text, and read as what the
+column holds when the check runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import TableName, column_name, table_name
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.topology import EpochTable
+
+Value = str | bool | int | float | Decimal | date | datetime
+
+MOST_SAMPLED = 5
+"""So many offending rows are shown."""
+_LONGEST_SAMPLE = 200
+
+
+class CheckKind(StrEnum):
+    """What a check looks at."""
+
+    ROW_COUNT = "row_count"
+    NOT_NULL = "not_null"
+    UNIQUE = "unique"
+    IN_RANGE = "in_range"
+    ACCEPTED = "accepted"
+    NO_ROWS = "no_rows"
+    IS_TRUE = "is_true"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One expectation; use :func:`row_count`, :func:`not_null`, :func:`unique` and so on.
+
+    :param table: the output that it is about; empty for SQL, which names its tables itself.
+    :param of: for row counts: the table whose rows the bounds are a share of.
+    :param sql: text in which ``{name}`` stands for a table.
+    :param name: what errors call it.
+    """
+
+    kind: CheckKind
+    table: str = ""
+    columns: tuple[str, ...] = ()
+    at_least: str | None = None
+    at_most: str | None = None
+    of: str = ""
+    values: tuple[str, ...] = ()
+    sql: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def by_query(self) -> bool:
+        """Whether an SQL engine answers it."""
+        return bool(self.sql)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Every table that it looks at."""
+        named = (one[1] for one in Formatter().parse(self.sql) if one[1] is not None)
+        return tuple(dict.fromkeys(one for one in (self.table, self.of, *named) if one))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Why a check refused an epoch's output.
+
+    :param check: its name. :param figure: what was found. :param sample: some of the offending rows.
+    """
+
+    check: str
+    table: str
+    figure: str
+    sample: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        such = f", such as {self.sample[0]}" if self.sample else ""
+        return f"{self.check}: {self.figure}{such}"
+
+
+# --- declaring -----------------------------------------------------------------------------------------------
+
+
+def row_count(
+    table: EpochTable | str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    of: EpochTable | str | None = None,
+    name: str = "",
+) -> Check:
+    """Expect the epoch to have so many rows in *table*.
+
+    :param of: another output or an input: the bounds are shares of its rows, as the job wrote or read them.
+    :raises InvalidInput: no bound, or bounds that nothing can keep.
+    """
+    low, high = (_bound(one, field) for one, field in ((at_least, "at_least"), (at_most, "at_most")))
+    _refuse_bounds(low, high)
+    subject, other = _table(table), "" if of is None else _table(of)
+    shares = f" times those of {other}" if other else ""
+    return Check(
+        kind=CheckKind.ROW_COUNT,
+        table=subject,
+        at_least=low,
+        at_most=high,
+        of=other,
+        name=name or f"rows of {subject} {_between(low, high)}{shares}",
+    )
+
+
+def not_null(table: EpochTable | str, *columns: str, name: str = "") -> Check:
+    """Expect no null in *columns*."""
+    return _of_columns(CheckKind.NOT_NULL, table, columns, name, "not null")
+
+
+def unique(table: EpochTable | str, *columns: str, name: str = "") -> Check:
+    """Expect that no two rows of the epoch are equal in all *columns*; nulls are equal to each other."""
+    return _of_columns(CheckKind.UNIQUE, table, columns, name, "unique")
+
+
+def in_range(
+    table: EpochTable | str,
+    column: str,
+    *,
+    at_least: Value | None = None,
+    at_most: Value | None = None,
+    name: str = "",
+) -> Check:
+    """Expect every value of *column* between the bounds, both included; nulls are not asked, NaN is outside.
+
+    :raises InvalidInput: no bound, or one of a type that no column has.
+    """
+    subject, checked = _table(table), column_name(column)
+    low, high = (
+        None if one is None else _text(one, field)
+        for one, field in ((at_least, "at_least"), (at_most, "at_most"))
+    )
+    _refuse_bounds(low, high)
+    return Check(
+        kind=CheckKind.IN_RANGE,
+        table=subject,
+        columns=(checked,),
+        at_least=low,
+        at_most=high,
+        name=name or f"{subject}.{checked} {_between(low, high)}",
+    )
+
+
+def accepted(table: EpochTable | str, column: str, values: Iterable[Value], *, name: str = "") -> Check:
+    """Expect every value of *column* to be one of *values*; nulls are not asked.
+
+    :raises InvalidInput: no value, or one of a type that no column has.
+    """
+    subject, checked = _table(table), column_name(column)
+    texts = () if isinstance(values, str) else tuple(_text(one, "values") for one in values)
+    if not texts:
+        raise InvalidInput(field="values", value=values, expected="a list of one value or more")
+    return Check(
+        kind=CheckKind.ACCEPTED,
+        table=subject,
+        columns=(checked,),
+        values=texts,
+        name=name or f"{subject}.{checked} one of {', '.join(texts)}",
+    )
+
+
+def no_rows(sql: str, *, name: str = "") -> Check:
+    """Expect that *sql* returns no row.
+
+    :param sql: ``SELECT * FROM {flights} WHERE arrival < departure``: ``{name}`` stands for an output of the job (the
+        rows of this epoch) or an input (what the epoch read); braces that are no table are doubled.
+    :raises InvalidInput: text that names no table.
+    """
+    return _of_sql(CheckKind.NO_ROWS, sql, name, "no rows from")
+
+
+def is_true(sql: str, *, name: str = "") -> Check:
+    """Expect that *sql*, written as for :func:`no_rows`, returns one row with one value, which is true."""
+    return _of_sql(CheckKind.IS_TRUE, sql, name, "true:")
+
+
+def _of_columns(
+    kind: CheckKind, table: EpochTable | str, columns: Sequence[str], name: str, words: str
+) -> Check:
+    subject = _table(table)
+    checked = tuple(dict.fromkeys(column_name(one) for one in columns))
+    if not checked:
+        raise InvalidInput(field="columns", value=[], expected="one column or more")
+    return Check(
+        kind=kind, table=subject, columns=checked, name=name or f"{subject}.{', '.join(checked)} {words}"
+    )
+
+
+def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
+    text = sql.strip().rstrip(";") if isinstance(sql, str) else ""
+    try:
+        tables = [one[1] for one in Formatter().parse(text) if one[1] is not None and not (one[2] or one[3])]
+    except ValueError as error:
+        raise InvalidInput(
+            field="sql",
+            value=sql,
+            expected=f"braces around tables only ({error})",
+            next_step="double braces that are not meant for a table: {{ and }}.",
+        ) from error
+    if not tables:
+        raise InvalidInput(
+            field="sql", value=sql, expected="text with a table in braces: SELECT … FROM {flights}"
+        )
+    for one in tables:
+        table_name(one)
+    return Check(kind=kind, sql=text, name=name or f"{words} {' '.join(text.split())}")
+
+
+def _table(table: EpochTable | str) -> TableName:
+    return table_name(table if isinstance(table, str) else getattr(table, "name", table))
+
+
+def _bound(value: float | None, field: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not 0 <= value < math.inf:
+        raise InvalidInput(field=field, value=value, expected="a number of zero or more")
+    return str(value)
+
+
+def _text(value: Value, field: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, str) or (isinstance(value, int | float | Decimal) and math.isfinite(value)):
+        return str(value)
+    raise InvalidInput(
+        field=field, value=value, expected="text, a finite number, a date, a datetime, True or False"
+    )
+
+
+def _refuse_bounds(low: str | None, high: str | None) -> None:
+    if low is None and high is None:
+        raise InvalidInput(field="at_least", value=None, expected="at_least, at_most or both")
+    if low is not None and high is not None and _numbers(low, high) and Decimal(low) > Decimal(high):
+        raise InvalidInput(field="at_most", value=high, expected=f"{low} or more, which is at_least")
+
+
+def _numbers(*texts: str) -> bool:
+    return all(one.replace(".", "", 1).removeprefix("-").isdecimal() for one in texts)
+
+
+def _between(low: str | None, high: str | None) -> str:
+    return " and ".join(
+        f"{word} {one}" for word, one in (("at least", low), ("at most", high)) if one is not None
+    )
+
+
+# --- judging -------------------------------------------------------------------------------------------------
+
+
+def refuse_unknown_tables(checks: Iterable[Check], outputs: Sequence[str], inputs: Sequence[str]) -> None:
+    """:raises InvalidInput: a check is about what the job neither writes nor reads, or of a name given twice."""
+    seen: set[str] = set()
+    for one in checks:
+        if not isinstance(one, Check):
+            raise InvalidInput(
+                field="checks", value=one, expected="row_count(…), not_null(…), no_rows(…) and the like"
+            )
+        if one.name in seen:
+            raise InvalidInput(field="checks", value=one.name, expected="each check and each name once")
+        seen.add(one.name)
+        if one.table and one.table not in outputs:
+            raise InvalidInput(field="checks", value=one.name, expected=f"about one of {list(outputs)}")
+        for table in one.tables:
+            if table not in outputs and table not in inputs:
+                raise InvalidInput(
+                    field="checks",
+                    value=f"{one.name}: {table}",
+                    expected=f"tables that the job writes or reads: {[*outputs, *inputs]}",
+                )
+
+
+def judge_count(check: Check, rows: int, of_rows: int | None = None) -> Finding | None:
+    """What is wrong with so many rows; None when nothing is."""
+    unit = Decimal(1) if of_rows is None else Decimal(of_rows)
+    low = check.at_least is not None and rows < Decimal(check.at_least) * unit
+    high = check.at_most is not None and rows > Decimal(check.at_most) * unit
+    if not low and not high:
+        return None
+    compared = "" if of_rows is None else f", {check.of} has {of_rows}"
+    return Finding(check=check.name, table=check.table, figure=f"{rows} rows{compared}")
+
+
+def judge_answer(check: Check, rows: int, sample: Sequence[Mapping[str, object]]) -> Finding | None:
+    """What is wrong with a query's answer of so many rows; None when nothing is."""
+    if check.kind is CheckKind.NO_ROWS:
+        if not rows:
+            return None
+        return Finding(check=check.name, table=check.table, figure=f"{rows} rows", sample=sampled(sample))
+    values = list(sample[0].values()) if rows == 1 else []
+    if len(values) == 1 and values[0] is True:
+        return None
+    one_value = rows == 1 and len(values) == 1
+    figure = str(values[0]) if one_value else f"{rows} rows of {len(sample[0]) if sample else 0} columns"
+    return Finding(check=check.name, table=check.table, figure=figure)
+
+
+def sampled(rows: Iterable[object]) -> tuple[str, ...]:
+    """*rows* as text of bounded length, for people."""
+    texts = [str(one) for one in rows]
+    return tuple(
+        one if len(one) <= _LONGEST_SAMPLE else f"{one[:_LONGEST_SAMPLE]}…" for one in texts[:MOST_SAMPLED]
+    )
+
+
+def filled(sql: str, names: dict[str, str]) -> str:
+    """*sql* with each ``{table}`` as what *names* calls it."""
+    return "".join(
+        literal + ("" if table is None else names[table]) for literal, table, *_ in Formatter().parse(sql)
+    )

@@ -1,0 +1,39 @@
+"""SQL of a job's checks in its Spark session (R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.sql_checks import Answer, Readable
+from airflow_provider.domain.checks import MOST_SAMPLED
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.spark import reads, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def spark_answer(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) -> Answer:
+    """Run *sql* over *tables*, each a temporary view of that name while it runs.
+
+    :raises InvalidInput: Spark does not understand *sql*.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    session.check(spark)
+    try:
+        for name, one in tables.items():
+            reads.dataframe(spark, one.format, one.state, one.schema).createOrReplaceTempView(name)
+        found = spark.sql(sql)
+        sample = tuple(row.asDict() for row in found.limit(MOST_SAMPLED + 1).collect())
+        rows = found.count() if len(sample) > MOST_SAMPLED else len(sample)
+    except (AnalysisException, ParseException) as error:
+        first_line = str(error).splitlines()[0]
+        raise InvalidInput(
+            field="checks", value=sql, expected=f"SQL that Spark runs: {first_line}"
+        ) from error
+    finally:
+        for name in tables:
+            spark.catalog.dropTempView(name)
+    return Answer(rows, sample[:MOST_SAMPLED])

@@ -1,0 +1,167 @@
+"""Expectations of columns: proven by statistics where these suffice, else answered by the rows (R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.domain.checks import MOST_SAMPLED, Check, CheckKind, Finding, sampled
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.tables.base import Statistics
+
+
+def proven(check: Check, statistics: Statistics, schema: pa.Schema) -> bool:
+    """Whether *statistics* alone show that *check* holds. They never show that it does not.
+
+    Bounds of files may be wider than their values (long texts are cut), and do not know NaN.
+
+    :raises InvalidInput: a column that the table lacks, or a bound that cannot be compared with it.
+    """
+    columns = [_field(schema, name) for name in check.columns]
+    if statistics.rows == 0 or (check.kind is CheckKind.UNIQUE and statistics.rows == 1):
+        return True
+    known = [statistics.columns.get(field.name) for field in columns]
+    if check.kind is CheckKind.NOT_NULL:
+        return all(one is not None and one.nulls == 0 for one in known)
+    bounds = known[0]
+    if check.kind is not CheckKind.IN_RANGE or bounds is None or pa.types.is_floating(columns[0].type):
+        return False
+    low, high = _range(check, columns[0])
+    if bounds.nulls == statistics.rows:
+        return True
+    return (low is None or _holds(pc.greater_equal, bounds.lower, low)) and (
+        high is None or _holds(pc.less_equal, bounds.upper, high)
+    )
+
+
+def violated(check: Check, pieces: Iterable[pa.Table], schema: pa.Schema) -> Finding | None:
+    """What is wrong with the rows of *pieces*, each of which has the columns of *check*; None when nothing is.
+
+    :raises InvalidInput: a column that the table lacks, or a value that cannot be compared with it.
+    """
+    fields = [_field(schema, name) for name in check.columns]
+    if check.kind is CheckKind.UNIQUE:
+        return _repeated(check, pieces, fields)
+    rows = bad = 0
+    sample: list[object] = []
+    for piece in pieces:
+        rows += piece.num_rows
+        for column in check.columns:
+            offending = piece.filter(pc.fill_null(_offends(check, piece.column(column), schema), False))
+            bad += offending.num_rows
+            if len(sample) < MOST_SAMPLED:
+                sample += _plain(offending.slice(0, MOST_SAMPLED))
+    if not bad:
+        return None
+    what = "nulls" if check.kind is CheckKind.NOT_NULL else "values"
+    return Finding(
+        check=check.name, table=check.table, figure=f"{bad} {what} in {rows} rows", sample=sampled(sample)
+    )
+
+
+def _offends(check: Check, column: pa.ChunkedArray, schema: pa.Schema) -> pa.ChunkedArray:
+    """A mask of the values that *check* refuses; null where it does not ask."""
+    field = _field(schema, check.columns[0])
+    if check.kind is CheckKind.NOT_NULL:
+        return pc.is_null(column)
+    if check.kind is CheckKind.ACCEPTED:
+        values = pa.array([_literal(one, field).as_py() for one in check.values], field.type)
+        return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=values)))
+    low, high = _range(check, field)
+    masks = [
+        *([pc.less(column, low)] if low is not None else []),
+        *([pc.greater(column, high)] if high is not None else []),
+        *([pc.is_nan(column)] if pa.types.is_floating(field.type) else []),
+    ]
+    found = masks[0]
+    for mask in masks[1:]:
+        found = pc.or_(found, mask)
+    return found
+
+
+def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) -> Finding | None:
+    """Keys that occur more than once; what is kept in memory is each key once."""
+    names = list(check.columns)
+    for field in fields:
+        if pa.types.is_nested(field.type):
+            raise InvalidInput(
+                field="checks", value=f"{check.name}: {field.name} is {field.type}", expected="plain columns"
+            )
+    keys: pa.Table | None = None
+    rows = 0
+    for piece in pieces:
+        rows += piece.num_rows
+        counted = piece.select(names).group_by(names).aggregate([([], "count_all")])
+        both = counted if keys is None else pa.concat_tables([keys, counted])
+        keys = both.group_by(names).aggregate([("count_all", "sum")]).rename_columns([*names, "count_all"])
+    if keys is None:
+        return None
+    repeated = keys.filter(pc.greater(keys.column("count_all"), 1))
+    if not repeated.num_rows:
+        return None
+    shown = repeated.slice(0, MOST_SAMPLED).select(names)
+    return Finding(
+        check=check.name,
+        table=check.table,
+        figure=f"{repeated.num_rows} keys of {rows} rows occur more than once",
+        sample=sampled(_plain(shown)),
+    )
+
+
+def _plain(rows: pa.Table) -> Iterator[dict[str, object]]:
+    """Rows as people read them; what Python cannot hold is told as Arrow does."""
+    for index in range(rows.num_rows):
+        yield {name: _told(rows.column(name)[index]) for name in rows.column_names}
+
+
+def _told(value: pa.Scalar) -> object:
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):
+        return str(value)
+    return found if isinstance(found, str | int | float | bool | type(None)) else str(found)
+
+
+def _field(schema: pa.Schema, name: str) -> pa.Field:
+    if name not in schema.names:
+        raise InvalidInput(field="column", value=name, expected=f"one of {schema.names}")
+    return schema.field(name)
+
+
+def _range(check: Check, field: pa.Field) -> tuple[pa.Scalar | None, pa.Scalar | None]:
+    low, high = (
+        None if one is None else _literal(one, field, whole=False) for one in (check.at_least, check.at_most)
+    )
+    return low, high
+
+
+def _literal(text: str, field: pa.Field, *, whole: bool = True) -> pa.Scalar:
+    """*text* as a value that can be compared with the column.
+
+    :param whole: it must be a value of the column's own type, not one between two of them.
+    """
+    kind = field.type
+    try:
+        if pa.types.is_integer(kind) and not whole:
+            number = Decimal(text)
+            return pa.scalar(int(number), pa.int64()) if number == int(number) else pa.scalar(float(number))
+        if pa.types.is_integer(kind):
+            return pa.scalar(int(text), kind)
+        if pa.types.is_decimal(kind):
+            return pa.scalar(Decimal(text), kind if whole else None)
+        if pa.types.is_floating(kind):
+            return pa.scalar(float(text), kind)
+        if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            return pa.scalar(text.encode(), kind)
+        return pa.scalar(text, pa.string()).cast(kind)
+    except (pa.ArrowException, ValueError, InvalidOperation, OverflowError, TypeError) as error:
+        raise InvalidInput(
+            field="checks", value=text, expected=f"a value of column {field.name!r}, which is {kind}: {error}"
+        ) from error
+
+
+def _holds(compare: object, bound: pa.Scalar | None, limit: pa.Scalar) -> bool:
+    return bound is not None and bool(compare(bound, limit).as_py())  # type: ignore[operator]

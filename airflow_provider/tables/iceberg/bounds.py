@@ -1,0 +1,66 @@
+"""What Iceberg's manifests say about the columns of files that nobody has read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, PrimitiveType
+
+from airflow_provider.tables.base import ColumnBounds, Statistics
+from airflow_provider.tables.iceberg.schemas import to_arrow
+
+
+def summed(files: Sequence[DataFile], schema: Schema) -> Statistics:
+    """The statistics of all *files* together, for the top-level columns of plain types."""
+    rows = sum(file.record_count for file in files)
+    arrow = to_arrow(schema)
+    columns = {
+        field.name: _bounds(files, field, arrow.field(field.name).type)
+        for field in schema.fields
+        if isinstance(field.field_type, PrimitiveType)
+    }
+    return Statistics(rows=rows, columns=columns)
+
+
+def _bounds(files: Sequence[DataFile], field: NestedField, kind: pa.DataType) -> ColumnBounds:
+    number = field.field_id
+    nulls = [_nulls(file, number) for file in files]
+    known = [one for one in nulls if one is not None]
+    whole = len(known) == len(files)
+    valued = [file for file, count in zip(files, nulls, strict=True) if count != file.record_count]
+    lower = [_scalar((file.lower_bounds or {}).get(number), field, kind) for file in valued]
+    upper = [_scalar((file.upper_bounds or {}).get(number), field, kind) for file in valued]
+    return ColumnBounds(
+        nulls=sum(known) if whole else None, lower=_extreme(lower, min), upper=_extreme(upper, max)
+    )
+
+
+def _nulls(file: DataFile, number: int) -> int | None:
+    """How many nulls a file has; one that lacks the column has nothing else."""
+    if number not in (file.value_counts or {}):
+        return int(file.record_count)
+    found = (file.null_value_counts or {}).get(number)
+    return None if found is None else int(found)
+
+
+def _scalar(bound: bytes | None, field: NestedField, kind: pa.DataType) -> pa.Scalar | None:
+    if bound is None or not isinstance(field.field_type, PrimitiveType):
+        return None
+    value: Any = from_bytes(field.field_type, bound)
+    if pa.types.is_date32(kind):
+        return pa.scalar(value, pa.int32()).cast(kind)
+    if pa.types.is_temporal(kind):
+        return pa.scalar(value, pa.int64()).cast(kind)
+    return pa.scalar(value, kind)
+
+
+def _extreme(found: list[pa.Scalar | None], of: Any) -> pa.Scalar | None:
+    """The least or greatest bound, None when a file with values has none."""
+    if not found or any(one is None for one in found):
+        return None
+    return of(found, key=lambda one: one.as_py())

@@ -1,0 +1,329 @@
+"""Checks between WRITTEN and publish (R14): what they refuse, what is kept, and who gets past them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.grid import grid
+from airflow_provider.domain.checks import (
+    Check,
+    accepted,
+    in_range,
+    is_true,
+    no_rows,
+    not_null,
+    row_count,
+    unique,
+)
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
+from airflow_provider.domain.errors import Fenced, InvalidInput, Vetoed
+from airflow_provider.domain.topology import Determinism, EpochJob
+from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+
+FLIGHTS = pa.schema([("id", pa.int64()), ("carrier", pa.string()), ("miles", pa.float64())])
+
+Row = tuple[int | None, str | None, float | None]
+GOOD: list[Row] = [(1, "UA", 500.0), (2, "AA", 700.5), (3, None, None)]
+
+
+def flights(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(FLIGHTS.names, row, strict=True)) for row in rows], schema=FLIGHTS)
+
+
+def job(world: World, *checks: Check, **options: Any) -> EpochJob:
+    return world.job("flights", checks=checks, **options)
+
+
+def written(world: World, declared: EpochJob, rows: Sequence[Row], number: int = 1, **by: Any) -> Attempt:
+    attempt = world.begin(declared, day(number), owner(**by))
+    write_rows(world.coordinator, attempt, "flights", flights(rows))
+    return attempt
+
+
+def refused(world: World, *checks: Check, rows: Sequence[Row]) -> Vetoed:
+    """What publishing *rows* under *checks* is told."""
+    attempt = written(world, job(world, *checks), rows)
+    with pytest.raises(Vetoed) as told:
+        world.coordinator.publish(attempt)
+    assert world.commits() == []
+    return told.value
+
+
+PASSING: dict[str, Check] = {
+    "rows": row_count("flights", at_least=1, at_most=3),
+    "not null": not_null("flights", "id"),
+    "unique": unique("flights", "id"),
+    "unique pair": unique("flights", "carrier", "miles"),
+    "range": in_range("flights", "id", at_least=1, at_most=3),
+    "range of floats": in_range("flights", "miles", at_least=500, at_most=700.5),
+    "half a range": in_range("flights", "miles", at_most=1000),
+    "range between whole numbers": in_range("flights", "id", at_least=0.5, at_most=3.5),
+    "accepted": accepted("flights", "carrier", ["UA", "AA", "B6"]),
+    "accepted numbers": accepted("flights", "id", [1, 2, 3, 4]),
+    "sql": no_rows("SELECT * FROM {flights} WHERE miles < 0"),
+    "sql with an end": no_rows("SELECT * FROM {flights} WHERE miles < 0;", name="short"),
+    "sql that is true": is_true("SELECT count(*) = 3 FROM {flights}"),
+    "sql with braces": no_rows("SELECT * FROM {flights} WHERE carrier = '{{'"),
+}
+
+FAILING: dict[str, tuple[Check, str, str]] = {
+    "too few rows": (row_count("flights", at_least=4), "3 rows", ""),
+    "too many rows": (row_count("flights", at_most=2), "3 rows", ""),
+    "nulls": (not_null("flights", "id", "carrier"), "1 nulls in 3 rows", "{'id': 3, 'carrier': None}"),
+    "not unique": (
+        unique("flights", "kind"),
+        "cannot be answered: column: 'kind' is not accepted; expected one of",
+        "",
+    ),
+    "below": (in_range("flights", "miles", at_least=600), "1 values in 3 rows", "{'miles': 500.0}"),
+    "above": (in_range("flights", "id", at_most=2), "1 values in 3 rows", "{'id': 3}"),
+    "not accepted": (accepted("flights", "carrier", ["UA"]), "1 values in 3 rows", "{'carrier': 'AA'}"),
+    "not a number": (in_range("flights", "id", at_most="many"), "cannot be answered", ""),
+    "rows of a query": (
+        no_rows("SELECT id FROM {flights} WHERE miles > 600", name="short"),
+        "1 rows",
+        "{'id': 2}",
+    ),
+    "false": (is_true("SELECT count(*) = 4 FROM {flights}"), "False", ""),
+    "null": (is_true("SELECT NULL FROM {flights} LIMIT 1"), "None", ""),
+    "no single value": (is_true("SELECT id, miles FROM {flights}"), "3 rows of 2 columns", ""),
+    "no SQL": (no_rows("SELEC {flights}"), "cannot be answered", ""),
+    "a file of the host": (
+        no_rows("SELECT * FROM {flights}, read_csv('/etc/hosts')"),
+        "cannot be answered",
+        "",
+    ),
+}
+
+
+def test_what_holds_is_published(table_world: World) -> None:
+    """R14: all kinds of checks on rows that keep them; the log says so."""
+    published = table_world.coordinator.publish(
+        written(table_world, job(table_world, *PASSING.values()), GOOD)
+    )
+    assert published.csn == 1
+    log = explain(table_world.store, DOMAIN, "flights", day(1)).log
+    notes = {one.record.state: one.record.note for one in log}
+    assert notes[EpochState.CHECKED] == f"{len(PASSING)} checks passed"
+
+
+def test_nothing_to_look_at_keeps_all_but_counts(table_world: World) -> None:
+    """R14, R5: an epoch without rows breaks no expectation of columns."""
+    checks = [one for one in PASSING.values() if one.kind not in ("row_count", "is_true")]
+    attempt = written(table_world, job(table_world, *checks), [])
+    assert table_world.coordinator.publish(attempt).csn == 1
+
+
+@pytest.mark.parametrize("case", list(FAILING))
+def test_what_does_not_hold_is_refused(world: World, case: str) -> None:
+    """R14: the error names the check, the figure and a row; nothing is published."""
+    check, figure, sample = FAILING[case]
+    error = refused(world, not_null("flights", "id"), check, rows=GOOD)
+    (finding,) = error.findings
+    assert (finding.check, finding.sample[:1]) == (check.name, (sample,) if sample else ())
+    assert finding.figure.startswith(figure)
+    assert check.name in str(error)
+    assert "clear the task" in error.next_step
+
+
+@pytest.mark.parametrize("case", ["nulls", "below", "above", "not accepted", "rows of a query"])
+def test_files_with_statistics_refuse_the_same(table_world: World, case: str) -> None:
+    """R14: what statistics cannot prove is read."""
+    check, figure, sample = FAILING[case]
+    (finding,) = refused(table_world, check, rows=GOOD).findings
+    assert (finding.figure, finding.sample[0]) == (figure, sample)
+
+
+def test_equal_rows_and_nan_are_found(table_world: World) -> None:
+    """R14: equal keys across files of one slice; a NaN is in no range, and no statistics know it."""
+    checks = (unique("flights", "id", "carrier"), in_range("flights", "miles", at_least=0, at_most=10))
+    error = refused(table_world, *checks, rows=[(1, None, 1.0), (1, None, float("nan")), (2, "UA", 2.0)])
+    assert [one.figure for one in error.findings] == [
+        "1 keys of 3 rows occur more than once",
+        "1 values in 3 rows",
+    ]
+
+
+def test_counts_are_compared_with_inputs_and_outputs(table_world: World) -> None:
+    """R14: a share of what the epoch read, as it read it, and of what it wrote beside it."""
+    source = table_world.job("source")
+    for number in (1, 2):
+        table_world.run(source, day(number), range(4))
+    two = [table_world.table("kept"), table_world.table("dropped")]
+    checks = [
+        row_count("kept", of="source", at_least=0.5, at_most=1),
+        row_count("dropped", of="kept", at_most=0.5),
+        is_true("SELECT (SELECT count(*) FROM {kept}) <= (SELECT count(*) FROM {source})"),
+    ]
+    declared = table_world.job("split", two, inputs=source.outputs, checks=checks)
+    attempt = table_world.begin(declared, day(2))
+    write_rows(table_world.coordinator, attempt, "kept", flights(GOOD))
+    write_rows(table_world.coordinator, attempt, "dropped", flights(GOOD[:2]))
+    with pytest.raises(Vetoed, match=r"dropped at most 0.5 times those of kept: 2 rows, kept has 3") as told:
+        table_world.coordinator.publish(attempt)
+    assert len(told.value.findings) == 1
+
+
+def test_a_vetoed_output_is_kept_shown_and_read_by_nobody(world: World) -> None:
+    """R14, R4: it stays until the epoch is begun again; an abort that follows the error does not delete it."""
+    declared = job(world, not_null("flights", "carrier"))
+    attempt = written(world, declared, GOOD)
+    with pytest.raises(Vetoed) as told:
+        world.coordinator.publish(attempt)
+    world.coordinator.abort(attempt, "Vetoed: as every publisher does after an error")
+    kept = world.staged()
+    assert kept
+    assert all(uri.startswith(told.value.places[0]) for uri in kept)
+    found = explain(world.store, DOMAIN, "flights", day(1))
+    assert (found.state, found.findings, found.places) == (
+        EpochState.VETOED,
+        told.value.findings,
+        told.value.places,
+    )
+    assert "1 nulls in 3 rows" in found.summary
+    (row,) = grid(world.store, DOMAIN).rows
+    assert [cell.state for cell in row.cells] == [EpochState.VETOED]
+    with pytest.raises(Exception, match="nothing is committed"):
+        world.cut("flights")
+
+
+def test_a_veto_is_told_again_to_who_asks_again(world: World) -> None:
+    """R14, R15: the repetition of a publish that was refused is refused with the same words."""
+    attempt = written(world, job(world, not_null("flights", "carrier")), GOOD)
+    errors = []
+    for _ in range(2):
+        with pytest.raises(Vetoed) as told:
+            world.coordinator.publish(attempt)
+        errors.append(str(told.value))
+    assert errors[0] == errors[1]
+
+
+def test_a_retry_never_adopts_what_was_refused(world: World) -> None:
+    """R14, R16: also of a job that keeps its first output; its begin deletes what was kept."""
+    declared = job(world, not_null("flights", "carrier"), determinism=Determinism.KEEP_FIRST)
+    attempt = written(world, declared, GOOD)
+    world.coordinator.complete(attempt)
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(attempt)
+    again = world.begin(declared, day(1), owner(try_number=2))
+    assert not again.adopted
+    assert world.staged() == []
+    write_rows(world.coordinator, again, "flights", flights(GOOD[:2]))
+    assert world.coordinator.publish(again).revision == 1
+
+
+def test_what_is_adopted_is_checked_first(world: World) -> None:
+    """R14, R16: complete output whose writer died before the checks does not slip past them."""
+    declared = job(world, not_null("flights", "carrier"))
+    attempt = written(world, declared, GOOD)
+    world.coordinator.complete(attempt)
+    again = world.begin(declared, day(1), owner(try_number=2))
+    assert again.adopted
+    with pytest.raises(Vetoed) as told:
+        world.coordinator.publish(again)
+    assert world.staged()
+    assert all(uri.startswith(told.value.places[0]) for uri in world.staged())
+    third = world.begin(declared, day(1), owner(try_number=3))
+    assert not third.adopted
+    assert world.staged() == []
+
+
+def test_what_was_checked_is_not_checked_again(world: World) -> None:
+    """R14: by the retry that adopts it, and after the publish."""
+    asked: list[str] = []
+
+    def query(sql: str, _: Any) -> tuple[int, tuple[dict[str, object], ...]]:
+        asked.append(sql)
+        return 0, ()
+
+    declared = job(world, no_rows("SELECT * FROM {flights} WHERE a_function_of_spark(id)"))
+    attempt = written(world, declared, GOOD)
+    world.coordinator.check(attempt, query)  # type: ignore[arg-type]
+    world.coordinator.complete(attempt)
+    again = world.begin(declared, day(1), owner(try_number=2))
+    assert again.adopted
+    first = world.coordinator.publish(again)
+    assert world.coordinator.publish(again) == first
+    assert len(asked) == 1
+
+
+def test_another_check_is_another_declaration(world: World) -> None:
+    """R14, R7: output under the old checks is not adopted; the new ones judge what is computed anew."""
+    attempt = written(world, job(world, not_null("flights", "carrier")), GOOD)
+    world.coordinator.complete(attempt)
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(attempt)
+    milder = job(world, not_null("flights", "id"))
+    again = world.begin(milder, day(1), owner(generation=1))
+    assert not again.adopted
+    write_rows(world.coordinator, again, "flights", flights(GOOD))
+    assert world.coordinator.publish(again).csn == 1
+    assert isinstance(world.coordinator.begin(milder, day(1), owner(generation=1)), AlreadyCommitted)
+
+
+def test_a_veto_of_a_revision_leaves_what_is_committed(world: World) -> None:
+    """R14, R4: readers go on with revision 1."""
+    declared = job(world, row_count("flights", at_most=2))
+    world.coordinator.publish(written(world, declared, GOOD[:1]))
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(written(world, declared, GOOD, generation=1))
+    assert world.cuts.read(world.cut("flights"), "flights").num_rows == 1
+    (row,) = grid(world.store, DOMAIN).rows
+    (cell,) = row.cells
+    assert (cell.state, cell.committed is not None) == (EpochState.VETOED, True)
+
+
+def test_the_overtaken_cannot_veto(world: World) -> None:
+    """R14, R10: checks of a stale token change nothing."""
+    declared = job(world, row_count("flights", at_most=2))
+    attempt = written(world, declared, GOOD)
+    newer = world.begin(declared, day(1), owner(try_number=2))
+    with pytest.raises(Fenced):
+        world.coordinator.publish(attempt)
+    found = world.coordinator.epoch(DOMAIN, declared.name, day(1))
+    assert found is not None
+    assert found.record.attempt is not None
+    assert (found.record.attempt.token, found.record.attempt.aborted) == (newer.token, None)
+
+
+def test_nothing_unchecked_is_published(world: World) -> None:
+    """R14: publish itself requires the verdict in the log, whatever its caller left out."""
+    from airflow_provider.coordination.publishing import Publish
+
+    attempt = written(world, job(world, not_null("flights", "id")), GOOD)
+    with pytest.raises(InvalidInput, match="checks have not passed"):
+        Publish(world.coordinator, attempt).run()
+
+
+@pytest.mark.parametrize("lost", range(3))
+@pytest.mark.parametrize(("id_", "verdict"), [(1, EpochState.CHECKED), (None, EpochState.VETOED)])
+def test_a_lost_reply_to_a_verdict_is_settled(
+    world: World, lost: int, id_: int | None, verdict: EpochState
+) -> None:
+    """R14, R15: whichever write of the check and the publish gets no answer, both end as the check says."""
+    declared = job(world, not_null("flights", "id"))
+    attempt = written(world, declared, [(id_, "UA", 1.0)])
+    changes: list[Call] = []
+
+    def plan(call: Call) -> Fault | None:
+        if call.method != "transact":
+            return None
+        changes.append(call)
+        return Fault.REPLY_LOST if len(changes) == lost + 1 else None
+
+    worker = world.worker(FaultyStore(world.store, plan))
+    if verdict is EpochState.CHECKED:
+        assert worker.publish(attempt).csn == 1
+    else:
+        with pytest.raises(Vetoed):
+            worker.publish(attempt)
+    states = [one.record.state for one in world.coordinator.barriers(DOMAIN, declared.name, day(1))]
+    assert states.count(verdict) == 1
+    assert len(world.commits()) == (verdict is EpochState.CHECKED)
