@@ -28,6 +28,8 @@ ARG_INTERVAL = Arg(
     nargs="?",
     default=None,
 )
+ARG_SPAN = Arg(("interval",), help="which epochs: 2013-02-07, 2013-02-07T05, or start/end")
+ARG_REASON = Arg(("--reason",), help="why; people will read it later", required=True)
 ARG_TABLES = Arg(("tables",), help="names of the tables", nargs="+", metavar="TABLE")
 ARG_AT = Arg(("--at",), help="greatest barrier wanted, such as 2013-02-08T00:00:00+00:00", default=None)
 ARG_LEVEL = Arg(
@@ -167,6 +169,13 @@ _COMMANDS = (
             ARG_OUTPUT,
             ARG_VERBOSE,
         ),
+    ),
+    ActionCommand(
+        name="skip",
+        help="Declare that nothing will come of epochs of a job, so that those who wait for them go on",
+        func=lazy_load_command("airflow_provider.cli.skip.skip"),
+        args=(ARG_JOB, ARG_SPAN, ARG_REASON, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        description="Recorded with your name. What is committed stays; running the task later makes a revision.",
     ),
     ActionCommand(
         name="recover",

@@ -12,6 +12,7 @@ from airflow_provider.coordination.grid import Row, grid
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 
+_SKIPPED = EpochState.SKIPPED
 _OPEN = (EpochState.OPEN, EpochState.PRECOMMIT)
 _MAX_HOURS = 24 * 366
 _FINEST_PER_HOUR = 60
@@ -48,6 +49,7 @@ def status(arguments: Namespace) -> None:
             "complete to",
             "CSN",
             "committed",
+            "skipped",
             "open",
             "aborted",
             "vetoed",
@@ -67,7 +69,10 @@ def _line(row: Row) -> dict[str, Any]:
         "cadence": str(row.cadence),
         "complete_to": None if row.watermark is None else row.watermark.isoformat(),
         "csn": row.csn,
-        "committed": sum(1 for cell in row.cells if cell.committed is not None),
+        "committed": sum(
+            1 for cell in row.cells if cell.committed is not None and cell.state is not _SKIPPED
+        ),
+        "skipped": counts[_SKIPPED],
         "open": sum(counts[state] for state in _OPEN),
         "aborted": counts[EpochState.ABORTED],
         "vetoed": counts[EpochState.VETOED],

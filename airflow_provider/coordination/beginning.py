@@ -19,6 +19,7 @@ from airflow_provider.domain.beginning import (
     decide,
     inheritable,
     next_revision,
+    reads_of_skip,
     resolve_inputs,
     withdrawn,
 )
@@ -57,7 +58,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Edge, EpochJob, Root
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
@@ -69,7 +70,10 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """One request to begin; ``run`` may be repeated with the same answer."""
+    """One request to begin; ``run`` may be repeated with the same answer.
+
+    :param skips: why the epoch is skipped: then none of the job's inputs is read, and what is committed stays.
+    """
 
     coordinator: Coordinator
     job: EpochJob
@@ -77,6 +81,15 @@ class Begin:
     owner: Owner
     roots: Mapping[str, RootBounds]
     participants: int
+    skips: str = ""
+
+    @property
+    def _edges(self) -> tuple[Edge, ...]:
+        return reads_of_skip(self.job.outputs) if self.skips else self.job.edges
+
+    @property
+    def _roots(self) -> tuple[Root, ...]:
+        return () if self.skips else self.job.roots
 
     def run(self) -> Attempt | AlreadyCommitted:
         if self.participants < 1:
@@ -106,7 +119,11 @@ class Begin:
         if earlier is not None:
             return earlier
         decision = decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
-        if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
+        if (
+            (decision is Beginning.COMMITTED or self.skips)
+            and epoch is not None
+            and epoch.committed is not None
+        ):
             return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             attempt = self._attempt(stamped.record.attempt, reading, stamped.version)
@@ -127,7 +144,7 @@ class Begin:
         return root_key(self.job.domain, root, self.interval.end, 1)
 
     def _read(self) -> Reading:
-        domain, edges = self.job.domain, self.job.edges
+        domain, edges = self.job.domain, self._edges
         return self.coordinator.store.read(
             domain,
             [
@@ -139,7 +156,7 @@ class Begin:
                 *(table_key(domain, edge.table) for edge in edges),
                 *(fence_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
-                *(self._root_key(root.name) for root in self.job.roots),
+                *(self._root_key(root.name) for root in self._roots),
             ],
         )
 
@@ -162,7 +179,7 @@ class Begin:
                 self.interval,
                 self.coordinator.defaults,
             )
-        before = inheritable(epoch, job)
+        before = None if self.skips else inheritable(epoch, job)
         inputs, fresh = self._inputs(reading, before)
         if inputs is None:
             return None
@@ -174,12 +191,13 @@ class Begin:
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
-            roots=tuple(self._bounds(reading, root.name) for root in self.job.roots),
+            roots=tuple(self._bounds(reading, root.name) for root in self._roots),
             baseline=self._baseline(reading, before),
             job_revision=job.revision,
             participants=self.participants,
             adopts=adopts,
             undoes=abandoned(epoch.attempt, adopts) if epoch and epoch.attempt else (),
+            skips=self.skips,
         )
         if epoch is not None and epoch.attempt is not None:
             self._undo_what_is_fenced(epoch.attempt)
@@ -193,13 +211,13 @@ class Begin:
     def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
         """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
         domain = self.job.domain
-        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self.job.edges}
+        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
         retention = retention_of(domain, reading)
         if before is not None:
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
             if not invalidated(before.inputs, fences) and not withdrawn(before.inputs, tables, retention):
                 return list(before.inputs), False
-        found, missing, stale = resolve_inputs(self.job.edges, self.interval, tables, reading.head.csn)
+        found, missing, stale = resolve_inputs(self._edges, self.interval, tables, reading.head.csn)
         if stale:
             return None, True
         if missing:
@@ -361,7 +379,7 @@ class Begin:
             ttl=self.coordinator.defaults.lock_ttl,
             participants=record.participants,
             adopted=record.adopts is not None,
-            checks=self.job.checks,
+            checks=() if self.skips else self.job.checks,
         )
 
     def _committed(self, revision: int, csn: int | None) -> AlreadyCommitted:
@@ -390,4 +408,5 @@ class Begin:
 
 def _note(record: AttemptRecord) -> str:
     adopted = f", adopts token {record.adopts}" if record.adopts is not None else ""
-    return f"revision {record.revision}, input generation {record.input_generation}{adopted}"
+    skips = f", skips: {record.skips}" if record.skips else ""
+    return f"revision {record.revision}, input generation {record.input_generation}{adopted}{skips}"

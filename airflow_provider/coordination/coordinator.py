@@ -17,6 +17,7 @@ from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.publishing import Publish
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.skipping import Skipped, skip
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import State, state_of
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -165,6 +166,10 @@ class Coordinator:
         """
         self.check(attempt)
         return self._settled(Publish(self, attempt).run)
+
+    def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:
+        """Declare that nothing will come of the epochs in *span* (R5): see :func:`~.skipping.skip`."""
+        return skip(self, domain, job, span, reason=reason, by=by)
 
     def abort(self, attempt: Attempt, reason: str) -> None:
         """End an attempt without a commit and delete what it staged; after its commit it does nothing.

@@ -109,7 +109,7 @@ def _not_begun(
     _, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn)
     waiting = tuple(str(one) for one in missing)
     if waiting:
-        step = "run or repair the jobs that write these tables."
+        step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
     elif epoch.end > reading.now:
         waiting = (f"time: it ends at {epoch.end.isoformat()}",)
         step = "nothing: it is not due yet."
@@ -141,9 +141,13 @@ def _begun(
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
     if epoch.attempt is None:
-        state, revision = EpochState.COMMIT, epoch.committed.revision if epoch.committed else None
-        summary = f"committed by {epoch.committed.owner if epoch.committed else 'nobody'}"
+        done = epoch.committed
+        state, revision = (done.state, done.revision) if done else (EpochState.NOTHING, None)
+        summary = f"committed by {done.owner if done else 'nobody'}"
         step = "nothing to do."
+        if done is not None and done.skipped:
+            summary = f"skipped by {done.owner}: {done.skipped}"
+            step = "nothing, or run the task of the job for it after all: that makes the next revision."
     else:
         revision = epoch.attempt.revision
         sinks = [table.name for table in job.outputs]

@@ -258,7 +258,7 @@ class _Progress:
 
     @classmethod
     def ended(cls, done: Commitment | None, names: Sequence[TableName]) -> _Progress:
-        state = EpochState.COMMIT if done else EpochState.NOTHING
+        state = done.state if done else EpochState.NOTHING
         return cls(
             state=state,
             revision=done.revision if done else None,

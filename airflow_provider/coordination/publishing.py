@@ -349,13 +349,19 @@ class Publish:
             owner=attempt.owner,
             change_set=attempt.change_set,
             inputs=record.inputs,
+            skipped=record.skips,
         )
         return replace(epoch, attempt=None, committed=commitment, committed_csn=None)
 
     def _log(self, record: AttemptRecord) -> Put:
         attempt = self.attempt
         log = BarrierRecord(
-            state=EpochState.COMMIT, sink="", token=record.token, participant=0, owner=attempt.owner
+            state=EpochState.COMMIT,
+            sink="",
+            token=record.token,
+            participant=0,
+            owner=attempt.owner,
+            note=f"skipped: {record.skips}" if record.skips else "",
         )
         return Put(self._log_key, log)
 

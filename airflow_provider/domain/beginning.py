@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -22,7 +22,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord
-from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun, TableKind
+from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, EpochTable, OnRerun, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
 
 
@@ -100,7 +100,7 @@ def decide(
     _refuse_older(epoch, owner)
     if attempt is not None and attempt.aborted is None:
         _refuse_live(job.name, epoch, lock, owner, now)
-    if epoch.committed is None or job.on_rerun is OnRerun.NEW_REVISION:
+    if epoch.committed is None or epoch.committed.skipped or job.on_rerun is OnRerun.NEW_REVISION:
         return Beginning.OPEN
     if job.on_rerun is OnRerun.KEEP:
         return Beginning.COMMITTED
@@ -145,6 +145,11 @@ def _refuse_live(
             holder=attempt.owner,
             until=until,
         )
+
+
+def reads_of_skip(outputs: Iterable[EpochTable]) -> tuple[Edge, ...]:
+    """What a skipped epoch reads: of each full table the state before, which it leaves as it is (R5)."""
+    return tuple(Edge(table.name, EdgeKind.PREVIOUS) for table in outputs if table.kind is TableKind.FULL)
 
 
 def next_revision(epoch: EpochRecord | None) -> int:

@@ -28,6 +28,8 @@ class EpochState(StrEnum):
     ABORTED = "ABORTED"
     CHECKED = "CHECKED"
     """Only in the log: the job's checks have passed (R14)."""
+    SKIPPED = "SKIPPED"
+    """Committed, and declared to have nothing new (R5)."""
     VETOED = "VETOED"
     """Ended by a check; what was staged is kept to be looked at, until the epoch is begun again."""
 
@@ -116,7 +118,7 @@ class AttemptRecord:
 
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own.
     :param aborted: why it ended without a commit; None while it may still publish.
-    :param vetoed: it was a check that ended it (R14).
+    :param vetoed: it was a check that ended it (R14). :param skips: why the epoch is skipped; empty when it is not.
     :param undoes: what its begin deletes, once it has fenced those who wrote it (R16).
     """
 
@@ -133,6 +135,7 @@ class AttemptRecord:
     aborted: str | None = None
     undoes: tuple[Abandoned, ...] = ()
     vetoed: bool = False
+    skips: str = ""
 
     @property
     def output_token(self) -> int:
@@ -150,6 +153,7 @@ class Commitment:
     """The newest committed revision of an epoch.
 
     :param token: of the attempt that published. :param output_token: under which its output was staged.
+    :param skipped: why nothing was computed; empty when something was (R5).
     """
 
     revision: int
@@ -158,6 +162,11 @@ class Commitment:
     owner: Owner
     change_set: ChangeSetId
     inputs: tuple[Provenance, ...]
+    skipped: str = ""
+
+    @property
+    def state(self) -> EpochState:
+        return EpochState.SKIPPED if self.skipped else EpochState.COMMIT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +184,7 @@ class EpochRecord:
     def state(self) -> str:
         """For people who look into the store."""
         if self.attempt is None:
-            return EpochState.COMMIT if self.committed else EpochState.NOTHING
+            return self.committed.state if self.committed else EpochState.NOTHING
         return EpochState.OPEN if self.attempt.aborted is None else self.attempt.end
 
 

@@ -131,6 +131,20 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
     )
 
 
+def declaration(record: JobRecord) -> EpochJob:
+    """The declaration that *record* was made of."""
+    return EpochJob(
+        record.name,
+        inputs=(*record.edges, *record.roots),
+        outputs=record.outputs,
+        cadence=record.cadence,
+        origin=record.origin,
+        on_rerun=record.on_rerun,
+        determinism=record.determinism,
+        checks=record.checks,
+    )
+
+
 def _left_out(before: Iterable[_Item], now: Iterable[_Item]) -> tuple[_Item, ...]:
     kept = set(now)
     return tuple(one for one in dict.fromkeys(before) if one not in kept)

@@ -30,8 +30,8 @@ def published_epochs(
 ) -> list[Published]:
     """Return those of *epochs* that are committed as *owner* wished, in the order of time.
 
-    Committed by another wish counts for jobs that keep what is committed, and where this wish was committed
-    before the other one.
+    Committed by another wish counts for jobs that keep what is committed, unless it was skipped, and where this
+    wish was committed before the other one.
     """
     keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
     reading = reader.read(job.domain, list(keys))
@@ -124,7 +124,7 @@ def _fulfilled(reader: MetadataReader, job: EpochJob, stamped: Stamped[EpochReco
     committed = stamped.record.committed
     if committed is None:
         return False
-    if committed.owner.same_wish(owner) or job.on_rerun is OnRerun.KEEP:
+    if committed.owner.same_wish(owner) or (job.on_rerun is OnRerun.KEEP and not committed.skipped):
         return True
     log = _log(reader, job.domain, job.name, stamped.record.interval)
     return any(one.state is EpochState.COMMIT and one.owner.same_wish(owner) for one in log)

@@ -162,6 +162,31 @@ def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Pa
     assert (line["vetoed"], line["aborted"], line["committed"]) == (1, 0, 0)
 
 
+def test_skip(epochs: Run, home: Path) -> None:
+    """R5: as typed by whoever decides it; said again, nothing changes."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    job = EpochJob("load", outputs=[EpochTable("loaded", domain="gaps")], cadence="@daily", origin=ORIGIN)
+    with EpochService.open(settings) as service:
+        third = Interval(ORIGIN + timedelta(days=2), ORIGIN + timedelta(days=3))
+        attempt = service.coordinator.begin(job, third, Owner(dag_id="flights", run_id="run"))
+        assert isinstance(attempt, Attempt)
+        write_rows(service.coordinator, attempt, "loaded", pa.table({"x": [1, 2]}))
+        service.coordinator.publish(attempt)
+    asked = ("skip", "load", "2013-02-06/2013-02-09", "--reason", "the source was down", "--domain", "gaps")
+    done = epochs(*asked, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [len(found["skipped"]), len(found["left"])] == [2, 1]
+    assert epochs(*asked).stdout.startswith("skipped")
+    (line,) = json.loads(epochs("status", "--domain", "gaps", "-o", "json").stdout)["tables"]
+    assert (line["complete_to"], line["committed"], line["skipped"]) == ("2013-02-09T00:00:00+00:00", 1, 2)
+    told = epochs("explain", "load", "2013-02-07", "--domain", "gaps").stdout
+    assert "SKIPPED, revision 1" in told
+    assert "the source was down" in told
+    nobody = epochs("skip", "nobody", "2013-02-06", "--reason", "x")
+    assert (nobody.returncode, "nobody" in nobody.stderr) == (1, True)
+
+
 def test_cut(epochs: Run) -> None:
     found = json.loads(epochs("cut", "flights", "--files", "-o", "json").stdout)
     assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)

@@ -20,6 +20,7 @@ const SPANS = [
 const LOOKS = [
   { id: "commit", mark: "", label: "committed", hint: "readers get it" },
   { id: "revised", mark: "2", label: "committed again", hint: "revision 2 or later; its number is in the cell" },
+  { id: "skipped", mark: "–", label: "skipped", hint: "declared to have nothing new" },
   { id: "open", mark: "…", label: "open", hint: "an attempt computes it" },
   { id: "precommit", mark: "•", label: "precommit", hint: "every output is processed, not published yet" },
   { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
@@ -85,6 +86,7 @@ const CSS = `
 .ep-silent { color: var(--ep-open-fg); border: 2px solid var(--ep-aborted);
   background: repeating-linear-gradient(45deg, var(--ep-stripe) 0 5px, var(--ep-open) 5px 10px); }
 .ep-aborted { background: var(--ep-aborted); color: var(--ep-aborted-fg); }
+.ep-skipped { background: var(--ep-bg); color: var(--ep-commit); border: 2px dashed var(--ep-commit); }
 .ep-vetoed { background: var(--ep-bg); color: var(--ep-aborted); border: 2px solid var(--ep-aborted); }
 .ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); font-weight: 400; }
 .ep-due.ep-thin { border: none; background: var(--ep-due); top: 22px; height: 8px; }
@@ -130,7 +132,7 @@ function size(bytes) {
 function look(cell) {
   if (cell.silent) return "silent";
   if (cell.state === "COMMIT") return cell.revision > 1 ? "revised" : "commit";
-  return { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", VETOED: "vetoed" }[cell.state] ?? "due";
+  return { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", VETOED: "vetoed", SKIPPED: "skipped" }[cell.state] ?? "due";
 }
 
 function mark(cell, width) {

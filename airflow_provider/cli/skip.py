@@ -1,0 +1,27 @@
+"""``airflow epochs skip``."""
+
+from __future__ import annotations
+
+import getpass
+from argparse import Namespace
+
+from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.coordination.skipping import registered
+from airflow_provider.domain.schedule import run_interval
+
+
+@command
+def skip(arguments: Namespace) -> None:
+    """Declare epochs of a job to have nothing new."""
+    with hook_of(arguments).get_conn() as service:
+        job = registered(service.store, arguments.domain, arguments.job)
+        span = run_interval(job.cadence, explicit=arguments.interval)
+        found = service.coordinator.skip(
+            arguments.domain, arguments.job, span, arguments.reason, by=getpass.getuser()
+        )
+    skipped = [str(one.interval) for one in found.published]
+    left = [str(one) for one in found.left]
+    if arguments.output == "json":
+        answer_json({"skipped": skipped, "left": left})
+        return
+    answer_facts({"skipped": ", ".join(skipped) or "nothing", "committed before, and left": ", ".join(left)})

@@ -1,0 +1,141 @@
+"""Skipping: somebody declares that nothing will come of an epoch, and those who wait for it go on (R5).
+
+A skipped epoch is an epoch like others: begun, written and published by an attempt, which reads none of the job's
+inputs. Its slice of an incremental table is empty; a full table has at its barrier what it had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.beginning import Begin
+from airflow_provider.coordination.settling import settled
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.errors import (
+    EpochError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreUnavailable,
+    UnknownName,
+)
+from airflow_provider.domain.identifiers import TableName, domain_name, job_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import job_key
+from airflow_provider.domain.registration import JobRecord, declaration
+from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
+from airflow_provider.stores.base import MetadataReader
+from airflow_provider.tables.base import EPOCH_COLUMN, TableInfo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skipped:
+    """What skipping came to.
+
+    :param published: the skipped epochs, each a commit of its own. :param left: epochs that were committed before,
+        computed or skipped, and stay as they are.
+    """
+
+    published: tuple[Published, ...]
+    left: tuple[Interval, ...]
+
+
+def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
+    """Skip every epoch of *job* in *span* that is not committed, in the order of time.
+
+    :param reason: why; kept with the commit and in the barrier log. :param by: who says so.
+    :raises UnknownName: no such job in the domain.
+    :raises InvalidInput: a span that is not made of whole epochs, no reason, or a table that has no columns yet.
+    :raises EpochBusy: somebody computes one of them; those before it are skipped.
+    :raises NotReady: the epoch before one is missing, and a full table needs what it had then.
+    """
+    for field, text in (("reason", reason), ("by", by)):
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput(field=field, value=text, expected="words that somebody will understand later")
+    declared = declaration(registered(coordinator.store, domain, job))
+    infos = {table.name: _columns(coordinator, table) for table in declared.outputs}
+    published, left = [], []
+    for epoch in declared.cadence.split(span):
+        answer = _begin(coordinator, declared, epoch, reason.strip(), by.strip())
+        if isinstance(answer, AlreadyCommitted):
+            left.append(epoch)
+        else:
+            published.append(_publish(coordinator, answer, infos))
+    return Skipped(published=tuple(published), left=tuple(left))
+
+
+def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
+    """:raises UnknownName: no such job in the domain."""
+    key = job_key(domain_name(domain), job_name(job))
+    stamped = reader.read(key.domain, [key]).get(key)
+    if stamped is None:
+        raise UnknownName(
+            f"job {job!r} is not registered in domain {domain!r}.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            job=job,
+        )
+    record: JobRecord = stamped.record
+    return record
+
+
+def _columns(coordinator: Coordinator, table: EpochTable) -> TableInfo:
+    info = coordinator.formats[table.format].describe(table)
+    if info is None:
+        raise InvalidInput(
+            f"table {table.name!r} has no columns yet: nobody ever wrote to it.",
+            next_step="run the job for any later epoch first, then skip those before it.",
+            field="job",
+            value=table.name,
+            expected="a job whose tables were written once",
+        )
+    return info
+
+
+def _begin(
+    coordinator: Coordinator, job: EpochJob, epoch: Interval, reason: str, by: str
+) -> Attempt | AlreadyCommitted:
+    owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
+    asking = replace(owner, request_id=f"{coordinator.random.getrandbits(128):032x}")
+    request = Begin(coordinator, job, epoch, asking, {}, 1, skips=reason)
+    return settled(
+        request.run,
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def _publish(coordinator: Coordinator, attempt: Attempt, infos: Mapping[TableName, TableInfo]) -> Published:
+    try:
+        for sink in attempt.sinks:
+            table_format, info = coordinator.formats[sink.format], infos[sink.name]
+            place = coordinator.place(attempt, sink.name)
+            files = list(table_format.task_writer(place, info)(_rows(coordinator, attempt, sink)))
+            coordinator.processed(attempt, sink.name)
+            coordinator.written(attempt, sink.name, table_format.describe_output(place, info, files))
+        return coordinator.publish(attempt)
+    except (StoreUnavailable, OutcomeUnknown):
+        raise  # skipping again finds what became of it
+    except EpochError as error:
+        coordinator.abort(attempt, f"{type(error).__name__}: {error.message}")
+        raise
+
+
+def _rows(coordinator: Coordinator, attempt: Attempt, sink: EpochTable) -> Iterator[pa.RecordBatch]:
+    """What the table has at the barrier beside what it had before: nothing; of a full table what it had before."""
+    if sink.kind is not TableKind.FULL:
+        return
+    state, schema = coordinator.input(attempt, sink.name)
+    if state.ref is None:
+        return
+    table_format = coordinator.formats[state.ref.format]
+    columns = [name for name in table_format.arrow_schema(schema).names if name != EPOCH_COLUMN]
+    for piece in table_format.scan(state, schema, columns):
+        coordinator.heartbeat(attempt)
+        yield from piece.to_batches()

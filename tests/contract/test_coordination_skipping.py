@@ -1,0 +1,201 @@
+"""Skipping epochs of which nothing will come (R5): what goes on, what is kept, who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.explain import explain, watermarks
+from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.waiting import check
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
+from airflow_provider.domain.errors import DependentReaders, EpochBusy, InvalidInput, NotReady, UnknownName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import OnRerun, TableKind, previous, state
+from airflow_provider.operators.outcome import published_epochs
+from airflow_provider.testing.arrow_attempts import read_rows, write_rows
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows
+
+WHY = "the airport lost that day"
+
+
+def days(first: int, last: int) -> Interval:
+    return Interval(barrier(first - 1), barrier(last))
+
+
+def skip(world: World, span: Interval, job: str = "d") -> Any:
+    return world.coordinator.skip(DOMAIN, job, span, WHY, by="ada")
+
+
+def test_der10_a_gap_is_ended_by_skip(table_world: World) -> None:
+    """R5: who waited for the barrier goes on; the skipped epochs have no rows, and the log says who and why."""
+    world = table_world
+    d, e = world.job("d"), world.job("e", inputs=[world.table("d")])
+    world.run(d, day(1), [1])
+    world.run(d, day(4), [4])
+    assert not check(world.store, DOMAIN, ["d"], barrier(4)).ready
+    done = skip(world, days(1, 4))
+    assert [one.interval for one in done.published] == [day(2), day(3)]
+    assert done.left == (day(1), day(4))
+    assert check(world.store, DOMAIN, ["d"], barrier(4)).ready
+    assert world.rows("d") == {"d": [(1, 1), (4, 4)]}
+    for number in range(1, 5):
+        world.run(e, day(number), [number])
+    assert watermarks(world.store, DOMAIN)["e"] == barrier(4)
+    found = explain(world.store, DOMAIN, "d", day(2))
+    assert found.state is EpochState.SKIPPED
+    assert found.summary.startswith("skipped by skip by ada/")
+    assert WHY in found.summary
+    assert [one.record.note for one in found.log if one.record.state is EpochState.COMMIT] == [
+        f"skipped: {WHY}"
+    ]
+    (row, _) = grid(world.store, DOMAIN).rows
+    assert [cell.state for cell in row.cells] == [
+        EpochState.COMMIT,
+        EpochState.SKIPPED,
+        EpochState.SKIPPED,
+        EpochState.COMMIT,
+    ]
+    assert [one.record.by for one in world.commits()[2:4]] == [
+        f"skip by ada/{day(number)} (generation 0, try 1)" for number in (2, 3)
+    ]
+
+
+def test_skipping_again_changes_nothing(world: World) -> None:
+    """R5, R15: also with another reason."""
+    world.run(world.job("d"), day(2), [2])
+    skip(world, days(1, 1))
+    before = world.exactly()
+    assert skip(world, days(1, 2)).left == (day(1), day(2))
+    assert world.exactly() == before
+
+
+@pytest.mark.parametrize("on_rerun", list(OnRerun))
+def test_what_was_skipped_can_be_run_after_all(world: World, on_rerun: OnRerun) -> None:
+    """R5: whatever the job does with epochs that it has computed; a run is not told that all is done."""
+    d = world.job("d", on_rerun=on_rerun)
+    world.run(d, day(2), [2])
+    skip(world, days(1, 1))
+    assert published_epochs(world.store, d, [day(1)], owner()) == []
+    assert world.run(d, day(1), [7]).revision == 2
+    assert world.rows("d") == {"d": [(1, 7), (2, 2)]}
+    assert explain(world.store, DOMAIN, "d", day(1)).state is EpochState.COMMIT
+
+
+def test_what_was_skipped_and_read_stays(world: World) -> None:
+    """R5, R18: a reader of the gap keeps it as it was, like any other input."""
+    d, e = world.job("d"), world.job("e", inputs=[world.table("d")])
+    world.run(d, day(2), [2])
+    skip(world, days(1, 1))
+    world.run(e, day(1), [])
+    with pytest.raises(DependentReaders):
+        world.begin(d, day(1))
+
+
+def test_inputs_and_checks_hold_no_skip_back(world: World) -> None:
+    """R5, R14: the reason why it is skipped may be that nothing comes, and too few rows are its point."""
+    job = world.job(
+        "d", inputs=[world.table("never"), state(world.table("other"))], checks=[row_count("d", at_least=1)]
+    )
+    world.coordinator.register(job)
+    with pytest.raises(NotReady):
+        world.begin(job, day(1))
+    table = world.table("d")
+    world.formats[table.format].create(table, rows([1]).schema)
+    (published,) = skip(world, days(1, 1)).published
+    assert published.csn == 1
+    assert world.rows("d") == {"d": []}
+
+
+def test_a_full_table_has_what_it_had(table_world: World) -> None:
+    """R5: nobody declares a whole state empty; a job that builds on its past goes on from there."""
+    world = table_world
+    full = world.table("f", kind=TableKind.FULL)
+    job = world.job("f", [full], inputs=[previous(full)])
+    world.run(job, day(1), [1, 2])
+    with pytest.raises(NotReady, match="f: needs"):
+        skip(world, days(3, 3), "f")
+    skip(world, days(2, 3), "f")
+    assert world.rows("f") == {"f": [(3, 1), (3, 2)]}
+    assert world.rows("f", at=barrier(2)) == {"f": [(2, 1), (2, 2)]}
+    attempt = world.begin(job, day(4))
+    found = read_rows(world.coordinator, attempt, "f")
+    assert found is not None
+    assert found.column("value").to_pylist() == [1, 2]
+    with pytest.raises(DependentReaders, match="f .* read f"):
+        world.begin(job, day(1), owner("again"))
+
+
+def test_the_first_epochs_of_a_full_table_are_skipped_empty(world: World) -> None:
+    """R5: before its first epoch there was nothing."""
+    full = world.table("f", kind=TableKind.FULL)
+    job = world.job("f", [full])
+    world.run(job, day(2), [2])
+    skip(world, days(1, 1), "f")
+    assert world.rows("f", at=barrier(1)) == {"f": []}
+    assert world.rows("f") == {"f": [(2, 2)]}
+
+
+def test_a_live_attempt_is_not_skipped_over(world: World) -> None:
+    """R5, R10: it is told who computes it; a silent one is fenced, and its output deleted."""
+    d = world.job("d")
+    world.run(d, day(3), [3])
+    attempt = world.begin(d, day(2))
+    write_rows(world.coordinator, attempt, "d", rows([2]))
+    with pytest.raises(EpochBusy):
+        skip(world, days(1, 2))
+    assert explain(world.store, DOMAIN, "d", day(1)).state is EpochState.SKIPPED
+    world.clock.advance(PAST_TTL)
+    assert [one.interval for one in skip(world, days(1, 2)).published] == [day(2)]
+    assert world.staged() == []
+    answer = world.coordinator.begin(d, day(2), attempt.owner)
+    assert not isinstance(answer, AlreadyCommitted)
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "no reason": (lambda world: world.coordinator.skip(DOMAIN, "d", day(1), " ", by="ada"), "reason"),
+    "nobody": (lambda world: world.coordinator.skip(DOMAIN, "d", day(1), WHY, by=""), "by"),
+    "half an epoch": (lambda world: skip(world, Interval(barrier(0), barrier(0.5))), "end"),
+    "before the origin": (lambda world: skip(world, day(0)), "interval"),
+    "the future": (lambda world: skip(world, day(100_000)), "interval"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_a_bad_skip_names_its_field_and_writes_nothing(world: World, case: str) -> None:
+    """R5: nothing is skipped by mistake."""
+    act, field = BAD[case]
+    world.run(world.job("d"), day(2), [2])
+    before = world.exactly()
+    with pytest.raises(InvalidInput) as refused:
+        act(world)
+    assert refused.value.details["field"] == field
+    assert world.exactly() == before
+
+
+def test_jobs_and_tables_that_nobody_knows(world: World) -> None:
+    """R5: a job that never ran, and one that never wrote."""
+    with pytest.raises(UnknownName):
+        skip(world, day(1))
+    world.coordinator.register(world.job("d"))
+    with pytest.raises(InvalidInput, match="no columns yet"):
+        skip(world, day(1))
+
+
+@pytest.mark.parametrize("lost", range(5))
+def test_a_lost_reply_to_a_skip_is_settled(world: World, lost: int) -> None:
+    """R5, R15: whichever write gets no answer, each epoch is skipped once."""
+    world.run(world.job("d"), day(2), [2])
+    changes: list[Call] = []
+
+    def plan(call: Call) -> Fault | None:
+        if call.method == "transact":
+            changes.append(call)
+        return Fault.REPLY_LOST if call.method == "transact" and len(changes) == lost + 1 else None
+
+    worker = world.worker(FaultyStore(world.store, plan))
+    worker.skip(DOMAIN, "d", day(1), WHY, by="ada")
+    assert [one.record.members[0].interval for one in world.commits()] == [day(2), day(1)]
