@@ -32,6 +32,8 @@ def explain_epoch(arguments: Namespace) -> None:
             "CSN": found.csn,
             "because": found.summary,
             "waits for": "; ".join(found.waiting_for),
+            "lapsed": found.lapsed
+            and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
             "kept in": "\n".join(found.places),
             "next step": found.next_step,
         }
@@ -96,6 +98,7 @@ def _plain(found: Explanation) -> dict[str, object]:
             for one in found.findings
         ],
         "places": list(found.places),
+        "lapsed": None if found.lapsed is None else found.lapsed.isoformat(),
         "log": [
             {
                 "at": one.at.isoformat(),

@@ -54,6 +54,7 @@ def status(arguments: Namespace) -> None:
             "aborted",
             "vetoed",
             "nothing",
+            "lapsed since",
         ],
         [list(row.values()) for row in rows],
         title=f"domain {found.domain}, CSN {found.csn}, epochs from {found.shown.start:%Y-%m-%d %H:%M} "
@@ -77,4 +78,5 @@ def _line(row: Row) -> dict[str, Any]:
         "aborted": counts[EpochState.ABORTED],
         "vetoed": counts[EpochState.VETOED],
         "nothing": counts[EpochState.NOTHING],
+        "lapsed": None if row.lapsed is None else row.lapsed.isoformat(),
     }

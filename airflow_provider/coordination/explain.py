@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.checking import kept_places
+from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.patience import patient
 from airflow_provider.domain.beginning import resolve_inputs
 from airflow_provider.domain.checks import Finding
@@ -41,6 +42,7 @@ class Explanation:
 
     :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
     :param log: the barrier log, oldest first.
+    :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
     """
 
@@ -56,6 +58,7 @@ class Explanation:
     log: tuple[Stamped[BarrierRecord], ...]
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
+    lapsed: datetime | None = None
 
 
 def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
@@ -83,8 +86,10 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     )
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
-        return _not_begun(name, record, epoch, reading, log)
-    return _begun(record, found, reading.get(keys[1]), reading.now, log)
+        explained = _not_begun(name, record, epoch, reading, log)
+    else:
+        explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
+    return replace(explained, lapsed=lapsed_jobs(reader, name).get(owner))
 
 
 def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:

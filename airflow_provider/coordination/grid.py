@@ -6,7 +6,7 @@ Reads only. The head is read first; a cell may show an attempt that is newer tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -24,6 +24,7 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Cadence, Interval, time_key
+from airflow_provider.domain.lapse import lapsed_since
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition, lock_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochTable
@@ -67,7 +68,10 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One table and its epochs, in the order of time."""
+    """One table and its epochs, in the order of time.
+
+    :param lapsed: since when nobody waits for its job, which has fallen silent.
+    """
 
     table: EpochTable
     job: JobName
@@ -75,6 +79,7 @@ class Row:
     watermark: datetime | None
     csn: int | None
     cells: tuple[Cell, ...]
+    lapsed: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,11 +116,17 @@ def grid(
     """
     name = domain_name(domain)
     reading = reader.read(name, [])
-    jobs = [stamped.record for stamped in pages(reader, name, Kind.JOB, "")]
+    registered = list(pages(reader, name, Kind.JOB, ""))
+    jobs = [stamped.record for stamped in registered]
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
     records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
     last = _latest(reader, name, jobs, records.values(), reading.now) if end is None else end
     shown = Interval(_before(last, span) if start is None else start, last)
+    lapsed = {
+        one.record.name: since
+        for one in registered
+        if (since := lapsed_since(one, _own(one.record, records), reading.now)) is not None
+    }
     view = _View(
         reader=reader, domain=name, shown=shown, now=reading.now, head=reading.head.csn, max_cells=max_cells
     )
@@ -125,9 +136,17 @@ def grid(
         if tables and not {table.name for table in job.outputs} & set(tables):
             continue
         found, dropped = view.rows(job, records)
-        rows += [row for row in found if not tables or row.table.name in tables]
+        rows += [
+            replace(row, lapsed=lapsed.get(job.name))
+            for row in found
+            if not tables or row.table.name in tables
+        ]
         left_out += dropped
     return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
+
+
+def _own(job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]) -> list[Stamped[TableRecord]]:
+    return [records[table.name] for table in job.outputs if table.name in records]
 
 
 def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
 from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, standing
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
@@ -108,7 +109,8 @@ def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName
     found = {name: stood[name] for name in names}
     at = wish.at
     if everybody:
-        limit = published_by_all(stood.values())
+        lapsed = lapsed_jobs(standings.reader, domain)
+        limit = published_by_all(one for one in stood.values() if one[0].job not in lapsed)
         at = min((one for one in (at, limit) if one is not None), default=None)
     answer = aligned(found, at, wish.align, wish.max_lag)
     if answer is None:

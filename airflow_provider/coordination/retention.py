@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
+from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
@@ -101,7 +102,7 @@ class Retention:
         commit of their own; an incremental table keeps all rows: only the barrier is gone.
 
         :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
-            read.
+            read, unless it has lapsed (R9).
         :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         """
         checked = domain_name(domain)
@@ -171,7 +172,10 @@ class Retention:
     ) -> None:
         if stamped.record.progress.watermark == barrier:
             raise _refused(name, barrier, "a barrier before the table's newest one")
+        lapsed = lapsed_jobs(self.store, domain)
         for job in reading_jobs(self.store, domain, [name]):
+            if job.name in lapsed:
+                continue
             keys = [table_key(domain, one) for one in job.all_outputs]
             outputs = [one.record for one in self.store.read(domain, keys).records.values()]
             if still_needed(job, outputs, name, stamped.record, barrier):

@@ -100,6 +100,8 @@ def published_by_all(records: Iterable[tuple[TableRecord, Moved]]) -> datetime |
     """The last moment up to which every table has published all of its barriers; None when nothing limits it.
 
     A table without any commit limits nothing: a new job blocks no cut of older tables (R7).
+
+    :param records: of all tables but those of lapsed jobs (R9).
     """
     limits = []
     for record, moved in records:

@@ -86,6 +86,7 @@ class JobRecord:
     past_edges: tuple[Edge, ...] = ()
     past_outputs: tuple[TableName, ...] = ()
     checks: tuple[Check, ...] = ()
+    lapses_after: int | None = None
 
     @property
     def all_edges(self) -> tuple[Edge, ...]:
@@ -128,6 +129,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         past_edges=_left_out(current.all_edges, job.edges) if current else (),
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
         checks=job.checks,
+        lapses_after=job.lapses_after,
     )
 
 
@@ -142,6 +144,7 @@ def declaration(record: JobRecord) -> EpochJob:
         on_rerun=record.on_rerun,
         determinism=record.determinism,
         checks=record.checks,
+        lapses_after=record.lapses_after,
     )
 
 
@@ -186,7 +189,7 @@ def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRec
 
 def _fingerprint(job: EpochJob) -> str:
     # What came to declarations later stands in it only where it is used: a job that has none keeps its identity.
-    checks = (sorted(repr(check) for check in job.checks),) if job.checks else ()
+    later = {"checks": sorted(repr(check) for check in job.checks), "lapses_after": job.lapses_after}
     parts = (
         job.name,
         str(job.cadence),
@@ -196,7 +199,7 @@ def _fingerprint(job: EpochJob) -> str:
         sorted(repr(table) for table in job.outputs),
         job.on_rerun.value,
         job.determinism.value,
-        *checks,
+        *((name, value) for name, value in later.items() if value),
     )
     return sha256(repr(parts).encode()).hexdigest()[:32]
 

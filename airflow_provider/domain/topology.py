@@ -202,6 +202,8 @@ class EpochJob:
     :param outputs: the tables that this job owns, all of one domain.
     :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
     :param origin: start of the first epoch; None is the start of whichever epoch commits first.
+    :param lapses_after: so many barriers of its calendar without a commit, and nobody waits for it any more (R9);
+        None for never.
     :param checks: what must hold of the rows before they are published (:mod:`airflow_provider.domain.checks`).
     :raises InvalidInput: naming the field.
     """
@@ -214,6 +216,7 @@ class EpochJob:
     on_rerun: OnRerun = OnRerun.NEW_REVISION
     determinism: Determinism = Determinism.DETERMINISTIC
     checks: tuple[Check, ...] = ()
+    lapses_after: int | None = None
     input_tables: tuple[EpochTable, ...] = field(default=(), repr=False, compare=False)
 
     def __init__(
@@ -227,6 +230,7 @@ class EpochJob:
         on_rerun: OnRerun | str = OnRerun.NEW_REVISION,
         determinism: Determinism | str = Determinism.DETERMINISTIC,
         checks: Iterable[Check] = (),
+        lapses_after: int | None = None,
     ) -> None:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
@@ -241,6 +245,7 @@ class EpochJob:
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
         put("checks", tuple(checks))
+        put("lapses_after", _counted(lapses_after, "lapses_after"))
         refuse_unknown_tables(
             self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
         )
@@ -286,6 +291,12 @@ class EpochJob:
                 field="origin", value=moment.isoformat(), expected=f"a barrier of the cadence {self.cadence}"
             )
         return moment
+
+
+def _counted(value: int | None, field_name: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise InvalidInput(field=field_name, value=value, expected="a number of epochs, 1 or more, or None")
+    return value
 
 
 def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:

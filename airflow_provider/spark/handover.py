@@ -152,6 +152,7 @@ class _Declaration:
     on_rerun: OnRerun
     determinism: Determinism
     checks: tuple[Check, ...] = ()
+    lapses_after: int | None = None
 
     @classmethod
     def of(cls, job: EpochJob) -> _Declaration:
@@ -165,6 +166,7 @@ class _Declaration:
             on_rerun=job.on_rerun,
             determinism=job.determinism,
             checks=job.checks,
+            lapses_after=job.lapses_after,
         )
 
     def job(self) -> EpochJob:
@@ -177,6 +179,7 @@ class _Declaration:
             on_rerun=self.on_rerun,
             determinism=self.determinism,
             checks=self.checks,
+            lapses_after=self.lapses_after,
         )
 
 

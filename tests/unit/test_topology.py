@@ -96,6 +96,10 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "SQL without a table": (lambda: no_rows("SELECT 1"), "sql"),
     "SQL with braces": (lambda: is_true("SELECT '{' FROM {a}"), "sql"),
     "SQL with a format": (lambda: is_true("SELECT count(*) > 1 FROM {a!r}"), "sql"),
+    "a job that lapses at once": (
+        lambda: EpochJob("j", outputs=[A], cadence="@daily", lapses_after=0),
+        "lapses_after",
+    ),
     "a root without a name": (lambda: Root(""), "table"),
 }
 

@@ -81,6 +81,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "next_step": found.next_step,
         "findings": [_finding(one) for one in found.findings] if complete else [],
         "places": list(found.places) if complete else [],
+        "lapsed": _text(found.lapsed),
         "log": [_entry(one) for one in _readable(found.log, access)],
     }
 
@@ -107,6 +108,7 @@ def _row(row: Row, access: Access) -> dict[str, Any]:
         "cadence": str(row.cadence),
         "watermark": _text(row.watermark),
         "csn": row.csn,
+        "lapsed": _text(row.lapsed),
         "cells": [_cell(cell, access) for cell in row.cells],
     }
 

@@ -315,7 +315,8 @@ function Rows({ grid, chosen, choose }) {
     grid.rows.map((row) => h("div", { className: "ep-row", key: row.table },
       h("div", { className: "ep-name" }, h("b", null, row.table),
         h("small", null, `${row.job} · ${calendar(row.cadence)}`),
-        h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet")),
+        h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet"),
+        row.lapsed ? h("small", null, `lapsed since ${moment(row.lapsed)}: nobody waits for it`) : null),
       h("div", { className: "ep-track", style: { width: scale.width }, role: "group", "aria-label": `Epochs of ${row.table}`, onKeyDown: move },
         row.cells.map((cell, index) => {
           const here = chosen?.table === row.table && chosen.start === cell.start;
@@ -350,6 +351,7 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Waits for", epoch && epoch.waiting_for.join("; ")],
     ["Refused by", epoch && epoch.findings.map((one) => [`${one.check}: ${one.figure}`, ...one.sample].join(" · ")).join("; ")],
     ["Kept in", epoch && epoch.places.join(", ")],
+    ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: nobody waits for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
     ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];
