@@ -47,7 +47,7 @@ def test_a_library_is_named_only_in_its_own_room(library: str) -> None:
     assert strangers == []
 
 
-DISTRIBUTIONS = {"airflow": "apache-airflow", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"airflow": "apache-airflow", "xdist": "pytest-xdist", "yaml": "pyyaml"}
 """Distributions whose name is not the import's."""
 
 FEATURES = ("postgres", "zookeeper", "duckdb")
