@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider.stores.factory import open_store
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.coordination_world import Backend, World
+from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.services.directories import quick_directory
 from tests.services.postgresql import postgresql
 from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
@@ -32,10 +34,44 @@ def quick_path() -> Iterator[Path]:
         yield directory
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite elsewhere"])
-def backend(request: Any, quick_path: Path, empty_sqlite: Path) -> Backend:
-    """Memory tables on the memory store and on SQLite, there also with pointers that follow."""
-    return Backend(request.param, quick_path, empty_sqlite)
+EMBEDDED = ("memory", "sqlite", "sqlite elsewhere")
+SERVERS = ("postgresql", "zookeeper")
+ALWAYS_ON_SERVERS = frozenset({"attempts", "leases", "races", "retention"})
+"""Modules ``test_coordination_…`` whose worlds are on servers in every run; those of others in the slow tier."""
+NEVER_ON_SERVERS = frozenset({"crashes", "lost_replies"})
+"""Modules that copy worlds as they are at a moment, which a server's cannot be."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of the coordination on every store, unless their module has a backend of its own.
+
+    A test that makes a hundred worlds by itself is on servers only in the slow tier.
+    """
+    _, is_coordination, name = metafunc.module.__name__.rpartition("test_coordination_")
+    if "backend" not in metafunc.fixturenames or not is_coordination or hasattr(metafunc.module, "backend"):
+        return
+    always = name in ALWAYS_ON_SERVERS and "world" in metafunc.fixturenames
+    marks = () if always else (pytest.mark.slow,)
+    servers = [pytest.param(server, marks=marks) for server in SERVERS if name not in NEVER_ON_SERVERS]
+    metafunc.parametrize("backend", [*EMBEDDED, *servers], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def world_database(postgresql: PostgresqlServer) -> WorldPostgresql:
+    """A database for the worlds of a module."""
+    return WorldPostgresql(postgresql)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, quick_path: Path, empty_sqlite: Path) -> Backend:
+    """Memory tables on every store: with pointers in it, and with pointers that follow."""
+    if request.param == "postgresql":
+        place = postgresql_place(request.getfixturevalue("world_database"))
+    elif request.param == "zookeeper":
+        place = zookeeper_place(request.getfixturevalue("zookeeper"))
+    else:
+        return Backend(request.param, quick_path, empty_sqlite)
+    return ServerBackend(request.param, quick_path, empty_sqlite, place=place)
 
 
 @pytest.fixture

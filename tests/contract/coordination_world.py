@@ -128,7 +128,7 @@ class Backend:
         clock = ManualClock()
         store = open_store(f"memory://{name}", now=clock.now)
         pointers = MemoryCatalog(RLock()) if self.elsewhere else memory_catalog(name)
-        world = World(store, _memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
+        world = World(store, memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
         world.cleanup = lambda: forget(name)
         return world
 
@@ -157,12 +157,13 @@ class Backend:
             world.table_format = "iceberg"
         else:
             pointers = MemoryCatalog(RLock()) if self.elsewhere else SqlitePointers(path)
-            world = World(store, _memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
+            world = World(store, memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
         world.path = path
         return world
 
 
-def _memory_tables(catalog: MemoryCatalog, *, swaps: bool) -> TableFormats:
+def memory_tables(catalog: MemoryCatalog, *, swaps: bool) -> TableFormats:
+    """Memory tables alone, with pointers that the store's transactions move, or that follow."""
     tables = MemoryFormat(catalog, swaps=swaps)
     return TableFormats({"memory": lambda: tables}, projected=not swaps)
 
@@ -188,7 +189,8 @@ class World:
     """One domain: its store, tables, clock, and who works in it.
 
     :param pointers: what the catalog's pointers and, for memory tables, the warehouse look like.
-    :ivar path: the store's file, None in memory.
+    :ivar path: the store's file, None in memory and on a server.
+    :ivar server: where the store is on a server; None elsewhere.
     """
 
     def __init__(
@@ -204,6 +206,7 @@ class World:
         self.clock = clock
         self.table_format = "memory"
         self.path: Path | None = None
+        self.server: Any = None
         self.coordinator = self.worker()
         self.cuts = Cuts(store, formats)
         self.leases = self.reader()
@@ -275,6 +278,9 @@ class World:
         """Write over the body of the record at *key*, behind the store's back."""
         if isinstance(self.store, MemoryStore):
             self.store._server.entries[key].body = body
+            return
+        if self.server is not None:
+            self.server.plant(key, body)
             return
         assert self.path is not None
         execute(

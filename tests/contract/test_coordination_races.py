@@ -221,5 +221,8 @@ def restored(world: World) -> None:
     if isinstance(world.store, MemoryStore):
         world.store._server.incarnation = "restored"
         return
+    if world.server is not None:
+        world.server.restored()
+        return
     assert world.path is not None
     execute(world.path, "UPDATE epochs_store SET incarnation = ?", ("restored",))
