@@ -84,13 +84,12 @@ async def shared_reader(store_url: str, domain: DomainName) -> AsyncIterator[Sha
     """
     key = (store_url, domain)
     readers = SharedReader.open_ones.setdefault(asyncio.get_running_loop(), {})
-    if key not in readers:
+    while (shared := readers.get(key)) is None:
         store = await asyncio.to_thread(open_store, store_url)
         if key in readers:
-            await asyncio.to_thread(store.close)
+            await asyncio.to_thread(store.close)  # meanwhile the other one may be left, and be gone
         else:
             readers[key] = SharedReader(store, domain)
-    shared = readers[key]
     shared.users += 1
     try:
         yield shared

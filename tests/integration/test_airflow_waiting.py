@@ -21,6 +21,7 @@ from airflow.triggers.base import TriggerEvent
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import StoreUnavailable
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.hooks.epochs import EpochsHook
@@ -169,6 +170,45 @@ def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochServ
         return shared
 
     assert asyncio.run(wait()) == 1
+
+
+def test_who_opened_in_vain_opens_again_when_the_other_is_gone(
+    service: EpochService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two open at once, and one gives its store up for the other's, which is left before that has ended."""
+    url, both = EpochsHook().get_settings().store_url, threading.Barrier(2)
+    closing, left = threading.Event(), threading.Event()
+    opened: list[MetadataStore] = []
+
+    class SlowToClose(FaultyStore):
+        def close(self) -> None:
+            closing.set()
+            left.wait(60)
+            super().close()
+
+    def open_together(url: str) -> MetadataStore:
+        opened.append(SlowToClose(open_store(url), lambda _: None))
+        if len(opened) <= 2:
+            both.wait(60)
+        return opened[-1]
+
+    monkeypatch.setattr(shared_reader, "open_store", open_together)
+
+    async def read() -> int:
+        async with shared_reader.shared_reader(url, DomainName("default")) as shared:
+            await asyncio.to_thread(closing.wait, 60)
+            return shared.reader.read(DomainName("default"), []).head.csn
+
+    async def reads() -> list[int]:
+        reading = [asyncio.create_task(read()) for _ in range(2)]
+        done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+        assert len(done) == 1
+        left.set()
+        return await asyncio.gather(*reading)
+
+    publish(service, "a", 6)
+    assert asyncio.run(reads()) == [1, 1]
+    assert len(opened) == 3
 
 
 def test_the_trigger_outlives_an_outage_of_the_store(
