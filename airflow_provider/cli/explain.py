@@ -31,6 +31,7 @@ def explain_epoch(arguments: Namespace) -> None:
             "state": state if found.revision is None else f"{state}, revision {found.revision}",
             "CSN": found.csn,
             "because": found.summary,
+            "withdrawn": ", ".join(found.withdrawn),
             "waits for": "; ".join(found.waiting_for),
             "lapsed": found.lapsed
             and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
@@ -98,6 +99,7 @@ def _plain(found: Explanation) -> dict[str, object]:
             for one in found.findings
         ],
         "places": list(found.places),
+        "withdrawn": list(found.withdrawn),
         "lapsed": None if found.lapsed is None else found.lapsed.isoformat(),
         "log": [
             {

@@ -8,7 +8,8 @@ from datetime import datetime
 from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.patience import patient
-from airflow_provider.domain.beginning import resolve_inputs
+from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.domain.beginning import resolve_inputs, withdrawn
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.cut import as_of
 from airflow_provider.domain.epoch import (
@@ -30,6 +31,7 @@ from airflow_provider.domain.records import (
     epoch_key,
     job_key,
     lock_key,
+    retention_key,
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
@@ -42,6 +44,7 @@ class Explanation:
 
     :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
     :param log: the barrier log, oldest first.
+    :param withdrawn: tables of which no cut can be had at the epoch's barrier any more (R24).
     :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
     """
@@ -59,6 +62,7 @@ class Explanation:
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
     lapsed: datetime | None = None
+    withdrawn: tuple[str, ...] = ()
 
 
 def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
@@ -80,7 +84,8 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     epoch = interval or _first_open(reader, name, record)
     start = epoch.start
     keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
-    reading = reader.read(name, [*keys, *(table_key(name, edge.table) for edge in record.edges)])
+    inputs = [table_key(name, edge.table) for edge in record.edges]
+    reading = reader.read(name, [*keys, retention_key(name), *inputs])
     log = tuple(
         sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
     )
@@ -89,7 +94,8 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
         explained = _not_begun(name, record, epoch, reading, log)
     else:
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
-    return replace(explained, lapsed=lapsed_jobs(reader, name).get(owner))
+    gone = retention_of(name, reading).withdrawn_at({table.name: epoch.end for table in record.outputs})
+    return replace(explained, lapsed=lapsed_jobs(reader, name).get(owner), withdrawn=gone)
 
 
 def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:
@@ -111,9 +117,14 @@ def _not_begun(
     log: tuple[Stamped[BarrierRecord], ...],
 ) -> Explanation:
     tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
-    _, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn)
+    ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn)
+    gone = withdrawn(ready, tables, retention_of(domain, reading))
     waiting = tuple(str(one) for one in missing)
-    if waiting:
+    if gone:
+        told = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)
+        waiting = (*told, *waiting)
+        step = "`airflow epochs skip`: what it would read was taken back by retention."
+    elif waiting:
         step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
     elif epoch.end > reading.now:
         waiting = (f"time: it ends at {epoch.end.isoformat()}",)

@@ -115,7 +115,7 @@ def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName
     answer = aligned(found, at, wish.align, wish.max_lag)
     if answer is None:
         raise _no_common_barrier(stood, wish.at)
-    refuse_withdrawn(retention_of(domain, reading), found, answer)
+    refuse_withdrawn(retention_of(domain, reading), found, answer.tables)
     _refuse_behind(wish.session, reading, found, answer)
     if wish.max_staleness is not None:
         refuse_stale(too_old(found, answer.tables, reading.now, wish.max_staleness), wish.max_staleness)
@@ -132,16 +132,18 @@ def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
     return NOTHING_WITHDRAWN if stamped is None else stamped.record
 
 
-def refuse_withdrawn(retention: RetentionRecord, found: Resolved, answer: Aligned) -> None:
+def refuse_withdrawn(
+    retention: RetentionRecord, found: Resolved, barriers: Mapping[TableName, datetime]
+) -> None:
     """:raises Unavailable: the state of a table was withdrawn; ``kept`` has the nearest barriers that are not."""
-    gone = retention.withdrawn_at(answer.tables)
+    gone = retention.withdrawn_at(barriers)
     if gone:
-        kept = nearest_kept({table: found[table] for table in gone}, retention, answer.tables[gone[0]])
+        kept = nearest_kept({table: found[table] for table in gone}, retention, barriers[gone[0]])
         said = " and ".join(one.isoformat() for one in kept) or "none"
         raise Unavailable(
-            f"{', '.join(gone)}: what was there at {answer.tables[gone[0]].isoformat()} is withdrawn.",
+            f"{', '.join(gone)}: what was there at {barriers[gone[0]].isoformat()} is withdrawn.",
             next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
-            barrier=answer.barrier,
+            barrier=max(barriers.values()),
             tables=gone,
             kept=kept,
         )

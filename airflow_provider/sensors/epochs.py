@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class EpochSensor(BaseSensorOperator):
     """Succeeds when all tables have reached the run's barrier, so that one cut holds all of them.
 
+    A barrier that retention has withdrawn fails the task for good, with the nearest ones that are kept.
+
     Asks at once, defers only when it must wait, and asks again when it is woken. In all modes the answer comes
     from :func:`airflow_provider.coordination.waiting.check`.
 
@@ -64,6 +66,7 @@ class EpochSensor(BaseSensorOperator):
         self.cadence = as_cadence(cadence, "cadence") or (job.cadence if job else None)
         self.epochs_conn_id = epochs_conn_id
         self.deferrable = deferrable
+        self.for_job = job is not None
         self.grid_query: dict[str, str] = {}
 
     def execute(self, context: Context) -> Any:
@@ -100,7 +103,7 @@ class EpochSensor(BaseSensorOperator):
 
     def _ask(self, barrier: datetime) -> Readiness:
         with EpochsHook(self.epochs_conn_id).get_reader() as reader:
-            answer = check(reader, self.domain, self.tables, barrier)
+            answer = check(reader, self.domain, self.tables, barrier, for_job=self.for_job)
         self.log.info("%s at %s: %s", ", ".join(self.tables), barrier.isoformat(), answer)
         return answer
 
@@ -115,6 +118,7 @@ class EpochSensor(BaseSensorOperator):
                 tables=self.tables,
                 barrier=answer.barrier.isoformat(),
                 poll_interval=self.poke_interval,
+                for_job=self.for_job,
             ),
             method_name="resumed",
             timeout=timedelta(seconds=self.timeout),

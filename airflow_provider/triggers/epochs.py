@@ -32,6 +32,7 @@ class EpochTrigger(BaseTrigger):
     :param domain: of the tables. :param tables: their names.
     :param barrier: ISO 8601 text with an offset.
     :param poll_interval: longest time in seconds between two looks at the tables, beneath the store's watch.
+    :param for_job: whether a job reads them; see :func:`~airflow_provider.coordination.waiting.check`.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -43,6 +44,7 @@ class EpochTrigger(BaseTrigger):
         barrier: str,
         epochs_conn_id: str = DEFAULT_CONN_ID,
         poll_interval: float = DEFAULTS.wait_poll_interval.total_seconds(),
+        for_job: bool = False,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -51,6 +53,7 @@ class EpochTrigger(BaseTrigger):
         self.tables = list(tables)
         self.barrier = barrier
         self.poll_interval = poll_interval
+        self.for_job = for_job
         self.later = later
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -63,6 +66,7 @@ class EpochTrigger(BaseTrigger):
                 "tables": self.tables,
                 "barrier": self.barrier,
                 "poll_interval": self.poll_interval,
+                "for_job": self.for_job,
             },
         )
 
@@ -88,7 +92,9 @@ class EpochTrigger(BaseTrigger):
         patience = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
             while True:
-                answer = await asyncio.to_thread(readiness, shared.reader, self.domain, self.tables, barrier)
+                answer = await asyncio.to_thread(
+                    readiness, shared.reader, self.domain, self.tables, barrier, for_job=self.for_job
+                )
                 if answer.ready:
                     return answer
                 await shared.later_than(answer.csn, patience)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.waiting import check, wait_for
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     InvalidInput,
@@ -253,6 +254,39 @@ def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
     world.retention.withdraw(DOMAIN, "f", barrier(3))
     assert len(world.commits()) == 10, "again it is no commit"
     assert world.begin(source, day(6)).revision == 1
+
+
+def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:
+    """R24: waiting says which table, and what is kept, instead of "ready"; a job's wait asks what its begin does."""
+    full_job(world, 4)
+    daily = world.job("d")
+    for number in range(1, 5):
+        world.run(daily, day(number), [number])
+    for table in ("f", "d"):
+        world.retention.withdraw(DOMAIN, table, barrier(2))
+    for tables, for_job in ((["f"], False), (["f"], True), (["d"], False), (["d", "f"], True)):
+        with pytest.raises(Unavailable, match=f"{'f' if for_job else tables[0]}: .* withdrawn") as refused:
+            check(world.store, DOMAIN, tables, barrier(2), for_job=for_job)
+        assert refused.value.kept == (barrier(1), barrier(3))
+    with pytest.raises(Unavailable):
+        wait_for(world.store, DOMAIN, ["d"], barrier(2), timeout=DAY, clock=world.clock)
+    assert check(world.store, DOMAIN, ["d"], barrier(2), for_job=True).ready
+    assert check(world.store, DOMAIN, ["d", "f"], barrier(3)).ready
+    assert "no barrier of its cadence" in str(check(world.store, DOMAIN, ["d"], barrier(1.5)))
+
+
+def test_r24_explain_tells_what_is_withdrawn(world: World) -> None:
+    """R24: of the epoch's own tables, and of what an epoch that nobody began would read."""
+    full_job(world, 4)
+    reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))], lapses_after=1)
+    world.run(reader, day(1))
+    world.clock.advance(2 * DAY)
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    assert explain(world.store, DOMAIN, "f", day(2)).withdrawn == ("f",)
+    assert explain(world.store, DOMAIN, "f", day(3)).withdrawn == ()
+    told = explain(world.store, DOMAIN, "r", day(2))
+    assert told.waiting_for == (f"f: what it had at {barrier(2).isoformat()} is withdrawn",)
+    assert "airflow epochs skip" in told.next_step
 
 
 @pytest.mark.parametrize("number", [5, 6, 4.5, 3, 4])

@@ -264,6 +264,26 @@ def test_what_can_never_end_well_wakes_the_task_which_says_so(
         sensor().execute(task_context())
 
 
+def test_a_withdrawn_barrier_ends_the_wait_by_name(service: EpochService) -> None:
+    """R24: in every mode, at once; a job that finds its rows all the same goes on."""
+    for table in ("a", "b"):
+        publish(service, table, 6, 7, 8)
+    service.retention.withdraw("default", "a", DAY_END)
+    reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
+    for answer in (sensor().execute, sensor(deferrable=False).execute, lambda one: sensor().resumed(one, {})):
+        with pytest.raises(
+            AirflowFailException, match=r"Unavailable: a: .*withdrawn.*2013-02-07T00.*2013-02-09T00"
+        ):
+            answer(task_context())
+    event = first_event(trigger())
+    assert event is not None
+    assert event.payload["status"] == "error"
+    assert EpochSensor(task_id="wait", job=reader).execute(task_context())["csn"] == 6
+    event = first_event(trigger(tables=["a"], for_job=True))
+    assert event is not None
+    assert event.payload["status"] == "ready"
+
+
 def test_the_run_decides_what_is_waited_for(service: EpochService) -> None:
     publish(service, "a", 6, 7)
     one = {"tables": A, "deferrable": False}

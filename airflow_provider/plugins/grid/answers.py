@@ -82,6 +82,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "findings": [_finding(one) for one in found.findings] if complete else [],
         "places": list(found.places) if complete else [],
         "lapsed": _text(found.lapsed),
+        "withdrawn": list(found.withdrawn),
         "log": [_entry(one) for one in _readable(found.log, access)],
     }
 

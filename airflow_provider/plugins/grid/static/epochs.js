@@ -351,6 +351,7 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Waits for", epoch && epoch.waiting_for.join("; ")],
     ["Refused by", epoch && epoch.findings.map((one) => [`${one.check}: ${one.figure}`, ...one.sample].join(" · ")).join("; ")],
     ["Kept in", epoch && epoch.places.join(", ")],
+    ["Withdrawn", epoch && epoch.withdrawn.length && `${epoch.withdrawn.join(", ")}: no cut can be had at this barrier any more`],
     ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: nobody waits for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
     ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
