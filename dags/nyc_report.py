@@ -36,4 +36,4 @@ with DAG(
         )
         epoch.write("daily_report", report)
 
-    EpochSensor(task_id="wait_for_scorecards", job=nyc_tables.DAILY_REPORT_JOB) >> daily_report()
+    EpochSensor(task_id="wait_for_its_inputs", job=nyc_tables.DAILY_REPORT_JOB) >> daily_report()
