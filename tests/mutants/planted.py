@@ -79,9 +79,9 @@ PLANTED = (
     Mutant(
         name="an abort after the attempt's own commit deletes what it published",
         rule="R15",
-        file=COORDINATOR,
-        old="if newest is None or newest.aborted is not None:\n            return newest is not None",
-        new="if newest is None or newest.aborted is not None:\n            return True",
+        file="coordination/ending.py",
+        old="return newest is not None and not newest.vetoed",
+        new="return newest is None or not newest.vetoed",
         tests=(ATTEMPTS, CRASHES),
     ),
     Mutant(
