@@ -112,7 +112,9 @@ class Begin:
             Register(self.coordinator.store, self.job).run()
             return None
         tolerance = self.coordinator.defaults.future_tolerance
-        check_interval(job, self.interval, now=reading.now, tolerance=tolerance)
+        # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
+        for known in (job, reading.records[job_key(self.job.domain, self.job.name)].record):
+            check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
         stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
         epoch = stamped.record if stamped else None
         earlier = self._earlier_commit(epoch)

@@ -220,6 +220,13 @@ class Publish:
                     table=sink.name,
                     owner=hot.record.job,
                 )
+            if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
+                raise TopologyError(
+                    f"{attempt}: the calendar of {sink.name!r} is {hot.record.cadence} now.",
+                    next_step="run the epochs that it has instead.",
+                    table=sink.name,
+                    found=str(hot.record.cadence),
+                )
             found.append(
                 _Sink(
                     table=sink,

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.sealing import refuse_sealed
+from airflow_provider.domain.cut import standing
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.identifiers import ChangeSetId, JobName
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
 from airflow_provider.domain.registration import (
     JobRecord,
     TopologyRecord,
+    check_change,
     check_registration,
     declared,
     serves_once,
 )
 from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.domain.version import FenceRecord, TableRecord
+from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.stores.base import (
     Absent,
     Exists,
     MetadataReader,
     MetadataStore,
+    Number,
     Put,
     Reading,
     RequirementFailed,
+    SameStore,
     Transaction,
     pages,
 )
@@ -71,11 +77,23 @@ class Register:
         others.pop(job.name, None)
         check_registration(record, others, current.record if current else None)
         self._refuse_left_tables(reading)
+        if current is not None and current.record.cadence != record.cadence:
+            check_change(current.record.cadence, record.cadence, self._computed(reading))
         try:
             self.store.transact(self._transaction(reading, record))
         except RequirementFailed:
             return None
         return record
+
+    def _computed(self, reading: Reading) -> list[Interval]:
+        """What the job's tables have, and its open epochs. One that opens meanwhile is refused when it publishes."""
+        job = self.job
+        tables = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
+        committed = [one for stamped in tables if stamped for one in stamped.record.progress.islands]
+        locks = pages(self.store, job.domain, Kind.LOCK, job.name)
+        keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
+        epochs = self.store.read(job.domain, keys).records.values()
+        return [*committed, *(one.record.interval for one in epochs if one.record.attempt is not None)]
 
     def _transaction(self, reading: Reading, record: JobRecord) -> Transaction:
         job = self.job
@@ -103,7 +121,41 @@ class Register:
             elif start != job.origin and None in known:
                 # What is committed decided where the new tables begin.
                 requires.append(Exists(key, stamped.version))
-        return Transaction(domain=job.domain, requires=tuple(requires), updates=tuple(updates))
+        number = self._changed_calendars(reading, record, requires, updates)
+        return Transaction(
+            domain=job.domain,
+            store=SameStore(reading.head.incarnation),
+            requires=tuple(dict.fromkeys(requires)),
+            updates=tuple(updates),
+            number=number,
+        )
+
+    def _changed_calendars(
+        self, reading: Reading, record: JobRecord, requires: list[Exists | Absent], updates: list[Put]
+    ) -> Number | None:
+        """Give the job's tables its new calendar; the commit that this is, since their records move (R7)."""
+        known = {one.key for one in updates}
+        moved = [
+            stamped
+            for table in self.job.outputs
+            if (stamped := reading.get(table_key(self.job.domain, table.name))) is not None
+            and stamped.key not in known
+            and stamped.record.cadence != record.cadence
+        ]
+        if not moved:
+            return None
+        for stamped in moved:
+            now: TableRecord = stamped.record
+            earlier = (standing(stamped), *now.earlier)[: DEFAULTS.states_remembered]
+            requires.append(Exists(stamped.key, stamped.version))
+            updates.append(Put(stamped.key, replace(now, cadence=record.cadence, earlier=earlier)))
+        commit = CommitRecord(
+            change_set=ChangeSetId(f"{record.name}#declaration {record.revision}"),
+            members=(),
+            by="registration",
+            tables=(),
+        )
+        return Number(commit, expected=reading.head.csn + 1)
 
     def _refuse_left_tables(self, reading: Reading) -> None:
         """A table that another job once owned keeps its history and calendar: it cannot change hands yet."""

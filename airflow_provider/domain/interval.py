@@ -106,11 +106,15 @@ class Cadence:
         ``@monthly``, ``@quarterly``, ``@yearly``.
     :param timezone: IANA name of the zone in which the expression is meant; a daily cadence there has days
         of 23 and 25 hours.
-    :raises InvalidInput: for an expression or zone that cannot be read.
+    :param since: a barrier of both from which this calendar holds, when it was another one before.
+    :param before: the calendar until then, which may have one before it, too (R7).
+    :raises InvalidInput: for an expression or zone that cannot be read, or calendars that do not meet at *since*.
     """
 
     expression: str
     timezone: str = "UTC"
+    since: datetime | None = None
+    before: Cadence | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str):
@@ -118,9 +122,43 @@ class Cadence:
         expression = _PRESETS.get(self.expression.strip(), self.expression.strip())
         object.__setattr__(self, "expression", expression)
         _check_calendar(self.expression, self.timezone)
+        if isinstance(self.before, str):
+            object.__setattr__(self, "before", Cadence(self.before))
+        if self.since is not None or self.before is not None:
+            self._check_change()
+
+    def _check_change(self) -> None:
+        if self.since is None or not isinstance(self.before, Cadence):
+            raise InvalidInput(
+                field="cadence", value=str(self.before), expected="both since and before, or neither"
+            )
+        since = as_utc(self.since, "since")
+        object.__setattr__(self, "since", since)
+        changed = (one for one in (Cadence(self.expression, self.timezone), self.before))
+        for one in changed:
+            if not one.is_barrier(since):
+                raise InvalidInput(
+                    field="since", value=since.isoformat(), expected=f"a barrier of the cadence {one}"
+                )
+        if self.before.since is not None and self.before.since >= since:
+            raise InvalidInput(
+                field="since",
+                value=since.isoformat(),
+                expected=f"a time after {self.before.since.isoformat()}",
+            )
 
     def __str__(self) -> str:
-        return f"{self.expression} {self.timezone}"
+        now = f"{self.expression} {self.timezone}"
+        if self.before is None or self.since is None:
+            return now
+        return f"{self.before} until {self.since.isoformat()}, then {now}"
+
+    @property
+    def changes(self) -> tuple[datetime, ...]:
+        """When it became another calendar, the last one first."""
+        if self.before is None or self.since is None:
+            return ()
+        return (self.since, *self.before.changes)
 
     def next_after(self, moment: datetime) -> datetime:
         """The first barrier later than *moment*."""
@@ -200,6 +238,10 @@ def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime
 
     An expression is meant in the local time of its zone; where clocks change, see :func:`_moments`.
     """
+    former, since = cadence.before, cadence.since
+    # Both calendars have the barrier at which one follows the other: no epoch lies across it.
+    if former and since and (moment < since or (moment == since and not forward)):
+        return _neighbour(former, moment, forward=forward)
     period = _FIXED_PERIODS.get(cadence.expression)
     try:
         if period and (cadence.timezone == "UTC"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -12,7 +12,7 @@ from typing import TypeVar
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
-from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import (
     Determinism,
     Edge,
@@ -219,10 +219,11 @@ def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) ->
 
 
 def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
-    if job.cadence != previous.cadence:
+    if job.cadence not in (previous.cadence, _changed(previous.cadence, job.cadence)):
         raise TopologyError(
             f"job {job.name!r} has the cadence {previous.cadence}; it cannot become {job.cadence}.",
-            next_step="declare a job and tables of new names for the new cadence.",
+            next_step="say from which barrier on it changes, and keep what it was before: "
+            "Cadence(new, since=barrier, before=old).",
             job=job.name,
             expected=str(previous.cadence),
             found=str(job.cadence),
@@ -246,6 +247,29 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
                 next_step="declare a table of another name.",
                 table=table.name,
             )
+
+
+def _changed(old: Cadence, new: Cadence) -> Cadence:
+    """*new* as it must be declared to follow *old*."""
+    return replace(new, before=old) if new.before is not None else old
+
+
+def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> None:
+    """Refuse to change the calendar of time that is computed already, or is being computed (R7).
+
+    :param computed: epochs that are committed or open.
+    :raises TopologyError: one of them lies beyond the barrier at which the calendar changes.
+    """
+    if new == old or new.since is None:
+        return
+    last = max(computed, key=lambda one: one.end, default=None)
+    if last is not None and last.end > new.since:
+        raise TopologyError(
+            f"the cadence cannot change at {new.since.isoformat()}: {last} is computed by the cadence {old}, or was.",
+            next_step=f"let it change at {last.end.isoformat()} or a later barrier of both, or end what is open.",
+            barrier=new.since,
+            found=last,
+        )
 
 
 def _refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:
@@ -293,7 +317,9 @@ def _cycle_from(
 def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
     if edge.as_of is not None:
         return
-    off = next((moment for moment in _sample(reader.cadence) if not owner.cadence.is_barrier(moment)), None)
+    changes = (*reader.cadence.changes, *owner.cadence.changes)
+    sampled = _sample(reader.cadence, changes)
+    off = next((moment for moment in sampled if not owner.cadence.is_barrier(moment)), None)
     if off is not None:
         raise TopologyError(
             f"job {reader.name!r} ({reader.cadence}) reads {edge.table!r} exactly at its barriers, but "
@@ -333,12 +359,16 @@ def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
             )
 
 
-def _sample(cadence: Cadence) -> Iterator[datetime]:
-    """Barriers of a year, with its clock changes: a run at its start, then some of each half month."""
-    moment = _SAMPLE_START
-    for _ in range(_SAMPLE_RUN):
-        moment = cadence.next_after(moment)
-        yield moment
+def _sample(cadence: Cadence, changes: Iterable[datetime] = ()) -> Iterator[datetime]:
+    """Barriers of a year, with its clock changes: a run at its start, then some of each half month.
+
+    :param changes: where a calendar becomes another one: a run after each, too.
+    """
+    for start in (_SAMPLE_START, *changes):
+        moment = start
+        for _ in range(_SAMPLE_RUN):
+            moment = cadence.next_after(moment)
+            yield moment
     for half in range(2 * _SAMPLE_MONTHS):
         moment = _SAMPLE_START + half * timedelta(days=15)
         for _ in range(3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -153,3 +154,52 @@ def test_the_ends_of_time_are_refused_by_name() -> None:
 def test_leap_days_are_days() -> None:
     leap = datetime(2024, 2, 29, tzinfo=UTC)
     assert Cadence("@daily").ending_at(leap + DAY) == Interval(leap, leap + DAY)
+
+
+@given(moment=st.datetimes(datetime(2024, 2, 25), datetime(2024, 3, 10), timezones=st.just(UTC)))  # noqa: DTZ001
+def test_a_calendar_that_changes_is_one_chain(moment: datetime) -> None:
+    """R7: before the change it is the old one, then the new one, and no epoch lies across the change."""
+    since = datetime(2024, 3, 1, tzinfo=UTC)
+    changed = Cadence("0 */6 * * *", since=datetime(2024, 3, 5, tzinfo=UTC), before=_hourly_since(since))
+    after, before = changed.next_after(moment), changed.last_before(moment)
+    assert before < moment < after
+    assert changed.last_before(after) == (moment if changed.is_barrier(moment) else before)
+    piece = (
+        _DAILY if moment < since else Cadence("@hourly") if moment < changed.since else Cadence("0 */6 * * *")
+    )
+    assert changed.next_after(moment) == piece.next_after(moment)
+    epochs = changed.split(Interval(since - timedelta(days=2), since + timedelta(days=5)))
+    assert [one.start for one in epochs[1:]] == [one.end for one in epochs[:-1]]
+    assert len(epochs) == 2 + 4 * 24 + 4
+    assert changed.changes == (changed.since, since)
+
+
+_DAILY = Cadence("@daily")
+
+
+def _hourly_since(since: datetime) -> Cadence:
+    return Cadence("@hourly", since=since, before=_DAILY)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"since": datetime(2024, 3, 1, tzinfo=UTC)}, "cadence"),
+        ({"before": "@daily"}, "cadence"),
+        ({"since": datetime(2024, 3, 1, 5, tzinfo=UTC), "before": "@daily"}, "since"),
+        ({"since": datetime(2024, 3, 1, 0, 30, tzinfo=UTC), "before": "*/30 * * * *"}, "since"),
+        ({"since": datetime(2024, 3, 1), "before": "@daily"}, "since"),  # noqa: DTZ001
+        (
+            {
+                "since": datetime(2024, 2, 1, tzinfo=UTC),
+                "before": _hourly_since(datetime(2024, 3, 1, tzinfo=UTC)),
+            },
+            "since",
+        ),
+    ],
+)
+def test_a_change_that_does_not_fit_is_refused(options: dict[str, Any], field: str) -> None:
+    """R7: both calendars have the barrier at which one follows the other."""
+    with pytest.raises(InvalidInput) as refused:
+        Cadence("@hourly", **options)
+    assert refused.value.details["field"] == field

@@ -1,0 +1,133 @@
+"""A job changes its cadence from a barrier on (R7): what was computed stays as it is, and old days stay days."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.explain import explain, watermarks
+from airflow_provider.coordination.grid import grid
+from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import EpochJob, TableKind, state
+from airflow_provider.stores.base import Delete, Exists, Transaction
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+
+HOURLY_FROM_3 = Cadence("@hourly", since=barrier(3), before=Cadence("@daily"))
+HOUR = timedelta(hours=1)
+
+
+def hour(number: int) -> Interval:
+    """An hour of the fourth day."""
+    return Interval(barrier(3) + (number - 1) * HOUR, barrier(3) + number * HOUR)
+
+
+def changed(world: World, days: int = 3) -> EpochJob:
+    """Job d, daily for its first days, then hourly."""
+    for number in range(1, days + 1):
+        world.run(world.job("d"), day(number), [number])
+    job = world.job("d", cadence=HOURLY_FROM_3)
+    world.coordinator.register(job)
+    return job
+
+
+def test_der15_a_change_of_cadence_then_old_days_run_again(table_world: World) -> None:
+    """R7: readers go on, the watermark goes on in hours, an old day is computed again as a day, never as hours."""
+    world = table_world
+    job = changed(world)
+    before = world.rows("d")
+    assert before == {"d": [(1, 1), (2, 2), (3, 3)]}
+    for number in (1, 2):
+        world.run(job, hour(number), [10 * number])
+    assert watermarks(world.store, DOMAIN)["d"] == barrier(3) + 2 * HOUR
+    assert world.cut("d").barrier == barrier(3) + 2 * HOUR
+    assert world.cut("d", at=barrier(2)).barrier == barrier(2)
+    assert world.run(job, day(2), [22], owner("again")).revision == 2
+    assert world.rows("d", at=barrier(3)) == {"d": [(1, 1), (2, 22), (3, 3)]}
+    with pytest.raises(InvalidInput, match="until 2024-01-04"):
+        world.begin(job, Interval(barrier(1), barrier(1) + HOUR))
+    assert [one.record.by for one in world.commits()].count("registration") == 1
+    (row,) = grid(world.store, DOMAIN).rows
+    assert [cell.interval for cell in row.cells][:5] == [day(1), day(2), day(3), hour(1), hour(2)]
+    assert explain(world.store, DOMAIN, "d").interval == hour(3)
+
+
+def test_an_old_dag_serves_its_days_and_no_day_of_the_new_calendar(world: World) -> None:
+    """R7: a retry with the daily declaration computes days before the change only."""
+    job = changed(world)
+    old = world.job("d")
+    assert world.run(old, day(3), [33], owner("again")).revision == 2
+    with pytest.raises(InvalidInput, match="until 2024-01-04"):
+        world.begin(old, day(4))
+    assert world.run(job, hour(1)).revision == 1
+
+
+def test_what_is_computed_keeps_its_calendar(world: World) -> None:
+    """R7: nobody makes hours of a day that is committed, or open."""
+    with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
+        changed(world, 4)
+    attempt = world.begin(world.job("e"), day(4))
+    with pytest.raises(TopologyError, match="cannot change"):
+        world.coordinator.register(world.job("e", cadence=HOURLY_FROM_3))
+    world.coordinator.abort(attempt, "it is not to be a day")
+    world.coordinator.register(world.job("e", cadence=HOURLY_FROM_3))
+
+
+def test_an_attempt_of_the_old_calendar_publishes_nothing(world: World) -> None:
+    """R7, R10: one that began between the look and the registration."""
+    job = world.job("d")
+    world.run(job, day(3))
+    attempt = world.begin(job, day(4))
+    world.write(attempt)
+    lock = next(one for one in world.records() if one.key.kind == "lock")
+    taken = Transaction(
+        domain=DOMAIN, requires=(Exists(lock.key, lock.version),), updates=(Delete(lock.key),)
+    )
+    world.store.transact(taken)
+    world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
+    with pytest.raises(TopologyError, match="the calendar of 'd'"):
+        world.coordinator.publish(attempt)
+
+
+@pytest.mark.parametrize(
+    "cadence",
+    [
+        Cadence("@hourly"),
+        Cadence("0 */6 * * *"),
+        Cadence("@hourly", since=barrier(3), before=Cadence("0 */6 * * *")),
+    ],
+)
+def test_the_calendar_before_is_declared_as_it_was(world: World, cadence: Cadence) -> None:
+    """R7: a change says from when on and what was before; without it, it would rewrite history."""
+    world.run(world.job("d"), day(1))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"Cadence\(new, since=barrier, before=old\)"):
+        world.coordinator.register(world.job("d", cadence=cadence, origin=None))
+    assert world.exactly() == before
+
+
+def test_readers_must_meet_the_new_calendar(world: World) -> None:
+    """R6, R7: a reader of each hour refuses that its input becomes daily; one that follows it first does not."""
+    world.coordinator.register(world.job("h", cadence="@hourly"))
+    reader = world.job("r", inputs=[world.table("h")], cadence="@hourly")
+    world.coordinator.register(reader)
+    daily = Cadence("@daily", since=barrier(3), before=Cadence("@hourly"))
+    with pytest.raises(TopologyError, match="exactly at its barriers"):
+        world.coordinator.register(world.job("h", cadence=daily))
+    world.coordinator.register(world.job("r", inputs=[world.table("h")], cadence=daily))
+    world.coordinator.register(world.job("h", cadence=daily))
+
+
+def test_a_full_table_is_read_at_the_barriers_that_it_had(world: World) -> None:
+    """R7: one state a day, then one an hour; what a reader of days depends on is the hour before its barrier."""
+    full = world.table("f", kind=TableKind.FULL)
+    for number in (1, 2, 3):
+        world.run(world.job("f", [full]), day(number), [number])
+    hourly = world.job("f", [full], cadence=HOURLY_FROM_3)
+    for number in range(1, 25):
+        world.run(hourly, hour(number), [number])
+    assert world.rows("f", at=barrier(3)) == {"f": [(3, 3)]}
+    assert world.cuts.read(world.cut("f"), "f").column("value").to_pylist() == [24]
+    attempt = world.begin(world.job("r", inputs=[state(full)]), day(4))
+    assert (attempt.inputs[0].low, attempt.inputs[0].high) == (hour(24).start, barrier(4))
