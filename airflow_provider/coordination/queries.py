@@ -113,7 +113,7 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
         )
     schema = cuts.formats[ICEBERG].arrow_schema(cuts.schema(cut.domain, state))
     if engine is Engine.DUCKDB:
-        return _of_files(schema, cuts.files(cut, state.table))
+        return _of_files(schema, state, cuts.files(cut, state.table))
     return _of_snapshot(cut.domain, state, schema, _DIALECTS[engine], catalog)
 
 
@@ -128,13 +128,13 @@ def _of_snapshot(domain: DomainName, state: State, schema: pa.Schema, dialect: _
     return f"SELECT {columns}\nFROM {table} {version}\nWHERE {' AND '.join(conditions)}"
 
 
-def _of_files(schema: pa.Schema, files: list[str]) -> str:
+def _of_files(schema: pa.Schema, state: State, files: list[str]) -> str:
     dialect = _DIALECTS[Engine.DUCKDB]
     types = [(field, _duckdb_type(field.type)) for field in schema]
     if not files:
         nothing = ", ".join(f"CAST(NULL AS {kind}) AS {dialect.quoted(field.name)}" for field, kind in types)
         return f"SELECT {nothing}\nWHERE false"
-    columns = ", ".join(dialect.quoted(field.name) for field in schema)
+    columns = ", ".join(_of_state(field.name, state, dialect) for field in schema)
     by_id = ", ".join(
         f"{int(field.metadata[b'PARQUET:field_id'])}: "
         f"{{name: {_text(field.name)}, type: {_text(kind)}, default_value: NULL}}"
@@ -142,6 +142,13 @@ def _of_files(schema: pa.Schema, files: list[str]) -> str:
     )
     listed = ",\n  ".join(_text(_literal_path(uri)) for uri in files)
     return f"SELECT {columns}\nFROM read_parquet([\n  {listed}\n], schema = MAP {{{by_id}}})"
+
+
+def _of_state(column: str, state: State, dialect: _Dialect) -> str:
+    """*column* of the rows of *state*: those of a full table are of its barrier, whenever their file was written."""
+    if column == EPOCH_COLUMN and state.kind is TableKind.FULL:
+        return f"{dialect.moment(state.barrier)} AS {dialect.quoted(column)}"
+    return dialect.quoted(column)
 
 
 def _literal_path(uri: str) -> str:

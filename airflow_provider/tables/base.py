@@ -45,6 +45,8 @@ class TableCapability(StrEnum):
     OUTSIDERS_SEE_UNCOMMITTED = "outsiders see uncommitted"
     SHARED_FILES = "shared files"
     """Other processes, Spark's workers among them, open its files by URI."""
+    DRAFTS = "drafts"
+    """It is a :class:`~airflow_provider.tables.drafts.DraftingFormat`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,6 +276,7 @@ class TableFormat(ABC):
         :raises TablesAhead: the current version carries this domain's marks and a CSN that the store has not
             given out before ``publication.csn`` (R33): ``found_csn``.
         :raises TableRecreated: the table is another one than that of the base or of the slices.
+        :raises Unavailable: a slice names files of an earlier one that are no longer in the head.
         """
 
     @abstractmethod

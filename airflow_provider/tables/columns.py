@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import column_name
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 FIELD_ID = b"PARQUET:field_id"
@@ -40,13 +40,15 @@ _SCALARS = {
 def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
     """Return the columns that *table* has when rows of *schema* are written to it, with ids.
 
-    All columns may be null, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null.
+    All columns may be null, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null. Files of
+    a full table may do without it (its value is the partition's), so that it is not called required there.
 
     :raises InvalidInput: a name or a type that a table cannot have, or a declared column that is missing.
     """
     _check_names(table, schema.names)
     fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
-    complete = pa.schema([*fields, pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=False)])
+    epoch = pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=table.kind is TableKind.FULL)
+    complete = pa.schema([*fields, epoch])
     _check_paths(table, complete)
     _check_layout(table, complete)
     return numbered(complete)
@@ -90,7 +92,10 @@ def _plain_field(field: pa.Field, column: str, name: str | None = None, *, nulla
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return *schema* in plain types, with its ids."""
     return pa.schema(
-        [_plain_field(field, field.name, nullable=field.name != EPOCH_COLUMN) for field in schema]
+        [
+            _plain_field(field, field.name, nullable=field.nullable or field.name != EPOCH_COLUMN)
+            for field in schema
+        ]
     )
 
 

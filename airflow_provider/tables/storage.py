@@ -84,6 +84,17 @@ def remove(found: pafs.FileSystem, path: str) -> bool:
     return True
 
 
+def sync(found: pafs.FileSystem, path: str) -> None:
+    """Let a file that another program wrote be on the disk; object stores see to that themselves."""
+    if isinstance(found, pafs.LocalFileSystem):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(os.path.dirname(path))  # noqa: PTH120  (as above: plain strings)
+
+
 class _DurableFile:
     """A local file that is on the disk, and not only in the system's memory, when it is closed."""
 

@@ -7,13 +7,14 @@
         def backend(self) -> Iterator[TableBackend]:
             yield MyBackend(...)
 
-A format that also works with a catalog outside of the store's database subclasses
-:class:`ProjectedTableContract` for it.
+A format with drafts subclasses :class:`DraftingTableContract`, too; one that also works with a catalog outside of
+the store's database subclasses :class:`ProjectedTableContract` for it.
 """
 
 from __future__ import annotations
 
 from airflow_provider.testing.table_cases.backend import TableBackend
+from airflow_provider.testing.table_cases.drafting import DraftingBackend, DraftingCases
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_cases.projecting import ProjectingCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
@@ -22,7 +23,13 @@ from airflow_provider.testing.table_cases.reclaiming import ReclaimingCases
 from airflow_provider.testing.table_cases.replacing import ReplacingCases
 from airflow_provider.testing.table_cases.writing import WritingCases
 
-__all__ = ["ProjectedTableContract", "TableBackend", "TableContract"]
+__all__ = [
+    "DraftingBackend",
+    "DraftingTableContract",
+    "ProjectedTableContract",
+    "TableBackend",
+    "TableContract",
+]
 
 
 class TableContract(WritingCases, PublishingCases, ReplacingCases, ReadingCases, ReclaimingCases, ModelCases):
@@ -31,3 +38,7 @@ class TableContract(WritingCases, PublishingCases, ReplacingCases, ReadingCases,
 
 class ProjectedTableContract(PublishingCases, ReplacingCases, ProjectingCases):
     """What it promises of publishing with a catalog whose pointers follow the store."""
+
+
+class DraftingTableContract(DraftingCases):
+    """What it promises of slices that an engine's own statements made."""

@@ -8,6 +8,8 @@ from typing import Self
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table import StaticTable
 
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
@@ -16,7 +18,16 @@ from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
-from airflow_provider.testing.table_contract import ProjectedTableContract, TableBackend, TableContract
+from airflow_provider.testing.table_cases.backend import Publisher, batch, day
+from airflow_provider.testing.table_cases.drafting import committed, opened
+from airflow_provider.testing.table_contract import (
+    DraftingBackend,
+    DraftingTableContract,
+    ProjectedTableContract,
+    TableBackend,
+    TableContract,
+)
+from tests.contract.draft_engine import PyicebergEngine
 from tests.services.directories import quick_directory
 
 
@@ -48,7 +59,7 @@ class MemoryBackend(TableBackend):
         del self._catalog.objects[uri]
 
 
-class IcebergBackend(TableBackend):
+class IcebergBackend(DraftingBackend):
     """Iceberg tables beside a SQLite store.
 
     :param elsewhere: whether their catalog lies in another file than the store.
@@ -78,6 +89,9 @@ class IcebergBackend(TableBackend):
 
     def lose(self, uri: str) -> None:
         Path(uri.removeprefix("file://")).unlink()
+
+    def engine(self) -> PyicebergEngine:
+        return PyicebergEngine()
 
     def __enter__(self) -> Self:
         return self
@@ -114,6 +128,30 @@ class TestIcebergTables(TableContract):
     def backend(self) -> Iterator[TableBackend]:
         with quick_directory("epochs-tables-") as folder, IcebergBackend(folder) as backend:
             yield backend
+
+
+class TestIcebergDrafts(DraftingTableContract):
+    """Iceberg, slices made by statements."""
+
+    @pytest.fixture
+    def backend(self) -> Iterator[DraftingBackend]:
+        with quick_directory("epochs-tables-") as folder, IcebergBackend(folder) as backend:
+            yield backend
+
+    def test_others_read_the_barrier_from_the_partition(
+        self, publisher: Publisher, full_table: EpochTable, engine: PyicebergEngine
+    ) -> None:
+        """Files of a draft do without the epoch column; a file in two slices has the barrier of each."""
+        first = opened(publisher, full_table, 0)
+        engine.insert(first, batch([1]))
+        committed(publisher, first)
+        second = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(second, batch([2]))
+        newest = StaticTable.from_metadata(committed(publisher, second).metadata)
+        for number, ids in ((0, [1]), (1, [1, 2])):
+            rows = newest.scan(row_filter=EqualTo("_epoch", day(number).end.isoformat())).to_arrow()
+            assert sorted(rows.column("id").to_pylist()) == ids
+            assert set(rows.column("_epoch").to_pylist()) == {day(number).end}
 
 
 class TestIcebergTablesElsewhere(ProjectedTableContract):

@@ -17,7 +17,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.base import (
@@ -27,13 +27,13 @@ from airflow_provider.tables.base import (
     Publication,
     Statistics,
     TableCapability,
-    TableFormat,
     TableInfo,
     TaskWriter,
     WrittenFile,
 )
 from airflow_provider.tables.columns import refuse_difference, table_schema
-from airflow_provider.tables.iceberg import bounds, manifests, publishing, reclaiming, schemas
+from airflow_provider.tables.drafts import Draft, DraftingFormat
+from airflow_provider.tables.iceberg import bounds, drafts, manifests, publishing, reclaiming, schemas
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
@@ -43,7 +43,7 @@ from airflow_provider.tables.locations import checked_warehouse, place_path
 log = logging.getLogger(__name__)
 
 
-class IcebergFormat(TableFormat):
+class IcebergFormat(DraftingFormat):
     """Iceberg tables in *warehouse*.
 
     :param catalog_url: SQLAlchemy URL of the database that holds their catalog.
@@ -63,6 +63,7 @@ class IcebergFormat(TableFormat):
             TableCapability.COLUMN_IDS,
             TableCapability.COMPLETION_MARK,
             TableCapability.SHARED_FILES,
+            TableCapability.DRAFTS,
         }
     )
 
@@ -149,6 +150,35 @@ class IcebergFormat(TableFormat):
         version = publishing.new_snapshot_id()
         return checks.committable(self.name, place, info, files, parts, version=version)
 
+    def open_draft(self, place: Place, info: TableInfo, base: State | None) -> Draft:
+        table = self._existing(place.table)
+        draft = Draft(
+            place=place,
+            info=info,
+            table_uuid=str(uuid.uuid4()),
+            warehouse=self._warehouse,
+            path=(
+                *place.uri.removeprefix(f"{self._warehouse}/").split("/")[:-1],
+                f"draft-{uuid.uuid4().hex}",
+            ),
+            base=base,
+        )
+        with checks.translated(self._warehouse):
+            drafts.make(self._io, draft, table)
+        return draft
+
+    def describe_draft(self, draft: Draft) -> Committable:
+        table = self._existing(draft.place.table)
+        with checks.translated(self._warehouse):
+            return drafts.describe(self._io, draft, table, self.name)
+
+    def close_draft(self, draft: Draft, kept: Committable | None) -> None:
+        try:
+            with suppress(FileNotFoundError):
+                drafts.tidy(self._io, draft, kept)
+        except OSError as error:
+            log.warning("A draft stays: %s (%s)", draft.uri, error, extra={"table": draft.place.table.name})
+
     def prepare(self, publication: Publication) -> Prepared:
         table = self._existing(publication.table)
         with checks.translated(self._warehouse):
@@ -218,7 +248,10 @@ class IcebergFormat(TableFormat):
         with checks.translated(self._warehouse):
             pinned = [] if loaded is None else reclaiming.pinned(loaded.metadata)
             staying = {*(one.location for one in kept), *pinned}
-            return reclaiming.reclaim(self._io, [one.location for one in withdrawn], staying)
+            shared = table.kind is TableKind.FULL
+            return reclaiming.reclaim(
+                self._io, [one.location for one in withdrawn], staying, shared_by_epochs=shared
+            )
 
     def files(self, state: State) -> list[str]:
         with checks.translated(self._warehouse):

@@ -70,20 +70,40 @@ def write_staged(
 ) -> Part:
     """Write the manifest of an attempt's *files* to *uri*."""
     types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
-    with write_manifest(FORMAT_VERSION, spec, schema, io.new_output(uri), 0, CODEC) as writer:
-        for file in files:
-            entry = ManifestEntry.from_args(
-                status=ManifestEntryStatus.ADDED, data_file=_data_file(file, spec.spec_id, types)
-            )
-            writer.add_entry(entry)
-    manifest = writer.to_manifest_file()
+    return write_part(io, spec, schema, uri, [_data_file(file, spec.spec_id, types) for file in files])
+
+
+def write_part(
+    io: FileIO,
+    spec: PartitionSpec,
+    schema: Schema,
+    uri: str,
+    files: Sequence[DataFile],
+    *,
+    carried_from: int | None = None,
+) -> Part:
+    """Write the manifest of *files* to *uri*.
+
+    :param carried_from: the barrier (microseconds) of the slice whose files they are, too; None for none.
+    """
+    manifest = write_added(io, spec, schema, uri, files, snapshot_id=0)
     return Part(
         uri=uri,
         size_bytes=manifest.manifest_length,
         files=len(files),
-        rows=sum(file.rows for file in files),
-        description=_summarised(manifest),
+        rows=sum(file.record_count for file in files),
+        description=_summarised(manifest, carried_from),
     )
+
+
+def write_added(
+    io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Iterable[DataFile], *, snapshot_id: int
+) -> ManifestFile:
+    """Write a manifest that adds *files*; their numbers are inherited from the list that it will be in."""
+    with write_manifest(FORMAT_VERSION, spec, schema, io.new_output(uri), snapshot_id, CODEC) as writer:
+        for file in files:
+            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
+    return writer.to_manifest_file()
 
 
 def _primitive(kind: object) -> PrimitiveType:
@@ -120,13 +140,22 @@ def _data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) 
     )
 
 
-def _summarised(manifest: ManifestFile) -> str:
+def _summarised(manifest: ManifestFile, carried_from: int | None) -> str:
     """The partition summary of a manifest as text, so that publish need not read the manifest."""
     fields = [
         [one.contains_null, one.contains_nan, _text(one.lower_bound), _text(one.upper_bound)]
         for one in manifest.partitions or []
     ]
-    return json.dumps({"spec": manifest.partition_spec_id, "partitions": fields}, separators=(",", ":"))
+    said: dict[str, Any] = {"spec": manifest.partition_spec_id, "partitions": fields}
+    if carried_from is not None:
+        said["carried_from"] = carried_from
+    return json.dumps(said, separators=(",", ":"))
+
+
+def carried_barrier(part: Part) -> int | None:
+    """The barrier (microseconds) of the slice that has the files of *part*, too; None for none."""
+    found: int | None = json.loads(part.description).get("carried_from")
+    return found
 
 
 def _text(value: bytes | None) -> str | None:
@@ -225,6 +254,16 @@ def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
 
 def barrier_of(entry: ManifestEntry) -> int:
     return int(entry.data_file.partition[0])
+
+
+def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterator[tuple[int, DataFile]]:
+    """The files of one epoch (microseconds) in the manifests *listed*, each with the id of its spec."""
+    for manifest in listed:
+        bounds = epochs_of(manifest)
+        if bounds is None or bounds[0] <= barrier <= bounds[1]:
+            for entry in entries(io, manifest):
+                if barrier_of(entry) == barrier:
+                    yield manifest.partition_spec_id, entry.data_file
 
 
 # --- replacing and folding -----------------------------------------------------------------------------------

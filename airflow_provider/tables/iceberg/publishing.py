@@ -22,8 +22,8 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from airflow_provider.domain.errors import ForeignCommit
-from airflow_provider.domain.interval import micros
+from airflow_provider.domain.errors import ForeignCommit, Unavailable
+from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
@@ -158,11 +158,33 @@ def _next_manifests(
     publication: Publication, layout: manifests.Layout, head: Snapshot | None, snapshot_id: int
 ) -> list[ManifestFile]:
     kept = [] if head is None else manifests.read_list(layout.io, head.manifest_list)
+    _refuse_lost_files(publication, layout, kept)
     removes = {micros(barrier) for barrier in publication.removes}
     if removes:
         kept = list(manifests.without(layout, kept, removes, snapshot_id))
     added = [manifests.staged(part, snapshot_id) for _, one in publication.adds for part in one.parts]
     return manifests.folded(layout, kept, snapshot_id) + added
+
+
+def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head: list[ManifestFile]) -> None:
+    """Refuse a slice that shares files with another one unless they are in the head: nobody deletes those.
+
+    :raises Unavailable: naming one that is not.
+    """
+    for part in (part for _, one in publication.adds for part in one.parts):
+        barrier = manifests.carried_barrier(part)
+        if barrier is None:
+            continue
+        own = {one.data_file.file_path for one in manifests.entries(layout.io, manifests.staged(part, 0))}
+        lost = own - {file.file_path for _, file in manifests.slice_of(layout.io, head, barrier)}
+        if lost:
+            raise Unavailable(
+                f"{min(lost)}, which this slice of table {publication.table.name!r} shares with that of "
+                f"{from_micros(barrier).isoformat()}, left the table meanwhile.",
+                next_step="begin again: a new attempt starts from the rows that are there.",
+                table=publication.table.name,
+                uri=min(lost),
+            )
 
 
 def _snapshot(

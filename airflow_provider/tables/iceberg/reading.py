@@ -13,6 +13,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.topology import TableKind
 from airflow_provider.tables import checks, parquet_files
+from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import manifests
 
 File = tuple[int, str]
@@ -48,7 +49,8 @@ class StateReader:
 
     def scan(self, state: State, target: pa.Schema) -> Iterator[pa.Table]:
         """The rows file by file."""
-        return (parquet_files.read(uri, target) for uri in self.files(state))
+        tables = (parquet_files.read(uri, target) for uri in self.files(state))
+        return (_of_one_epoch(one, state) if state.kind is TableKind.FULL else one for one in tables)
 
     def described(self, state: State) -> list[DataFile]:
         """What the manifests say about the files of *state*: counts and bounds, which are not remembered."""
@@ -57,7 +59,13 @@ class StateReader:
         entries = (
             entry for one in (*self._manifests(state), *staged) for entry in manifests.entries(self._io, one)
         )
-        return [entry.data_file for entry in entries if entry.data_file.file_path in wanted]
+        # Slices of a full table may share a file: each says of it what holds for its own rows.
+        found = {
+            entry.data_file.file_path: entry.data_file
+            for entry in entries
+            if entry.data_file.file_path in wanted and _contains(state, manifests.barrier_of(entry))
+        }
+        return list(found.values())
 
     def _committed(self, state: State) -> Iterator[File]:
         for manifest in self._manifests(state):
@@ -90,3 +98,13 @@ class StateReader:
 
 def _contains(state: State, barrier: int) -> bool:
     return checks.in_state(state, from_micros(barrier))
+
+
+def _of_one_epoch(rows: pa.Table, state: State) -> pa.Table:
+    """All rows of a full table's state are its barrier's, whenever the file was written that they lie in."""
+    index = rows.schema.get_field_index(EPOCH_COLUMN)
+    if index < 0:
+        return rows
+    field = rows.schema.field(index)
+    barrier = pa.repeat(pa.scalar(state.barrier, field.type), rows.num_rows)
+    return rows.set_column(index, field, barrier)

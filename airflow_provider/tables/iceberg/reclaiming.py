@@ -18,11 +18,14 @@ def pinned(metadata: TableMetadata) -> list[str]:
     return [one.manifest_list for one in metadata.snapshots if one.snapshot_id in referenced]
 
 
-def reclaim(io: FileIO, withdrawn: Sequence[str], kept: Collection[str]) -> list[str]:
+def reclaim(
+    io: FileIO, withdrawn: Sequence[str], kept: Collection[str], *, shared_by_epochs: bool
+) -> list[str]:
     """Delete data files, manifests and lists that only the manifest lists *withdrawn* lead to.
 
     Data goes first and lists last: what is left of an interrupted deletion can still be found.
 
+    :param shared_by_epochs: whether one file may be in the slices of several epochs, as drafts leave them.
     :raises Unavailable: a list or manifest of *kept* is missing; nothing was deleted.
     """
     staying = {one.manifest_path: one for uri in sorted(kept) for one in _listed(io, uri)}
@@ -34,7 +37,7 @@ def reclaim(io: FileIO, withdrawn: Sequence[str], kept: Collection[str]) -> list
         if one.manifest_path not in staying
     }
     data = {path for one in leaving.values() for path in _paths(io, one, missing_is_fine=True)}
-    near = (one for one in staying.values() if _may_share(one, leaving.values()))
+    near = (one for one in staying.values() if shared_by_epochs or _may_share(one, leaving.values()))
     data -= {path for one in near for path in _paths(io, one, missing_is_fine=False)}
     return [
         uri for uri in (*sorted(data), *sorted(leaving), *lists) if storage.remove(*storage.filesystem(uri))
@@ -65,7 +68,7 @@ def _paths(io: FileIO, manifest: ManifestFile, *, missing_is_fine: bool) -> list
 
 
 def _may_share(manifest: ManifestFile, others: Iterable[ManifestFile]) -> bool:
-    """Whether *manifest* and one of *others* have an epoch in common; a file belongs to one epoch."""
+    """Whether *manifest* and one of *others* have an epoch in common, where a file belongs to one epoch."""
     own = manifests.epochs_of(manifest)
     for one in others:
         bounds = manifests.epochs_of(one)

@@ -1,0 +1,328 @@
+"""Cases: full tables whose slices are what statements left in drafts, beside slices that were written as files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.domain.cut import Staged, State
+from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch, Unavailable
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import Committable, TableRef
+from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability, TableRecreated
+from airflow_provider.tables.drafts import Draft, DraftingFormat
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+)
+
+MISUSES: dict[str, type[EpochError]] = {
+    "drop": InvalidInput,
+    "drop and create": TableRecreated,
+    "another branch": InvalidInput,
+    "rows held back": InvalidInput,
+    "a file of others": InvalidInput,
+    "another column": SchemaMismatch,
+    "another column of that name": InvalidInput,
+    "another layout": InvalidInput,
+    "files without statistics": InvalidInput,
+}
+"""What statements may do after which a draft is no slice, and the error that says so."""
+
+
+class Engine(ABC):
+    """What runs statements on a draft; each call is one commit of the engine's own."""
+
+    @abstractmethod
+    def insert(self, draft: Draft, rows: pa.RecordBatch) -> None:
+        """INSERT INTO."""
+
+    @abstractmethod
+    def delete(self, draft: Draft, ids: Iterable[int]) -> None:
+        """DELETE FROM … WHERE id IN …, rewriting files that hold other rows too."""
+
+    @abstractmethod
+    def files_below(self, uri: str) -> list[str]:
+        """URIs of all files below a directory."""
+
+    @abstractmethod
+    def misuse(self, draft: Draft, name: str) -> None:
+        """Do to *draft* what :data:`MISUSES` names."""
+
+
+class DraftingBackend(TableBackend):
+    """A backend whose format has drafts."""
+
+    @abstractmethod
+    def engine(self) -> Engine:
+        """Return what writes drafts."""
+
+
+class DraftingCases(TableCases):
+    """Drafts: private, based on a slice, described, published as any other slice."""
+
+    @pytest.fixture
+    def engine(self, backend: DraftingBackend) -> Engine:
+        """The engine under test."""
+        return backend.engine()
+
+    def test_the_capability_says_what_the_class_is(self, publisher: Publisher) -> None:
+        assert TableCapability.DRAFTS in publisher.format.capabilities
+        assert isinstance(publisher.format, DraftingFormat)
+
+    def test_what_statements_left_is_the_slice(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R4: nothing is seen before the commit; then the rows are those of the epoch, however they came about."""
+        draft = opened(publisher, full_table, 0)
+        engine.insert(draft, batch([1, 2]))
+        engine.delete(draft, [1])
+        engine.insert(draft, batch([3]))
+        staged = drafting(publisher).describe_draft(draft)
+        assert (staged.rows, staged.files) == (2, len(set(staged_files(publisher, draft, staged))))
+        assert publisher.rows(full_table, 0) == []
+        publish(publisher, draft, staged)
+        assert publisher.rows(full_table, 0) == expected((0, [2, 3]))
+
+    def test_a_draft_begins_with_its_base_and_shares_its_files(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R19: the slice before reads as before, though both have files in common."""
+        publisher.publish(full_table, day(0), [1])
+        first = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(first, batch([10, 11]))
+        committed(publisher, first)
+        second = opened(publisher, full_table, 2, base=publisher.state(full_table, 1))
+        engine.delete(second, [10])
+        ref = committed(publisher, second)
+        before, after = (set(publisher.format.files(publisher.state(full_table, one))) for one in (1, 2))
+        assert len(before & after) == 1
+        assert publisher.rows(full_table, 0, ref=ref) == expected((0, [1]))
+        assert publisher.rows(full_table, 1, ref=ref) == expected((1, [1, 10, 11]))
+        assert publisher.rows(full_table, 2, ref=ref) == expected((2, [1, 11]))
+
+    def test_both_ways_into_a_table_may_take_turns(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        publisher.publish(full_table, day(0), [1])
+        one = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(one, batch([2]))
+        committed(publisher, one)
+        publisher.publish(full_table, day(2), [3])
+        two = opened(publisher, full_table, 3, base=publisher.state(full_table, 2))
+        engine.insert(two, batch([4]))
+        committed(publisher, two)
+        publisher.publish(full_table, day(1), [9], replaces=True)
+        wanted = {0: [1], 1: [9], 2: [3], 3: [3, 4]}
+        for until, ids in wanted.items():
+            assert publisher.rows(full_table, until) == expected((until, ids))
+
+    def test_statistics_and_single_columns_are_those_of_the_slice(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R14: a shared file counts once, and the epoch is the state's, in whatever file a row lies."""
+        publisher.publish(full_table, day(0), [1])
+        draft = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(draft, batch([2, 3]))
+        committed(publisher, draft)
+        state, schema = publisher.state(full_table, 1), publisher.schemas[full_table]
+        found = publisher.format.statistics(state, schema)
+        assert found.rows == 3
+        for name, low, high in (("id", 1, 3), (EPOCH_COLUMN, day(1).end, day(1).end)):
+            bounds = found.columns[name]
+            assert bounds.lower is not None
+            assert bounds.upper is not None
+            assert (bounds.nulls, bounds.lower.as_py(), bounds.upper.as_py()) == (0, low, high)
+        [epochs] = publisher.format.read(state, schema, [EPOCH_COLUMN]).columns
+        assert epochs.to_pylist() == [day(1).end] * 3
+
+    def test_an_untouched_draft_is_its_base_and_an_empty_one_is_empty(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R5: no statement, no change; all rows deleted, no rows."""
+        publisher.publish(full_table, day(0), [1, 2])
+        committed(publisher, opened(publisher, full_table, 1, base=publisher.state(full_table, 0)))
+        assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
+        emptied = opened(publisher, full_table, 2, base=publisher.state(full_table, 1))
+        engine.delete(emptied, [1, 2])
+        committed(publisher, emptied)
+        assert publisher.rows(full_table, 2) == []
+        committed(publisher, opened(publisher, full_table, 3))
+        assert publisher.rows(full_table, 3) == []
+        assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
+
+    def test_a_late_statement_changes_nothing(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R10: a zombie goes on writing its draft when that was described, and when it was published."""
+        draft = opened(publisher, full_table, 0)
+        engine.insert(draft, batch([1]))
+        staged = drafting(publisher).describe_draft(draft)
+        engine.insert(draft, batch([2]))
+        engine.delete(draft, [1])
+        publish(publisher, draft, staged)
+        assert publisher.rows(full_table, 0) == expected((0, [1]))
+        pointer = drafting(publisher).describe(full_table)
+        engine.insert(draft, batch([3]))
+        assert drafting(publisher).describe(full_table) == pointer
+        assert publisher.rows(full_table, 0) == expected((0, [1]))
+
+    def test_every_draft_is_another_one(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R16: a second try in the same place starts from the base again."""
+        place = publisher.place(full_table, day(0))
+        info = publisher.create(full_table)
+        one, two = (drafting(publisher).open_draft(place, info, None) for _ in range(2))
+        engine.insert(one, batch([1]))
+        engine.insert(two, batch([2]))
+        staged = drafting(publisher).describe_draft(two)
+        again = drafting(publisher).describe_draft(two)
+        assert (staged.rows, staged.files, staged.checksum) == (again.rows, again.files, again.checksum)
+        publish(publisher, two, staged)
+        assert publisher.rows(full_table, 0) == expected((0, [2]))
+
+    def test_of_a_closed_draft_only_its_slices_files_are_left(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """I12: what statements replaced, and what the engine wrote about itself, is gone."""
+        publisher.publish(full_table, day(0), [1])
+        draft = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(draft, batch([2, 3]))
+        engine.delete(draft, [2])
+        staged = drafting(publisher).describe_draft(draft)
+        for _ in range(2):
+            drafting(publisher).close_draft(draft, staged)
+        publish(publisher, draft, staged)
+        assert set(engine.files_below(draft.uri)) < set(
+            publisher.format.files(publisher.state(full_table, 1))
+        )
+        assert publisher.rows(full_table, 1) == expected((1, [1, 3]))
+        abandoned = opened(publisher, full_table, 2, base=publisher.state(full_table, 1))
+        engine.insert(abandoned, batch([4]))
+        for _ in range(2):
+            drafting(publisher).close_draft(abandoned, None)
+        assert engine.files_below(abandoned.uri) == []
+        assert publisher.rows(full_table, 1) == expected((1, [1, 3]))
+
+    @pytest.mark.parametrize("name", MISUSES)
+    def test_a_misused_draft_is_no_slice(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine, name: str
+    ) -> None:
+        """Rows on branches, foreign files, other columns: told by name, never left out of the slice in silence."""
+        publisher.publish(full_table, day(0), [1])
+        draft = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(draft, batch([2]))
+        engine.misuse(draft, name)
+        with pytest.raises(MISUSES[name]) as refused:
+            drafting(publisher).describe_draft(draft)
+        assert type(refused.value) is MISUSES[name]
+        assert publisher.rows(full_table, 0) == expected((0, [1]))
+
+    def test_an_incremental_table_takes_rows_not_files(self, publisher: Publisher, table: EpochTable) -> None:
+        draft = opened(publisher, table, 0)
+        with pytest.raises(InvalidInput, match="incremental"):
+            drafting(publisher).describe_draft(draft)
+
+    def test_a_base_that_left_the_table_is_not_built_upon(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R24: files that a slice shares with one that was withdrawn meanwhile may be deleted any time."""
+        publisher.publish(full_table, day(0), [1])
+        publisher.publish(full_table, day(1), [2])
+        draft = opened(publisher, full_table, 2, base=publisher.state(full_table, 0))
+        engine.insert(draft, batch([3]))
+        staged = drafting(publisher).describe_draft(draft)
+        withdraw(publisher, full_table, 0)
+        with pytest.raises(Unavailable, match="begin again"):
+            publish(publisher, draft, staged)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_any_history_reads_as_the_model_says_and_keeps_what_is_claimed(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine, seed: int
+    ) -> None:
+        """R19, R24: drafts, files, revisions and withdrawals at random; then all but some versions are deleted."""
+        random = Random(seed)  # noqa: S311
+        slices: dict[int, set[int]] = {}
+        history: list[tuple[TableRef, dict[int, set[int]]]] = []
+        for number in range(14):
+            chosen = random.choice([len(slices), random.randrange(len(slices) + 1)])
+            replaces = chosen in slices
+            if slices.get(chosen - 1) is not None and random.random() < 0.7:
+                rows = slices[chosen - 1]
+                draft = opened(publisher, full_table, chosen, base=publisher.state(full_table, chosen - 1))
+                gone = set(random.sample(sorted(rows), random.randrange(len(rows) + 1)))
+                engine.insert(draft, batch([number]))
+                engine.delete(draft, gone)
+                rows = rows - gone | {number}
+                staged = drafting(publisher).describe_draft(draft)
+                drafting(publisher).close_draft(draft, staged)
+                ref = publish(publisher, draft, staged, replaces=replaces)
+            else:
+                rows = {number, number + 100}
+                ref = publisher.publish(full_table, day(chosen), sorted(rows), replaces=replaces)
+            slices[chosen] = rows
+            history.append((ref, dict(slices)))
+        kept = [*random.sample(history[:-1], 3), history[-1]]
+        gone_refs = [ref for ref, _ in history if ref not in [one for one, _ in kept]]
+        publisher.format.reclaim(full_table, gone_refs, [ref for ref, _ in kept])
+        for ref, then in kept:
+            for until, ids in then.items():
+                assert publisher.rows(full_table, until, ref=ref) == expected((until, ids)), f"seed {seed}"
+
+
+def drafting(publisher: Publisher) -> DraftingFormat:
+    assert isinstance(publisher.format, DraftingFormat)
+    return publisher.format
+
+
+def opened(publisher: Publisher, table: EpochTable, number: int, *, base: State | None = None) -> Draft:
+    """A draft for the epoch of day *number*, under a token of its own."""
+    info = publisher.create(table)
+    return drafting(publisher).open_draft(publisher.place(table, day(number)), info, base)
+
+
+def staged_files(publisher: Publisher, draft: Draft, staged: Committable) -> list[str]:
+    """The files that *staged* names."""
+    interval = draft.place.interval
+    state = State(
+        table=draft.place.table.name,
+        kind=TableKind.FULL,
+        barrier=interval.end,
+        low=None,
+        csn=0,
+        ref=None,
+        staged=(Staged(interval=interval, committable=staged),),
+    )
+    return publisher.format.files(state)
+
+
+def publish(publisher: Publisher, draft: Draft, staged: Committable, *, replaces: bool = False) -> TableRef:
+    """Publish *staged* as the slice of the draft's epoch."""
+    table, interval = draft.place.table, draft.place.interval
+    publication = publisher.publication(table, (interval, staged), removes=[interval] if replaces else [])
+    publisher.commit((publication, publisher.format.prepare(publication)))
+    return publisher.refs[table]
+
+
+def committed(publisher: Publisher, draft: Draft) -> TableRef:
+    """Describe, close and publish *draft*."""
+    staged = drafting(publisher).describe_draft(draft)
+    drafting(publisher).close_draft(draft, staged)
+    return publish(publisher, draft, staged)
+
+
+def withdraw(publisher: Publisher, table: EpochTable, number: int) -> None:
+    """Let the slice of day *number* leave the table's next version, and delete the versions that had it."""
+    before = publisher.refs[table]
+    publication = publisher.publication(table, removes=[day(number)])
+    publisher.commit((publication, publisher.format.prepare(publication)))
+    publisher.format.reclaim(table, [before], [publisher.refs[table]])
