@@ -88,6 +88,6 @@ constraints: ## Resolve setup.cfg anew and rewrite constraints.txt
 .PHONY: clean
 clean: ## Remove .venv and everything that the tasks made
 	@if [ -x $(PY) ] && [ -d demo ]; then $(PY) -m demo down || true; fi
-	@rm -rf .venv .venv-s3 .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-s3 .jars .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf metastore_db spark-warehouse derby.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Self
 from airflow_provider.domain.epoch import Attempt, Published, RootBounds
 from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.spark import interruption, reads, refusals, roots, session, sinks, sql_checks
+from airflow_provider.domain.topology import EpochJob, EpochTable, OnUpstreamRevision, TableKind
+from airflow_provider.spark import (
+    drafts,
+    interruption,
+    reads,
+    refusals,
+    roots,
+    session,
+    sinks,
+    sql_checks,
+)
 from airflow_provider.spark.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
@@ -21,6 +30,8 @@ if TYPE_CHECKING:
 
     from airflow_provider.coordination.service import EpochService
     from airflow_provider.coordination.sql_checks import Answer, Readable
+    from airflow_provider.domain.cut import State
+    from airflow_provider.domain.version import Committable
     from airflow_provider.tables.base import TableFormat
 
 log = logging.getLogger(__name__)
@@ -135,6 +146,65 @@ class EpochRun:
             self._coordinator.processed(self.attempt, sink.name)
             committable = table_format.describe_output(place, info, files)
             self._coordinator.written(self.attempt, sink.name, committable)
+
+    @contextmanager
+    def draft(
+        self, table: str | EpochTable, *, schema: str | None = None, empty: bool = False
+    ) -> Iterator[str]:
+        """Hand out the name of a private table; what SQL left in it at the block's end is the slice of *table*.
+
+        .. code-block:: python
+
+            with epoch.draft("accounts") as accounts:
+                epoch.spark.sql(f"MERGE INTO {accounts} USING changes ON … WHEN MATCHED THEN …")
+
+        INSERT, UPDATE, DELETE and MERGE, as many as one likes, by Iceberg's own Spark runtime. The draft of a full
+        table begins with what the job's edge ``previous(table)`` reads, that of an incremental one with no rows. It
+        counts as the write of *table*, and reports as :meth:`write` does. An exception in the block leaves nothing.
+
+        :param schema: columns, in Spark's DDL; needed while the table does not exist.
+        :param empty: begin with no rows; a full table without that edge has to say so.
+        :raises InvalidInput: as :meth:`write`; a format or warehouse without drafts; a session without the runtime;
+            or statements did to the draft what no slice can have.
+        :raises SchemaMismatch: *schema* does not fit the table, or statements changed the draft's columns.
+        :raises LeaseExpired: as :meth:`write`. :raises Fenced: likewise.
+        """
+        sink = self.attempt.sink(_name(table))
+        with self._once(sink.name):
+            self._check()
+            base = None if empty else self._base_of(sink)
+            table_format = drafts.drafting(self._format(sink.format), sink)
+            info = drafts.target(self.spark, schema, sink, table_format)
+            place = self._coordinator.place(self.attempt, sink.name)
+            draft = drafts.opened(self.spark, table_format, place, info, base)
+            committable: Committable | None = None
+            try:
+                with self._interruptible():
+                    yield drafts.name_of(draft)
+                    if self.attempt.adopted:
+                        log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
+                        return
+                    session.check(self.spark)
+                    copied = drafts.copied(self.spark, table_format, draft)
+                self._heartbeat.check()
+                self._coordinator.processed(self.attempt, sink.name)
+                committable = drafts.described(table_format, draft, copied)
+                self._coordinator.written(self.attempt, sink.name, committable)
+            finally:
+                table_format.close_draft(draft, committable)
+
+    def _base_of(self, sink: EpochTable) -> State | None:
+        """The rows that a draft of *sink* begins with.
+
+        :raises InvalidInput: the job does not say with which, so that rows would be lost.
+        """
+        if sink.kind is not TableKind.FULL:
+            return None
+        edges = {one.table: one.on_upstream_revision for one in self.attempt.inputs}
+        if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:
+            raise refusals.unknown_base(self.attempt, sink.name)
+        state, _ = self._coordinator.input(self.attempt, sink.name)
+        return None if state.ref is None else state
 
     def __enter__(self) -> Self:
         self.entered = True

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider.domain.interval import micros
+from airflow_provider.domain.topology import TableKind
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.shipping import shipped_reader
@@ -26,7 +28,9 @@ _OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
 }
-_HADOOPS_OWN = frozenset({"file", "hdfs", "viewfs"})
+HADOOPS_OWN = frozenset({"file", "hdfs", "viewfs"})
+"""Schemes of file systems that Spark can open without a setting or another jar."""
+
 _MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
@@ -53,7 +57,15 @@ def dataframe(
         )
     else:
         df = spark.createDataFrame([], wanted)
-    return df if with_epoch else df.drop(df[quoted(EPOCH_COLUMN)])
+    if with_epoch and state.kind is not TableKind.FULL:
+        return df
+    rows = df.drop(df[quoted(EPOCH_COLUMN)])
+    return rows.selectExpr("*", _epoch_of(state)) if with_epoch else rows
+
+
+def _epoch_of(state: State) -> str:
+    """The epoch column of a full table's state: its barrier, whenever the file was written that a row lies in."""
+    return f"timestamp_micros({micros(state.barrier)}L) AS {quoted(EPOCH_COLUMN)}"
 
 
 def require_shared_files(table_format: TableFormat) -> None:
@@ -66,7 +78,7 @@ def _known(spark: SparkSession, files: Sequence[str]) -> bool:
     """Whether Spark itself can open *files*: their store is Hadoop's own, or a session setting names its class."""
     schemes = {uri.partition("://")[0] for uri in files}
     return all(
-        scheme in _HADOOPS_OWN or spark.conf.get(f"spark.hadoop.fs.{scheme}.impl", None) for scheme in schemes
+        scheme in HADOOPS_OWN or spark.conf.get(f"spark.hadoop.fs.{scheme}.impl", None) for scheme in schemes
     )
 
 

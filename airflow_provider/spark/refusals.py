@@ -67,3 +67,46 @@ def out_of_reach(table_format: str) -> InvalidInput:
         expected="a format whose files Spark's workers can reach",
         next_step="declare the table with format='iceberg'; memory tables live in one process.",
     )
+
+
+def no_drafts(table_format: str, table: str) -> InvalidInput:
+    return InvalidInput(
+        field="format",
+        value=table_format,
+        expected="a format with the capability 'drafts'",
+        next_step="declare the table with format='iceberg', or write a DataFrame: epoch.write.",
+        table=table,
+    )
+
+
+def unknown_draft_columns(table: str) -> InvalidInput:
+    return InvalidInput(
+        f"table {table!r} does not exist yet, so its columns are not known.",
+        next_step=f"say them: epoch.draft({table!r}, schema='id bigint, amount double').",
+        field="schema",
+        value=None,
+        expected="columns in Spark's DDL",
+    )
+
+
+def unknown_base(attempt: Attempt, table: str) -> InvalidInput:
+    """No edge on the own past, or one whose revisions are ignored: files of the base might be gone."""
+    return InvalidInput(
+        f"{attempt}: the rows that the draft of {table!r} begins with are not declared.",
+        next_step=f"declare previous({table!r}), not to be ignored when revised, in the inputs of job {attempt.job!r}, "
+        f"which needs an origin then; or begin with none: epoch.draft({table!r}, empty=True).",
+        field="inputs",
+        value=[str(one.table) for one in attempt.inputs],
+        expected=f"previous({table!r})",
+    )
+
+
+def no_runtime(class_name: str, table: str) -> InvalidInput:
+    return InvalidInput(
+        f"the session cannot open the draft of {table!r}: it does not find {class_name}.",
+        next_step="start Spark with Iceberg's runtime for its version, for example "
+        "--packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0.",
+        field="spark.jars.packages",
+        value=None,
+        expected=f"a class path with {class_name}",
+    )

@@ -12,6 +12,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SETTINGS, SparkConnectServer, write_configuration
+from tests.services import iceberg_runtime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectServer]:
     home = tmp_path_factory.mktemp("spark-connect")
     write_configuration(home / "conf")
+    if jar := iceberg_runtime.jar():
+        with (home / "conf" / "spark-defaults.conf").open("a") as defaults:
+            defaults.write(f"spark.jars {jar}\n")
     environment = {**os.environ, "SPARK_CONF_DIR": str(home / "conf")}
     server = SparkConnectServer(home=home, port=free_port(), environment=environment, master=MASTER)
     server.start()
@@ -50,6 +54,8 @@ def classic_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkS
     builder = SparkSession.builder.master(MASTER).config("spark.sql.warehouse.dir", str(warehouse))
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
+    if jar := iceberg_runtime.jar():
+        builder = builder.config("spark.jars", str(jar))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
