@@ -61,6 +61,10 @@ bench: prepare ## Measure what the docs say about speed, each store beside bare 
 simulate: prepare ## 100,000 faults against the real coordination, in virtual time; SEEDS=0:200 for others
 	@$(PY) -m airflow_provider.testing.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
+.PHONY: anomalies
+anomalies: prepare ## The named schedules of docs/anomalies.md on every store, as one table, under 12 minutes
+	@$(PY) -m tests.anomalies $(ARGS)
+
 .PHONY: mutants
 mutants: prepare ## Plant wrong rules in a copy of the code one by one: each must make something fail
 	@$(PY) -m tests.mutants $(ARGS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.anomalies.schedules import schedule_of
 from tests.contract.coordination_world import Backend, World
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.services.directories import quick_directory
@@ -35,7 +35,10 @@ def quick_path() -> Iterator[Path]:
 
 
 EMBEDDED = ("memory", "sqlite", "sqlite elsewhere")
+TABLES = ("memory", "sqlite", "iceberg", "iceberg elsewhere")
 SERVERS = ("postgresql", "zookeeper")
+MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
+"""Where the named schedules of docs/anomalies.md run besides."""
 ALWAYS_ON_SERVERS = frozenset({"attempts", "leases", "races", "retention"})
 """Modules ``test_coordination_…`` whose worlds are on servers in every run; those of others in the slow tier."""
 NEVER_ON_SERVERS = frozenset({"crashes", "lost_replies"})
@@ -45,15 +48,28 @@ NEVER_ON_SERVERS = frozenset({"crashes", "lost_replies"})
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of the coordination on every store, unless their module has a backend of its own.
 
-    A test that makes a hundred worlds by itself is on servers only in the slow tier.
+    A test that makes a hundred worlds by itself is on servers only in the slow tier. So are those with
+    ``table_world``, and all of them only if they are a named schedule.
     """
     _, is_coordination, name = metafunc.module.__name__.rpartition("test_coordination_")
     if "backend" not in metafunc.fixturenames or not is_coordination or hasattr(metafunc.module, "backend"):
         return
+    with_tables = "table_world" in metafunc.fixturenames
+    is_schedule = schedule_of(metafunc.function.__name__) is not None
+    embedded = TABLES if with_tables else EMBEDDED
+    servers = SERVERS if name not in NEVER_ON_SERVERS and (is_schedule or not with_tables) else ()
+    more = [one for one in MORE if servers and is_schedule and one not in embedded]
     always = name in ALWAYS_ON_SERVERS and "world" in metafunc.fixturenames
     marks = () if always else (pytest.mark.slow,)
-    servers = [pytest.param(server, marks=marks) for server in SERVERS if name not in NEVER_ON_SERVERS]
-    metafunc.parametrize("backend", [*EMBEDDED, *servers], indirect=True)
+    metafunc.parametrize(
+        "backend",
+        [
+            *embedded,
+            *(pytest.param(server, marks=marks) for server in servers),
+            *(pytest.param(one, marks=pytest.mark.slow) for one in more),
+        ],
+        indirect=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +80,16 @@ def world_database(postgresql: PostgresqlServer) -> WorldPostgresql:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest, quick_path: Path, empty_sqlite: Path) -> Backend:
-    """Memory tables on every store: with pointers in it, and with pointers that follow."""
-    if request.param == "postgresql":
+    """Memory tables on every store, with pointers in it and with pointers that follow; Iceberg tables on SQL."""
+    name = request.param
+    if "postgresql" in name:
         place = postgresql_place(request.getfixturevalue("world_database"))
-    elif request.param == "zookeeper":
-        place = zookeeper_place(request.getfixturevalue("zookeeper"))
+    elif "zookeeper" in name:
+        fixture = "zookeeper_ensemble" if name == "zookeeper x3" else "zookeeper"
+        place = zookeeper_place(request.getfixturevalue(fixture))
     else:
-        return Backend(request.param, quick_path, empty_sqlite)
-    return ServerBackend(request.param, quick_path, empty_sqlite, place=place)
+        return Backend(name, quick_path, empty_sqlite)
+    return ServerBackend(name, quick_path, empty_sqlite, place=place)
 
 
 @pytest.fixture
@@ -82,9 +100,7 @@ def world(backend: Backend) -> Iterator[World]:
     world.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "iceberg", "iceberg elsewhere"])
-def table_world(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[World]:
+@pytest.fixture
+def table_world(world: World) -> World:
     """An empty domain, also with Iceberg tables."""
-    world = Backend(request.param, quick_path, empty_sqlite).world()
-    yield world
-    world.close()
+    return world

@@ -16,6 +16,7 @@ from threading import RLock, Thread
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.table import DataScan, StaticTable
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
@@ -139,7 +140,7 @@ class Backend:
         world = World(
             open_store(self.store_url), formats, SqlitePointers(place / "catalog.db"), ManualClock()
         )
-        world.table_format = "iceberg"
+        world.table_format, world.warehouse = "iceberg", place / "warehouse"
         return world
 
     def _sqlite(self, template: Path) -> World:
@@ -154,7 +155,7 @@ class Backend:
             database = place / "catalog.db" if self.elsewhere else path
             formats = open_formats(url, f"file://{place}/warehouse", f"sqlite:///{database}")
             world = World(store, formats, SqlitePointers(database), clock)
-            world.table_format = "iceberg"
+            world.table_format, world.warehouse = "iceberg", place / "warehouse"
         else:
             pointers = MemoryCatalog(RLock()) if self.elsewhere else SqlitePointers(path)
             world = World(store, memory_tables(pointers, swaps=not self.elsewhere), pointers, clock)
@@ -191,6 +192,7 @@ class World:
     :param pointers: what the catalog's pointers and, for memory tables, the warehouse look like.
     :ivar path: the store's file, None in memory and on a server.
     :ivar server: where the store is on a server; None elsewhere.
+    :ivar warehouse: where the files of Iceberg tables lie; None with memory tables.
     """
 
     def __init__(
@@ -207,6 +209,7 @@ class World:
         self.table_format = "memory"
         self.path: Path | None = None
         self.server: Any = None
+        self.warehouse: Path | None = None
         self.coordinator = self.worker()
         self.cuts = Cuts(store, formats)
         self.leases = self.reader()
@@ -307,15 +310,30 @@ class World:
         assert [one.csn for one in found] == list(range(1, len(found) + 1))
         return found
 
+    def data(self) -> set[str]:
+        """URIs of all files with rows."""
+        if self.warehouse is not None:
+            return {f"file://{path}" for path in self.warehouse.rglob("*.parquet")}
+        return {uri for uri, found in self.pointers.objects.items() if isinstance(found, pa.Table)}
+
+    def newest_data(self, *tables: str) -> set[str]:
+        """URIs of the files with rows that the newest version of *tables* names."""
+        pointers = [str(self.pointers.pointer(DOMAIN, table)) for table in tables]
+        if self.warehouse is not None:
+            return {uri for one in pointers for uri in _files(StaticTable.from_metadata(one).scan())}
+        return {uri for one in pointers for _, uri in self.pointers.objects[one].slices}
+
     def staged(self) -> list[str]:
-        """URIs of memory files that no committed version names."""
-        versions = [one for one in self.pointers.objects.values() if hasattr(one, "slices")]
-        named = {uri for version in versions for _, uri in version.slices}
-        return [
-            uri
-            for uri, found in self.pointers.objects.items()
-            if isinstance(found, pa.Table) and uri not in named
-        ]
+        """URIs of files with rows that no committed version names."""
+        if self.warehouse is not None:
+            metadata = [self.pointers.pointer(DOMAIN, name) for name in self.pointers.tables(DOMAIN)]
+            tables = [StaticTable.from_metadata(str(one)) for one in metadata]
+            scans = [table.scan(snapshot_id=one.snapshot_id) for table in tables for one in table.snapshots()]
+            named = {uri for scan in scans for uri in _files(scan)}
+        else:
+            versions = [one for one in self.pointers.objects.values() if hasattr(one, "slices")]
+            named = {uri for version in versions for _, uri in version.slices}
+        return [uri for uri in self.data() if uri not in named]
 
     def content(self) -> dict[Any, Any]:
         """Everything that the store and the catalog hold, but for stamps and ids."""
@@ -359,6 +377,11 @@ class World:
                 yield epoch
                 partition = barrier_partition(job.name, epoch.record.interval.start)
                 yield from self.store.scan(DOMAIN, Kind.BARRIER, partition)
+
+
+def _files(scan: DataScan) -> set[str]:
+    """URIs of the files with rows that a scan of an Iceberg table reads."""
+    return {task.file.file_path for task in scan.plan_files()}
 
 
 def rows(values: Sequence[int], token: int = 0) -> pa.Table:

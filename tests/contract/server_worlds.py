@@ -16,9 +16,10 @@ from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, Transaction
 from airflow_provider.stores.memory import MemoryCatalog
+from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.manual_clock import ManualClock
 from airflow_provider.testing.servers.pointers import StoreCatalog
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer
+from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 from airflow_provider.testing.store_contract import StoreBackend
 from tests.contract.coordination_world import DOMAIN, Backend, World, memory_tables
 from tests.contract.test_postgresql_contract import PostgresqlBackend
@@ -125,6 +126,8 @@ Place = Callable[[], tuple[StoreBackend, MemoryCatalog, Callable[[], None]]]
 class ServerBackend(Backend):
     """Worlds on a server: "postgresql" moves the pointers in its own transactions, on "zookeeper" they follow.
 
+    With "iceberg" before its name they have Iceberg tables.
+
     :param place: gives one for each world.
     """
 
@@ -134,8 +137,14 @@ class ServerBackend(Backend):
         server, pointers, close = self.place()
         store = server.open()
         clock = ServerTime(store)
-        formats = memory_tables(pointers, swaps=isinstance(pointers, StoreCatalog))
-        world = World(TimedStore(store, clock), formats, pointers, clock)
+        if self.name.startswith("iceberg"):
+            warehouse = self.directory / uuid.uuid4().hex
+            formats = open_formats(server.url, f"file://{warehouse}")
+            world = World(TimedStore(store, clock), formats, pointers, clock)
+            world.table_format, world.warehouse = "iceberg", warehouse
+        else:
+            formats = memory_tables(pointers, swaps=isinstance(pointers, StoreCatalog))
+            world = World(TimedStore(store, clock), formats, pointers, clock)
         world.server = server
         world.cleanup = close
         return world
@@ -152,7 +161,7 @@ def postgresql_place(backend: WorldPostgresql) -> Place:
     return place
 
 
-def zookeeper_place(server: ZookeeperServer) -> Place:
+def zookeeper_place(server: ZookeeperServer | ZookeeperEnsemble) -> Place:
     """Places on *server*, a chroot each; pointers lie elsewhere."""
 
     def place() -> tuple[StoreBackend, MemoryCatalog, Callable[[], None]]:

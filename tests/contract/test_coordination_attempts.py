@@ -385,13 +385,13 @@ def test_att15_siblings(world: World) -> None:
     attempt = world.begin(job, day(1), participants=2)
     with pytest.raises(InvalidInput, match="participant"):
         world.coordinator.processed(attempt, "d", participant=2)
-    info = world.formats["memory"].create(attempt.sink("d"), rows([]).schema)
+    info = world.formats[world.table_format].create(attempt.sink("d"), rows([]).schema)
     for number in range(2):
         with pytest.raises(InvalidInput, match="not WRITTEN"):
             world.coordinator.publish(attempt)
         place = world.coordinator.place(attempt, "d", participant=number)
-        files = list(world.formats["memory"].task_writer(place, info)(rows([number]).to_batches()))
-        output = world.formats["memory"].describe_output(place, info, files)
+        files = list(world.formats[world.table_format].task_writer(place, info)(rows([number]).to_batches()))
+        output = world.formats[world.table_format].describe_output(place, info, files)
         world.coordinator.processed(attempt, "d", participant=number)
         world.coordinator.written(attempt, "d", output, participant=number)
     world.coordinator.complete(attempt)

@@ -1,4 +1,4 @@
-"""Derivation, time and topology: the named schedules DER5 to DER14 on each store."""
+"""Derivation, time and topology: the named schedules DER5 to DER15 on each store."""
 
 from __future__ import annotations
 
@@ -301,3 +301,19 @@ def test_explain_follows_an_epoch(world: World) -> None:
         explain(world.store, DOMAIN, "nobody")
     with pytest.raises(InvalidInput):
         world.cut("d", level=Level.REPEATABLE_READ)
+
+
+def test_der15_a_change_of_cadence_is_refused(world: World) -> None:
+    """R7: a daily job does not become hourly; its old days are computed again as what they were."""
+    daily = world.job("d")
+    for number in (1, 2):
+        world.run(daily, day(number), [number])
+    before = world.content()
+    hourly = world.job("d", cadence="@hourly")
+    with pytest.raises(TopologyError, match="cadence"):
+        world.coordinator.register(hourly)
+    with pytest.raises(TopologyError, match="cadence"):
+        world.begin(hourly, Interval(barrier(0), barrier(0) + HOUR), owner("again"))
+    assert world.content() == before
+    world.run(daily, day(1), [10], owner("again"))
+    assert world.rows("d") == {"d": [(1, 10), (2, 2)]}

@@ -98,7 +98,7 @@ def test_lea4_the_lease_ends_while_rows_are_read(world: World) -> None:
     """R22: it is checked at the end of the read, too: rows that were read already are not returned."""
     cascade(world)
     lease = leased(world)
-    tables = world.formats["memory"]
+    tables = world.formats[world.table_format]
     read = tables.read
     try:
         tables.read = lambda *given: (read(*given), world.clock.advance(HOUR))[0]  # type: ignore[method-assign]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.explain import explain
@@ -38,17 +37,6 @@ def full_job(world: World, days: int = 0, **options: Any) -> EpochJob:
     for number in range(1, days + 1):
         world.run(job, day(number), [number])
     return job
-
-
-def data(world: World) -> set[str]:
-    """URIs of all data in the warehouse of memory tables."""
-    return {uri for uri, found in world.pointers.objects.items() if isinstance(found, pa.Table)}
-
-
-def kept_data(world: World, *tables: str) -> set[str]:
-    """URIs of the data of the newest version of *tables*."""
-    pointers = [world.pointers.pointer(DOMAIN, table) for table in tables]
-    return {uri for one in pointers for _, uri in world.pointers.objects[str(one)].slices}
 
 
 def between(world: World, method: str, action: Callable[[], object]) -> FaultyStore:
@@ -140,7 +128,7 @@ def test_lea2_a_claim_appears_while_a_sweep_looks(world: World) -> None:
     world.retention.sweep(DOMAIN)
     with pytest.raises(Unavailable, match="withdrawn"):
         world.leases.acquire(old, name="old", owner="me")
-    assert data(world) == kept_data(world, "d")
+    assert world.data() == world.newest_data("d")
 
 
 def test_lea8_shared_files(world: World) -> None:
@@ -152,13 +140,13 @@ def test_lea8_shared_files(world: World) -> None:
     for value in (20, 21):
         world.run(job, day(2), [value], owner(f"again-{value}"))
     last = held(world, "d", name="last")
-    before = data(world)
+    before = world.data()
     world.run(job, day(2), [22], owner("again-22"))
     world.clock.advance(PAST_GRACE)
     swept = world.retention.sweep(DOMAIN)
     assert world.rows_of(first.cut) == {"d": [(1, 1)]}
     assert world.rows_of(last.cut) == {"d": [(1, 1), (2, 21)]}
-    assert len(before - data(world)) == 1, "only the rows 20 were nobody's"
+    assert len(before - world.data()) == 1, "only the rows 20 were nobody's"
     assert swept.claimed == 2
 
 
@@ -312,13 +300,13 @@ def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> Non
     world.run(full, day(4), [40], owner("again"))
     for number in (1, 3):
         world.retention.withdraw(DOMAIN, "f", barrier(number))
-    everything = data(world)
+    everything = world.data()
     world.retention.sweep(DOMAIN)
-    assert data(world) == everything, "cuts without a lease may still be read"
+    assert world.data() == everything, "cuts without a lease may still be read"
     world.clock.advance(PAST_GRACE)
     swept = world.retention.sweep(DOMAIN)
-    assert data(world) == kept_data(world, "d", "f")
-    assert everything - data(world) == {uri for uri in swept.deleted if uri in everything}
+    assert world.data() == world.newest_data("d", "f")
+    assert everything - world.data() == {uri for uri in swept.deleted if uri in everything}
     assert world.rows("d") == {"d": [(1, 1), (2, 6), (3, 3)]}
     assert world.rows("f", at=barrier(2)) == {"f": [(2, 2)]}
     again = world.retention.sweep(DOMAIN)
@@ -336,7 +324,7 @@ def test_r19_a_sweep_leaves_what_was_read_without_a_lease(world: World) -> None:
     assert world.rows_of(cut) == {"d": [(1, 1)]}
     world.clock.advance(PAST_GRACE)
     assert world.retention.sweep(DOMAIN).horizon == 2
-    assert data(world) == kept_data(world, "d")
+    assert world.data() == world.newest_data("d")
 
 
 def test_r23_a_claim_that_cannot_be_read_stops_the_sweep(world: World) -> None:
@@ -347,10 +335,10 @@ def test_r23_a_claim_that_cannot_be_read_stops_the_sweep(world: World) -> None:
     world.run(job, day(1), [2], owner("again"))
     world.plant(lease_key(DOMAIN, lease_id("report")), b"garbage")
     world.clock.advance(10 * DAY)
-    before = data(world)
+    before = world.data()
     with pytest.raises(StoreIncompatible):
         world.retention.sweep(DOMAIN)
-    assert data(world) == before
+    assert world.data() == before
 
 
 @pytest.mark.parametrize("fault", list(Fault))
@@ -377,7 +365,7 @@ def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fa
             assert world.rows_of(lease.cut) == {"f": [(1, 1)]}
             world.leases.drop(lease)
             world.retention.sweep(DOMAIN)
-            assert data(world) == kept_data(world, "f")
+            assert world.data() == world.newest_data("f")
             if number >= len(store.calls):
                 return
         finally:

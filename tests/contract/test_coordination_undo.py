@@ -136,7 +136,7 @@ def test_und8_a_table_that_was_made_again_is_another_one(world: World) -> None:
     attempt = world.begin(job, day(2))
     world.write(attempt, [2])
     drop(world, "d")
-    world.formats["memory"].create(world.table("d"), rows([1]).schema)
+    world.formats[world.table_format].create(world.table("d"), rows([1]).schema)
     before = world.content()
     with pytest.raises(TableRecreated):
         world.coordinator.publish(attempt)
@@ -160,7 +160,7 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
     """R16, I9: each of many tries fails at deleting what was left; the next has no more to delete than the first."""
     job = world.job("d")
     world.write(world.begin(job, day(1)), [1])
-    stuck: Any = NoDeletion(world.formats["memory"])
+    stuck: Any = NoDeletion(world.formats[world.table_format])
     own = world.worker(formats=TableFormats({"memory": lambda: stuck}, projected=world.formats.projected))
     for number in range(2, 8):
         with pytest.raises(WarehouseUnavailable):

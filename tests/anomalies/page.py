@@ -1,0 +1,95 @@
+"""How verdicts are shown: as a table in a terminal, and as docs/reference/anomalies.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.anomalies.schedules import ROOT, Schedule, schedules
+from tests.anomalies.verdicts import PLAIN, STORES, Observed, Verdict, figures, load
+
+PAGE = ROOT / "docs" / "reference" / "anomalies.md"
+FRONT = """# Anomalies, as they ran
+
+Made by `make anomalies ARGS=--write` from what ran; a test fails when this page is not what the record of that run
+makes. What each schedule is, and which mechanism prevents it, is said in [anomalies](../anomalies.md).
+
+**With this package**: the tests that carry the schedule's id. Each number is how many ran and passed on a store;
+memory tables on the five stores, Iceberg tables on two. A dash says that none ran there, so that nothing is claimed.
+"Prevented" needs all seven, and docs that leave no case open.
+
+**Plain Parquet, plain Iceberg**: the same schedule without this package, as a careful team has it today. Real are
+Spark (one local session), the tables, and every read and write. Parquet is partitioned by epoch and written with
+dynamic partition overwrite; Iceberg is written through its own Spark runtime, each table atomic by itself, with an
+audit branch where a job writes one table in steps, pinned snapshots where a task reads one twice, and tags where a
+reader takes long. Airflow itself does not run there: its part is the order in which tasks start (one after its
+upstream ended, as assets or an ExternalTaskSensor have it), and a kill is an exception between two steps of a job.
+Whether a schedule came out well is computed from the rows that were read, by what must hold of them.
+
+"""
+
+
+def cell(verdict: Verdict, store: str) -> str:
+    """How many tests passed on a store, or of how many some failed; a dash when none ran."""
+    passed, failed = verdict.passed.get(store, 0), verdict.failed.get(store, 0)
+    if not passed and not failed:
+        return "–"
+    return f"{failed} of {passed + failed} FAILED" if failed else str(passed)
+
+
+def with_package(verdict: Verdict, schedule: Schedule) -> str:
+    """The verdict in a word or two."""
+    if verdict.failed:
+        return "FAILED"
+    if schedule.is_prevented and not verdict.is_prevented(schedule):
+        return "not run everywhere"
+    return schedule.standing
+
+
+def without(observed: Observed | None) -> str:
+    """The verdict of a plain column."""
+    if observed is None:
+        return "not run"
+    return {True: "prevented", False: "happens", None: "no counterpart"}[observed.holds]
+
+
+def page(found: Sequence[Verdict] | None = None) -> str:
+    """What docs/reference/anomalies.md must be."""
+    found, known = load() if found is None else found, schedules()
+    titles = ["id", "with this package", *STORES.values(), *PLAIN.values()]
+    lines = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
+    lines += [f"| {' | '.join(_row(one, known))} |" for one in found]
+    lines += ["", *(f"    figure {name} {value}" for name, value in figures(found, known).items())]
+    for one in found:
+        lines += ["", *_paragraph(one, known[one.name])]
+    return FRONT + "\n".join(lines) + "\n"
+
+
+def _row(verdict: Verdict, known: Mapping[str, Schedule]) -> list[str]:
+    return [
+        f"{verdict.name} {known[verdict.name].title}",
+        with_package(verdict, known[verdict.name]),
+        *(cell(verdict, store) for store in STORES),
+        *(without(verdict.plain.get(column)) for column in PLAIN),
+    ]
+
+
+def _paragraph(verdict: Verdict, schedule: Schedule) -> list[str]:
+    said = [
+        f"**{title}**: {without(verdict.plain.get(column))}. {verdict.plain[column].seen}"
+        for column, title in PLAIN.items()
+        if column in verdict.plain
+    ]
+    names = ", ".join(f"`{Path(test).name.partition('::')[2]}`" for test in verdict.tests)
+    return [
+        f"## {schedule.name} {schedule.title}",
+        "",
+        f"{_sentence(schedule.course)}",
+        "",
+        f"- **With this package**: {with_package(verdict, schedule)}. {_sentence(schedule.mechanism)} Tests: {names}.",
+        *(f"- {one}" for one in said),
+    ]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

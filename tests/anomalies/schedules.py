@@ -1,0 +1,55 @@
+"""The named schedules: which there are, how docs/anomalies.md says that each stands, and which test runs which."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STATED = ROOT / "docs" / "anomalies.md"
+SUITE = (
+    *(f"ISO{number}" for number in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
+    *(f"DER{number}" for number in (1, 3, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15)),
+    *(f"ATT{number}" for number in (1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 15, 17)),
+    *(f"UND{number}" for number in (1, 2, 3, 7, 8)),
+    *(f"LEA{number}" for number in (1, 2, 3, 4, 5)),
+)
+"""What `make anomalies` runs, in its order."""
+_ROW = re.compile(r"^\| ([A-Z]{3}\d+) ([^|]+?) \| ([^|]*?) \| ([^|]*?) \| ([^|]*?) \|$", re.MULTILINE)
+_TEST = re.compile(r"test_([a-z]{3}\d+)_")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """A row of docs/anomalies.md.
+
+    :param name: such as "ISO1". :param title: its short name. :param course: what happens.
+    :param standing: "prevented", "prevented from RC", "in part", "not yet". :param mechanism: what prevents it.
+    """
+
+    name: str
+    title: str
+    course: str
+    standing: str
+    mechanism: str
+
+    @property
+    def is_prevented(self) -> bool:
+        """Whether the page claims that no case is left."""
+        return self.standing.startswith("prevented")
+
+
+def schedules() -> dict[str, Schedule]:
+    """Every schedule that docs/anomalies.md has, by name."""
+    found = _ROW.findall(STATED.read_text())
+    return {
+        name: Schedule(name=name, title=title, course=course, standing=standing, mechanism=mechanism)
+        for name, title, course, standing, mechanism in found
+    }
+
+
+def schedule_of(test: str) -> str | None:
+    """Name the schedule that a test's function runs: "ISO1" for test_iso1_dirty_write."""
+    found = _TEST.match(test)
+    return found.group(1).upper() if found else None

@@ -1,0 +1,76 @@
+"""Every named schedule has a test, and the verdicts say no more than what ran."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+import pytest
+
+from tests.anomalies.collecting import Outcome
+from tests.anomalies.page import cell, with_package
+from tests.anomalies.schedules import ROOT, SUITE, schedule_of, schedules
+from tests.anomalies.verdicts import STORES, Observed, figures, verdicts
+
+
+def _tests() -> set[str]:
+    """The functions that the suite can run."""
+    modules = (ROOT / "tests/contract").glob("test_coordination_*.py")
+    return {
+        node.name
+        for module in modules
+        for node in ast.parse(module.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def test_every_schedule_is_stated_and_has_a_test() -> None:
+    carried = {schedule_of(name) for name in _tests()}
+    assert [name for name in SUITE if name not in schedules()] == []
+    assert [name for name in SUITE if name not in carried] == []
+
+
+@pytest.mark.parametrize(
+    ("test", "schedule"),
+    [("test_iso1_dirty_write", "ISO1"), ("test_iso10_revision", "ISO10"), ("test_a_cut", None)],
+)
+def test_a_test_names_its_schedule(test: str, schedule: str | None) -> None:
+    assert schedule_of(test) == schedule
+
+
+def ran(*, without: str = "", failed: str = "", schedule: str = "ISO6") -> list[Outcome]:
+    return [
+        Outcome(
+            schedule=schedule,
+            store=store,
+            test="m.py::test_iso6_x",
+            outcome="failed" if store == failed else "passed",
+        )
+        for store in STORES
+        if store != without
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said", "shown"),
+    [
+        (ran(), "prevented from RC", "1"),
+        (ran(without="zookeeper x3"), "not run everywhere", "–"),
+        (ran(failed="zookeeper x3"), "FAILED", "1 of 1 FAILED"),
+        ([], "not run everywhere", "–"),
+    ],
+)
+def test_a_verdict_claims_what_ran_everywhere(outcomes: list[Outcome], said: str, shown: str) -> None:
+    (verdict,) = verdicts(["ISO6"], outcomes, {})
+    assert with_package(verdict, schedules()["ISO6"]) == said
+    assert cell(verdict, "zookeeper x3") == shown
+    assert verdict.is_prevented(schedules()["ISO6"]) is (said == "prevented from RC")
+
+
+def test_what_is_prevented_in_part_is_not_counted() -> None:
+    partly = replace(schedules()["ISO6"], standing="in part")
+    found = verdicts(["ISO6"], ran(), {"ISO6": {"parquet": Observed(seen="D, then E", holds=False)}})
+    assert with_package(found[0], partly) == "in part"
+    counted = figures(found, {"ISO6": partly})
+    assert (counted["anomalies.run"], counted["anomalies.prevented"]) == (1, 0)
+    assert counted["anomalies.plain_parquet.prevented"] == 0
