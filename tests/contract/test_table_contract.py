@@ -16,6 +16,7 @@ from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.iceberg import manifests
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day
@@ -128,6 +129,13 @@ class TestIcebergTables(TableContract):
     def backend(self) -> Iterator[TableBackend]:
         with quick_directory("epochs-tables-") as folder, IcebergBackend(folder) as backend:
             yield backend
+
+    def test_rows_of_folded_manifests_are_the_models_state(
+        self, backend: TableBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R19, I1: also where histories as short as the model's fold their manifests."""
+        monkeypatch.setattr(manifests, "FOLD_AT", 2)
+        self.test_rows_read_are_the_models_state(backend)
 
 
 class TestIcebergDrafts(DraftingTableContract):

@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from airflow_provider.testing.servers.ports import free_port
-from demo.processes import owned_by
+from demo.processes import end_owned_by, owned_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,8 +34,10 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "demo"
+def home(tmp_path: Path) -> Iterator[Path]:
+    """The demo's folder; whatever works for it ends with the test, also when the test is interrupted."""
+    yield tmp_path / "demo"
+    end_owned_by(tmp_path / "demo")
 
 
 def test_one_day_keeps_its_promises(home: Path) -> None:

@@ -71,7 +71,10 @@ _NEXT_STEPS = {
     sqlite3.SQLITE_BUSY: "look for a process that holds the file open in a transaction (`fuser FILE`); try again.",
     sqlite3.SQLITE_FULL: "make room on the disk; then try again.",
     sqlite3.SQLITE_READONLY: "let this user write the file and its directory (SQLite keeps two files beside it).",
-    sqlite3.SQLITE_CANTOPEN: "check that the file exists and that this user may read and write it and its directory.",
+    sqlite3.SQLITE_CANTOPEN: (
+        "`airflow epochs db upgrade` makes a store that is not there yet; "
+        "for one that is, let this user read and write the file and its directory."
+    ),
 }
 
 
