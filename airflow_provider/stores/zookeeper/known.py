@@ -71,9 +71,14 @@ class SeenCheckpoint:
 @dataclass(frozen=True, slots=True)
 class SeenTable:
     """A table's record, and where the head's index led to it: the version that the tail gives for the table, or
-    the name of the checkpoint. While the index says the same, the table was not written."""
+    the name of the checkpoint. While the index says the same, the table was not written.
+
+    :param generation: of the connection, from before that head was asked for. Behind another one may be a server
+        that lagged, or was restored: there the index says nothing of what was read before.
+    """
 
     index: int | str
+    generation: int
     stamped: Stamped[Any]
     seen: Seen
 
@@ -92,7 +97,7 @@ class Known:
         self.floors: dict[Partition, Floor] = {}
         self.heads: dict[DomainName, SeenHead] = {}
         self.checkpoints: dict[DomainName, SeenCheckpoint] = {}
-        self.segments: dict[tuple[DomainName, int], list[Copy]] = {}
+        self.segments: dict[tuple[int, DomainName, int], list[Copy]] = {}
         self.decoded: dict[Key, Stamped[Any]] = {}
         self.tables: dict[Key, SeenTable] = {}
 
@@ -137,10 +142,12 @@ class Known:
         self.tables[table.stamped.key] = table
         return table
 
-    def keep_segment(self, domain: DomainName, number: int, copies: list[Copy]) -> None:
+    def keep_segment(self, generation: int, domain: DomainName, number: int, copies: list[Copy]) -> None:
+        """Remember a segment for as long as the connection of that generation lasts: a restored store may have
+        another one of the same number."""
         if len(self.segments) > _MOST_SEGMENTS:
             self.segments.clear()
-        self.segments[domain, number] = copies
+        self.segments[generation, domain, number] = copies
 
     def forget(self, keys: Iterable[Key], folders: Iterable[str]) -> None:
         """Drop what was believed about *keys* and *folders*."""

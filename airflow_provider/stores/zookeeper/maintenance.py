@@ -8,7 +8,8 @@ does it again. Nothing that it does changes what is read.
 sets the head, at whatever version that has by now, to the new checkpoint and to those entries of the tail that
 are younger than *v*. A table without such an entry was not written since *v*: its copy is its node's content at *v*
 and at the head that is being set. A table with one is read from its node. The head is set only if it still
-names the former checkpoint, and if all parts of the new one are there.
+names the former checkpoint, and if all parts of the new one are there; and if the nodes were read over the connection
+over which the head was, since the server of another one may lag behind it.
 """
 
 from __future__ import annotations
@@ -142,9 +143,10 @@ class Maintenance:
 
     def checkpoint(self, domain: DomainName, deadline: Deadline) -> bool:
         """Make a checkpoint of the domain's tables; return whether it is the newest one now."""
+        generation = self._session.generation
         head = self._records.head(domain, deadline)
         copies = self._copies(domain, head, deadline)
-        if copies is None or head.version is None:
+        if head.version is None or self._session.generation != generation:
             return False
         name = f"{head.csn:020d}-{new_transaction().hex()}"
         shards = shared_out(list(copies.values()))
@@ -158,13 +160,9 @@ class Maintenance:
         self._sweep(domain, deadline)
         return made
 
-    def _copies(
-        self, domain: DomainName, head: SeenHead, deadline: Deadline
-    ) -> dict[tuple[str, str], Copy] | None:
-        """Return all tables as of *head* or later; None when somebody else is making a checkpoint."""
+    def _copies(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> dict[tuple[str, str], Copy]:
+        """Return all tables as of *head* or later: of the former checkpoint, if it is there, what did not change."""
         former = self._records.checkpoint(domain, head, deadline)
-        if former is None and head.index.checkpoint.name:
-            return None
         copies = dict(former.copies) if former else {}
         names = (
             [(one.partition, one.item) for one in head.index.tail] if former else self._all(domain, deadline)

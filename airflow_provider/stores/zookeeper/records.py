@@ -6,7 +6,8 @@ also sets the head. A table that is in the checkpoint and not in the tail was no
 the checkpoint and the moment at which the head was read: its copy in the checkpoint is what its node held at the
 head that was read. Everything else is read from its node, behind the head, as every record is. Checkpoints are
 never changed, so one that a client has decoded once it needs not read again. Nor does it read a table again while
-the head lists the same version for it as when it was read: all that a cut then asks for is the head.
+the head lists the same version for it as when it was read: all that a cut then asks for is the head. (As long as the
+connection lasts: the server of the next one may lag behind the head that was read, or have been restored.)
 
 **Commits by number.** Their numbers have no gaps, so no list of them is ever asked for. Old ones are folded,
 64 to a node; where a commit is not found at the one place it is looked for at the other.
@@ -37,7 +38,6 @@ from airflow_provider.stores.zookeeper.known import (
     partition_of,
 )
 from airflow_provider.stores.zookeeper.nodes import (
-    Copy,
     Node,
     base_of,
     unpacked,
@@ -77,6 +77,7 @@ class Records:
     ) -> tuple[SeenHead, dict[Key, Stamped[Any]], list[Any]]:
         """Return the head, those of *keys* that exist, and the answers to *more*, which is asked first."""
         wanted = list(dict.fromkeys(keys))
+        generation = self._session.generation
         tables = [key for key in wanted if key.kind is Kind.TABLE]
         apart = set(tables) if len(tables) > FEW_TABLES else set()
         nodes = [key for key in wanted if key not in apart and key.kind is not Kind.COMMIT]
@@ -96,7 +97,7 @@ class Records:
         head = self.see_head(domain, answers[len(more)])
         found = self.learn(nodes, answers[len(more) + 1 :])
         if apart:
-            found |= self.tables(domain, tables, head, deadline)
+            found |= self.tables(domain, tables, head, generation, deadline)
         csns = {csn: key for key in wanted if key.kind is Kind.COMMIT and (csn := csn_of(key)) is not None}
         found |= {csns[csn]: one for csn, one in self.commits(domain, csns, head.csn, deadline).items()}
         return head, found, asked
@@ -144,8 +145,8 @@ class Records:
     def stamped(self, key: Key, data: bytes, version: int, at_ms: int) -> Stamped[Any] | None:
         """Return the record that a node holds, None for a deleted one."""
         before = self._known.decoded.get(key)
-        if before is not None and before.version == base_of(data) + version + 1:
-            return before
+        if before is not None and (before.version, before.at) == (base_of(data) + version + 1, moment(at_ms)):
+            return before  # a store that was restored gives versions again, at other times
         node = unpacked(key, data)
         if node.body is None:
             return None
@@ -179,6 +180,7 @@ class Records:
         :param within: chooses and orders the items, given all, sorted.
         """
         path = self._paths.partition(domain, kind, partition)
+        generation = self._session.generation
         tables = kind is Kind.TABLE
         asked: list[Request] = [Get(self._paths.head(domain))] if tables else []
         _, *head_answer, names = self._session.ask(deadline, [self.sync, *asked, children(path)])
@@ -188,7 +190,8 @@ class Records:
         keys = [Key(domain, kind, partition, item) for item in within(sorted(map(decoded, names)))]
         read: Callable[[Sequence[Key]], dict[Key, Stamped[Any]]]
         if tables:
-            read = partial(self.tables, domain, head=self.see_head(domain, *head_answer), deadline=deadline)
+            head = self.see_head(domain, *head_answer)
+            read = partial(self.tables, domain, head=head, generation=generation, deadline=deadline)
         else:
             read = partial(self.nodes, deadline=deadline)
         found: list[Stamped[Any]] = []
@@ -224,9 +227,12 @@ class Records:
     # --- tables ----------------------------------------------------------------------------------------------
 
     def tables(
-        self, domain: DomainName, keys: Sequence[Key], head: SeenHead, deadline: Deadline
+        self, domain: DomainName, keys: Sequence[Key], head: SeenHead, generation: int, deadline: Deadline
     ) -> dict[Key, Stamped[Any]]:
-        """Return those of the tables *keys* that exist, as of *head* or later."""
+        """Return those of the tables *keys* that exist, as of *head* or later.
+
+        :param generation: of the connection, from before *head* was asked for.
+        """
         checkpoint = self.checkpoint(domain, head, deadline) if len(keys) > FEW_TABLES else None
         if checkpoint is None:
             return self.nodes(keys, deadline)
@@ -235,8 +241,8 @@ class Records:
         for key in keys:
             index = changed.get(key, checkpoint.name)
             table = self._known.tables.get(key)
-            if table is None or table.index != index:
-                table = None if key in changed else self._copied(key, checkpoint)
+            if table is None or (table.index, table.generation) != (index, generation):
+                table = None if key in changed else self._copied(key, checkpoint, generation)
             if table is None:
                 rest.append(key)
             else:
@@ -246,16 +252,17 @@ class Records:
         for key in read.keys() & changed.keys():
             seen = self._known.records.get(key)
             if seen is not None:
-                self._known.keep_table(SeenTable(changed[key], read[key], seen))
+                self._known.keep_table(SeenTable(changed[key], generation, read[key], seen))
         return found | read
 
-    def _copied(self, key: Key, checkpoint: SeenCheckpoint) -> SeenTable | None:
+    def _copied(self, key: Key, checkpoint: SeenCheckpoint, generation: int) -> SeenTable | None:
         """Return a table as it is in the checkpoint, None when it is not there."""
         copy = checkpoint.copies.get((key.partition, key.item))
         stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
         if copy is None or stamped is None:
             return None
-        return self._known.keep_table(SeenTable(checkpoint.name, stamped, Seen(copy.version, live=True)))
+        seen = Seen(copy.version, live=True)
+        return self._known.keep_table(SeenTable(checkpoint.name, generation, stamped, seen))
 
     def checkpoint(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> SeenCheckpoint | None:
         """Return the checkpoint that *head* names; None when there is none, or it is gone already."""
@@ -319,10 +326,9 @@ class Records:
         self, domain: DomainName, csns: Sequence[int], deadline: Deadline
     ) -> dict[int, Stamped[Any]]:
         numbers = list(dict.fromkeys(segment_of(csn) for csn in csns))
-        unread = [number for number in numbers if (domain, number) not in self._known.segments]
-        read: dict[int, list[Copy]] = {
-            number: self._known.segments[domain, number] for number in numbers if number not in unread
-        }
+        generation, known = self._session.generation, self._known.segments.get
+        read = {number: kept for number in numbers if (kept := known((generation, domain, number)))}
+        unread = [number for number in numbers if number not in read]
         paths = [segment_path(self._paths, domain, number) for number in unread]
         for number, path, answer in zip(
             unread,
@@ -332,7 +338,7 @@ class Records:
         ):
             if answer is not None:
                 read[number] = unpacked_copies(path, answer[0])
-                self._known.keep_segment(domain, number, read[number])
+                self._known.keep_segment(generation, domain, number, read[number])
         copies = {copy.item: copy for segment in read.values() for copy in segment}
         return {
             csn: _commit(domain, csn, copy.data, copy.at_ms)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
@@ -36,6 +36,8 @@ from airflow_provider.stores.zookeeper.transacting import Writer
 from airflow_provider.stores.zookeeper.watching import Watches
 
 _LONGEST_OPENING_S = 10.0
+
+_Answer = TypeVar("_Answer")
 
 
 class ZookeeperStore(MetadataStore):
@@ -96,10 +98,14 @@ class ZookeeperStore(MetadataStore):
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
         check_keys(domain, [key for key in keys if key not in self._known.tables or key.domain != domain])
         deadline = self._deadline(read=True)
-        incarnation = self._greet(deadline)
-        head, found, _ = self._records.look(domain, keys, deadline)
-        now = max([self._clock.now(), *(one.at for one in found.values())])
-        return Reading(Head(head.csn, incarnation.name), now, found)
+
+        def look() -> Reading:
+            incarnation = self._greet(deadline)
+            head, found, _ = self._records.look(domain, keys, deadline)
+            now = max([self._clock.now(), *(one.at for one in found.values())])
+            return Reading(Head(head.csn, incarnation.name), now, found)
+
+        return self._of_one_connection(look)
 
     def scan(
         self,
@@ -114,16 +120,20 @@ class ZookeeperStore(MetadataStore):
     ) -> list[Stamped[Any]]:
         check_scan(domain, partition, start, end, limit)
         deadline = self._deadline(read=True)
-        self._greet(deadline)
-        if kind is Kind.COMMIT:
-            if partition:
-                return []
-            return self._records.commits_between(
-                domain, start=start, end=end, limit=limit, reverse=reverse, deadline=deadline
+
+        def look() -> list[Stamped[Any]]:
+            self._greet(deadline)
+            if kind is Kind.COMMIT:
+                if partition:
+                    return []
+                return self._records.commits_between(
+                    domain, start=start, end=end, limit=limit, reverse=reverse, deadline=deadline
+                )
+            return self._records.scan(
+                domain, kind, partition, within=within(start, end, reverse), limit=limit, deadline=deadline
             )
-        return self._records.scan(
-            domain, kind, partition, within=within(start, end, reverse), limit=limit, deadline=deadline
-        )
+
+        return self._of_one_connection(look)
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         return self.scan(domain, Kind.COMMIT, "", start=commit_item(max(0, after) + 1), limit=limit)
@@ -159,6 +169,18 @@ class ZookeeperStore(MetadataStore):
         self._watches.wake()
 
     # --- the connection --------------------------------------------------------------------------------------
+
+    def _of_one_connection(self, look: Callable[[], _Answer]) -> _Answer:
+        """Return what *look* finds while the connection lasts; again after it was lost on the way.
+
+        A look may take several messages, each behind what the one before it said. The server of a new session may
+        lag behind that, or have been restored. *look* ends at its deadline, however often connections are lost.
+        """
+        while True:
+            generation = self._session.generation
+            answer = look()
+            if self._session.generation == generation:
+                return answer
 
     def _deadline(self, *, read: bool = False) -> Deadline:
         self._opening_check()
