@@ -30,6 +30,7 @@ ARG_INTERVAL = Arg(
 )
 ARG_SPAN = Arg(("interval",), help="which epochs: 2013-02-07, 2013-02-07T05, or start/end")
 ARG_REASON = Arg(("--reason",), help="why; people will read it later", required=True)
+ARG_LEFT_TABLE = Arg(("--table",), help="only this table, which the job no longer declares", default=None)
 ARG_TABLES = Arg(("tables",), help="names of the tables", nargs="+", metavar="TABLE")
 ARG_AT = Arg(("--at",), help="greatest barrier wanted, such as 2013-02-08T00:00:00+00:00", default=None)
 ARG_LEVEL = Arg(
@@ -176,6 +177,19 @@ _COMMANDS = (
         func=lazy_load_command("airflow_provider.cli.skip.skip"),
         args=(ARG_JOB, ARG_SPAN, ARG_REASON, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
         description="Recorded with your name. What is committed stays; running the task later makes a revision.",
+    ),
+    ActionCommand(
+        name="retire",
+        help="Let nothing more come of a job: nobody waits for it, and others may take its tables over",
+        func=lazy_load_command("airflow_provider.cli.retire.retire"),
+        args=(ARG_JOB, ARG_REASON, ARG_LEFT_TABLE, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+        description="Refused while its tasks run. What its tables have stays readable.",
+    ),
+    ActionCommand(
+        name="revive",
+        help="Let a retired job go on where it was",
+        func=lazy_load_command("airflow_provider.cli.retire.revive"),
+        args=(ARG_JOB, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
     ),
     ActionCommand(
         name="recover",

@@ -32,6 +32,7 @@ def explain_epoch(arguments: Namespace) -> None:
             "CSN": found.csn,
             "because": found.summary,
             "withdrawn": ", ".join(found.withdrawn),
+            "retired": found.retired,
             "waits for": "; ".join(found.waiting_for),
             "lapsed": found.lapsed
             and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
@@ -100,6 +101,7 @@ def _plain(found: Explanation) -> dict[str, object]:
         ],
         "places": list(found.places),
         "withdrawn": list(found.withdrawn),
+        "retired": found.retired,
         "lapsed": None if found.lapsed is None else found.lapsed.isoformat(),
         "log": [
             {

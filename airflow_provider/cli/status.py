@@ -55,6 +55,7 @@ def status(arguments: Namespace) -> None:
             "vetoed",
             "nothing",
             "lapsed since",
+            "retired",
         ],
         [list(row.values()) for row in rows],
         title=f"domain {found.domain}, CSN {found.csn}, epochs from {found.shown.start:%Y-%m-%d %H:%M} "
@@ -79,4 +80,5 @@ def _line(row: Row) -> dict[str, Any]:
         "vetoed": counts[EpochState.VETOED],
         "nothing": counts[EpochState.NOTHING],
         "lapsed": None if row.lapsed is None else row.lapsed.isoformat(),
+        "retired": row.retired or None,
     }

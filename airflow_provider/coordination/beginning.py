@@ -40,7 +40,7 @@ from airflow_provider.domain.epoch import (
     completed,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
@@ -171,9 +171,12 @@ class Begin:
 
     def _open(self, reading: Reading, job: JobRecord, stamped: Stamped[EpochRecord] | None) -> Attempt | None:
         epoch = stamped.record if stamped else None
+        self._refuse_retired(reading)
         self._refuse_overlap(reading)
         revision = next_revision(epoch)
-        if revision > 1:
+        if revision == 1:
+            self._refuse_earlier_owners(reading)
+        else:
             refuse_dependents(
                 self.coordinator.store,
                 self.job.domain,
@@ -270,6 +273,32 @@ class Begin:
                 ].record
                 return self._committed(commit.members[0].revision, one.csn)
         return None
+
+    def _refuse_retired(self, reading: Reading) -> None:
+        """:raises TopologyError: nothing more is to come of the job (R7)."""
+        why = reading.records[job_key(self.job.domain, self.job.name)].record.retired
+        if why:
+            raise TopologyError(
+                f"job {self.job.name!r} is retired: {why}.",
+                next_step=f"pause its DAG; `airflow epochs revive {self.job.name}` brings the job back.",
+                job=self.job.name,
+                reason=why,
+            )
+
+    def _refuse_earlier_owners(self, reading: Reading) -> None:
+        """What a table had when the job took it over is not the job's to compute again (R7).
+
+        :raises TopologyError: it has this epoch, and the job never committed it.
+        """
+        for table in self.job.outputs:
+            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            if stamped is not None and stamped.record.progress.covers(self.interval):
+                raise TopologyError(
+                    f"{self.interval} of {table.name!r} was computed before job {self.job.name!r} took the table over.",
+                    next_step="leave it: a job computes its own epochs again, no other's.",
+                    table=table.name,
+                    interval=self.interval,
+                )
 
     def _refuse_overlap(self, reading: Reading) -> None:
         """Epochs of a table are equal to or disjoint from its committed ones."""

@@ -16,6 +16,7 @@ from airflow_provider.coordination.checking import Checking, Query
 from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.publishing import Publish
 from airflow_provider.coordination.registering import Register
+from airflow_provider.coordination.retiring import retire, revive
 from airflow_provider.coordination.settling import settled
 from airflow_provider.coordination.skipping import Skipped, skip
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -170,6 +171,14 @@ class Coordinator:
     def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:
         """Declare that nothing will come of the epochs in *span* (R5): see :func:`~.skipping.skip`."""
         return skip(self, domain, job, span, reason=reason, by=by)
+
+    def retire(self, domain: str, job: str, *, reason: str, by: str, table: str | None = None) -> None:
+        """Let nothing more come of *job*, or of a table that it has left (R7): see :func:`~.retiring.retire`."""
+        retire(self, domain, job, reason=reason, by=by, table=table)
+
+    def revive(self, domain: str, job: str) -> None:
+        """Let a retired job go on where it was: see :func:`~.retiring.revive`."""
+        revive(self, domain, job)
 
     def abort(self, attempt: Attempt, reason: str) -> None:
         """End an attempt without a commit and delete what it staged; after its commit it does nothing.

@@ -6,9 +6,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.checks import Finding
-from airflow_provider.domain.epoch import Attempt, BarrierRecord, committed_csn
-from airflow_provider.domain.records import barrier_key, epoch_key, lock_key
-from airflow_provider.stores.base import Delete, Exists, Put, RequirementFailed, SameStore, Transaction
+from airflow_provider.domain.epoch import (
+    Attempt,
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    LockRecord,
+    committed_csn,
+)
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.records import Kind, Stamped, barrier_key, epoch_key, lock_key
+from airflow_provider.stores.base import (
+    Delete,
+    Exists,
+    MetadataStore,
+    Put,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+)
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -71,3 +87,33 @@ class End:
         except RequirementFailed as error:
             raise self.coordinator.fenced(attempt) from error
         return not self.findings
+
+
+def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -> None:
+    """End the attempt that *lock* is of, so that it changes nothing when it wakes up.
+
+    :raises RequirementFailed: it was not silent after all.
+    """
+    domain, key = lock.key.domain, lock.key._replace(kind=Kind.EPOCH)
+    epoch: Stamped[EpochRecord] | None = store.read(domain, [key]).get(key)
+    updates: list[Put | Delete] = [Delete(lock.key)]
+    requires = [Exists(lock.key, lock.version)]
+    if epoch is not None and epoch.record.attempt is not None:
+        left = epoch.record.attempt
+        ended = replace(
+            epoch.record,
+            attempt=replace(left, aborted=left.aborted or reason),
+            committed_csn=committed_csn(epoch),
+        )
+        log = BarrierRecord(
+            state=EpochState.ABORTED, sink="", token=left.token, participant=0, owner=left.owner, note=reason
+        )
+        job, start = JobName(key.partition), epoch.record.interval.start
+        log_key = barrier_key(domain, job, start, token=left.token, sink="", state=log.state)
+        requires.append(Exists(key, epoch.version))
+        updates += [Put(key, ended), Put(log_key, log)]
+    try:
+        store.transact(Transaction(domain=domain, requires=tuple(requires), updates=tuple(updates)))
+    except RequirementFailed:
+        if store.read(domain, [lock.key]).get(lock.key) is not None:
+            raise

@@ -45,6 +45,7 @@ class Explanation:
     :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
     :param log: the barrier log, oldest first.
     :param withdrawn: tables of which no cut can be had at the epoch's barrier any more (R24).
+    :param retired: why nothing more comes of the job; empty while something may.
     :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
     """
@@ -63,6 +64,7 @@ class Explanation:
     places: tuple[str, ...] = ()
     lapsed: datetime | None = None
     withdrawn: tuple[str, ...] = ()
+    retired: str = ""
 
 
 def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
@@ -95,6 +97,10 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     else:
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     gone = retention_of(name, reading).withdrawn_at({table.name: epoch.end for table in record.outputs})
+    if record.retired:
+        step = f"nothing; `airflow epochs revive {owner}` brings the job back."
+        waiting = () if explained.csn else (f"nothing: the job is retired: {record.retired}",)
+        return replace(explained, retired=record.retired, withdrawn=gone, waiting_for=waiting, next_step=step)
     return replace(explained, lapsed=lapsed_jobs(reader, name).get(owner), withdrawn=gone)
 
 

@@ -5,7 +5,7 @@ Reads only. The head is read first; a cell may show an attempt that is newer tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -71,6 +71,7 @@ class Row:
     """One table and its epochs, in the order of time.
 
     :param lapsed: since when nobody waits for its job, which has fallen silent.
+    :param retired: why nothing more comes of it.
     """
 
     table: EpochTable
@@ -80,6 +81,7 @@ class Row:
     csn: int | None
     cells: tuple[Cell, ...]
     lapsed: datetime | None = None
+    retired: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +139,7 @@ def grid(
             continue
         found, dropped = view.rows(job, records)
         rows += [
-            replace(row, lapsed=lapsed.get(job.name))
+            replace(row, lapsed=None if job.retired else lapsed.get(job.name))
             for row in found
             if not tables or row.table.name in tables
         ]
@@ -147,6 +149,10 @@ def grid(
 
 def _own(job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]) -> list[Stamped[TableRecord]]:
     return [records[table.name] for table in job.outputs if table.name in records]
+
+
+def _owned(stamped: Stamped[TableRecord], job: JobRecord) -> bool:
+    return stamped.record.job == job.name
 
 
 def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
@@ -208,12 +214,16 @@ class _View:
             self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells, reverse=True
         )
         epochs = {one.record.interval: one for one in begun}
-        stood = {table.name: records[table.name] for table in job.outputs if table.name in records}
+        # What another job has taken over is shown as that job's.
+        own = [
+            table for table in job.outputs if table.name not in records or _owned(records[table.name], job)
+        ]
+        stood = {table.name: records[table.name] for table in own if table.name in records}
         everything = sorted({*epochs, *self._due(job, stood.values())})
         intervals = everything[-self.max_cells :]
         progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
         rows = []
-        for table in job.outputs:
+        for table in own:
             # Items sort by start, then revision: the newest slice of an epoch comes last.
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=low, end=high)
             slices = {one.record.interval: one for one in found}
@@ -232,18 +242,24 @@ class _View:
             watermark=moved.watermark if moved else None,
             csn=moved.csn if moved else None,
             cells=cells,
+            retired=stood.record.ended if stood else "",
         )
 
-    def _due(self, job: JobRecord, stood: Iterable[Stamped[TableRecord]]) -> Iterator[Interval]:
-        """The epochs of the range that have ended, newest first, from the origin on."""
+    def _due(self, job: JobRecord, stood: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
+        """The epochs of the range that have ended, newest first, from the origin on; of a retired job what it has."""
         origins = [one.record.progress.origin for one in stood]
         origin = min((one for one in origins if one is not None), default=job.origin)
         if origin is None:
             return
-        lower = max(origin, job.cadence.floor(self.shown.start))
-        yield from islice(
-            _backwards(job.cadence, job.cadence.floor(min(self.shown.end, self.now)), lower), self.max_cells
-        )
+        lower, upper = max(origin, job.cadence.floor(self.shown.start)), min(self.shown.end, self.now)
+        if job.retired:
+            upper = min(
+                [
+                    upper,
+                    *(one.record.progress.islands[-1].end for one in stood if one.record.progress.islands),
+                ]
+            )
+        yield from islice(_backwards(job.cadence, job.cadence.floor(upper), lower), self.max_cells)
 
     def _progress(self, job: JobRecord, stamped: Stamped[EpochRecord]) -> _Progress:
         epoch, names = stamped.record, [table.name for table in job.outputs]

@@ -16,7 +16,7 @@ def lapsed_jobs(reader: MetadataReader, domain: DomainName) -> dict[JobName, dat
     found = {}
     for stamped in list(pages(reader, domain, Kind.JOB, "")):
         job: JobRecord = stamped.record
-        if job.lapses_after is None:
+        if job.lapses_after is None and not job.retired:
             continue
         reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
         since = lapsed_since(stamped, reading.records.values(), reading.now)

@@ -14,29 +14,27 @@ from typing import Any, TypeVar
 
 from airflow_provider.coordination.claims import end_expired
 from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.ending import fence_silent
 from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.settling import decided
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, committed_csn, expired
+from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
-from airflow_provider.domain.identifiers import DomainName, JobName, domain_name
+from airflow_provider.domain.identifiers import DomainName, domain_name
 from airflow_provider.domain.records import (
     Key,
     Kind,
     Stamped,
-    barrier_key,
     barrier_partition,
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord, Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import (
     Absent,
-    Delete,
     Exists,
     MetadataReader,
     MetadataStore,
     Number,
     Put,
-    RequirementFailed,
     SameStore,
     Transaction,
     pages,
@@ -161,9 +159,10 @@ class _Mover:
         store = self.source.store
         self._settled(lambda: end_expired(store, self.domain))
         live = [*pages(store, self.domain, Kind.LEASE, "")]
+        reason = f"silent when the domain was moved to {self.leaving.place}"
         for lock in [one for job in self._jobs() for one in pages(store, self.domain, Kind.LOCK, job.name)]:
             if lock.record.ended or expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
-                self._settled(lambda lock=lock: self._fence(lock))  # type: ignore[misc]
+                self._settled(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
             else:
                 live.append(lock)
         if not live:
@@ -176,38 +175,6 @@ class _Mover:
             next_step="pause the DAGs, let their tasks and readers end, and move it then.",
             holders=tuple(holders),
         )
-
-    def _fence(self, lock: Stamped[Any]) -> None:
-        """End a silent attempt, so that it changes nothing when it wakes up."""
-        store, key = self.source.store, lock.key._replace(kind=Kind.EPOCH)
-        epoch: Stamped[EpochRecord] | None = store.read(self.domain, [key]).get(key)
-        updates: list[Put | Delete] = [Delete(lock.key)]
-        requires = [Exists(lock.key, lock.version)]
-        if epoch is not None and epoch.record.attempt is not None:
-            left = epoch.record.attempt
-            reason = f"silent when the domain was moved to {self.leaving.place}"
-            ended = replace(
-                epoch.record,
-                attempt=replace(left, aborted=left.aborted or reason),
-                committed_csn=committed_csn(epoch),
-            )
-            log = BarrierRecord(
-                state=EpochState.ABORTED,
-                sink="",
-                token=left.token,
-                participant=0,
-                owner=left.owner,
-                note=reason,
-            )
-            job, start = JobName(key.partition), epoch.record.interval.start
-            log_key = barrier_key(self.domain, job, start, token=left.token, sink="", state=log.state)
-            requires.append(Exists(key, epoch.version))
-            updates += [Put(key, ended), Put(log_key, log)]
-        try:
-            store.transact(Transaction(domain=self.domain, requires=tuple(requires), updates=tuple(updates)))
-        except RequirementFailed:
-            if store.read(self.domain, [lock.key]).get(lock.key) is not None:
-                raise
 
     # --- copying ---------------------------------------------------------------------------------------------
 
@@ -307,7 +274,8 @@ class _Mover:
         return [one.record for one in pages(self.source.store, self.domain, Kind.JOB, "")]
 
     def _tables(self) -> list[Any]:
-        return [table for job in self._jobs() for table in job.outputs]
+        found = {table.name: table for job in self._jobs() for table in job.outputs}
+        return list(found.values())
 
     def _settled(self, operation: Callable[[], Answer]) -> Answer:
         """Do it, again after a lost reply or a lost race."""

@@ -220,6 +220,13 @@ class Publish:
                     table=sink.name,
                     owner=hot.record.job,
                 )
+            if hot.record.ended:
+                raise TopologyError(
+                    f"table {sink.name!r} is retired: {hot.record.ended}.",
+                    next_step=f"let this attempt end; `airflow epochs revive {attempt.job}` brings the job back.",
+                    table=sink.name,
+                    owner=hot.record.job,
+                )
             if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
                 raise TopologyError(
                     f"{attempt}: the calendar of {sink.name!r} is {hot.record.cadence} now.",

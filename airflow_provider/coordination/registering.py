@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,6 +18,7 @@ from airflow_provider.domain.registration import (
     TopologyRecord,
     check_change,
     check_registration,
+    check_takeover,
     declared,
     serves_once,
 )
@@ -74,7 +76,7 @@ class Register:
         if (current is not None and record == current.record) or serves_once(record):
             return record
         others = all_jobs(self.store, job)
-        others.pop(job.name, None)
+        others = {name: one for name, one in others.items() if name != job.name and not one.retired}
         check_registration(record, others, current.record if current else None)
         self._refuse_left_tables(reading)
         if current is not None and current.record.cadence != record.cadence:
@@ -121,7 +123,7 @@ class Register:
             elif start != job.origin and None in known:
                 # What is committed decided where the new tables begin.
                 requires.append(Exists(key, stamped.version))
-        number = self._changed_calendars(reading, record, requires, updates)
+        number = self._move_tables(reading, record, requires, updates)
         return Transaction(
             domain=job.domain,
             store=SameStore(reading.head.incarnation),
@@ -130,45 +132,45 @@ class Register:
             number=number,
         )
 
-    def _changed_calendars(
+    def _move_tables(
         self, reading: Reading, record: JobRecord, requires: list[Exists | Absent], updates: list[Put]
     ) -> Number | None:
-        """Give the job's tables its new calendar; the commit that this is, since their records move (R7)."""
+        """Give the job's tables its calendar where that is new, and itself as the owner of those taken over (R7)."""
         known = {one.key for one in updates}
-        moved = [
-            stamped
-            for table in self.job.outputs
-            if (stamped := reading.get(table_key(self.job.domain, table.name))) is not None
-            and stamped.key not in known
-            and stamped.record.cadence != record.cadence
-        ]
-        if not moved:
-            return None
-        for stamped in moved:
+        moved = []
+        for table in self.job.outputs:
+            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            if stamped is None or stamped.key in known:
+                continue
             now: TableRecord = stamped.record
-            earlier = (standing(stamped), *now.earlier)[: DEFAULTS.states_remembered]
-            requires.append(Exists(stamped.key, stamped.version))
-            updates.append(Put(stamped.key, replace(now, cadence=record.cadence, earlier=earlier)))
-        commit = CommitRecord(
-            change_set=ChangeSetId(f"{record.name}#declaration {record.revision}"),
-            members=(),
-            by="registration",
-            tables=(),
+            after = replace(
+                now,
+                job=record.name,
+                cadence=record.cadence,
+                ended=now.ended if now.job == record.name else "",
+            )
+            if after != now:
+                moved.append((stamped, after))
+        return registration_commit(
+            reading, f"{record.name}#declaration {record.revision}", moved, requires, updates
         )
-        return Number(commit, expected=reading.head.csn + 1)
 
     def _refuse_left_tables(self, reading: Reading) -> None:
-        """A table that another job once owned keeps its history and calendar: it cannot change hands yet."""
+        """A table of another job can be taken over when that job, or the table alone, is retired (R7)."""
         for table in self.job.outputs:
             known: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
-            if known is not None and known.record.job != self.job.name:
-                raise TopologyError(
-                    f"table {table.name!r} belongs to job {known.record.job!r}, which no longer declares it; "
-                    f"job {self.job.name!r} cannot take it over.",
-                    next_step="write to a table of another name.",
-                    table=table.name,
-                    owner=known.record.job,
-                )
+            if known is None or known.record.job == self.job.name:
+                continue
+            if known.record.ended:
+                check_takeover(self.job, table, known.record)
+                continue
+            raise TopologyError(
+                f"table {table.name!r} belongs to job {known.record.job!r}, which no longer declares it; "
+                f"job {self.job.name!r} cannot take it over.",
+                next_step=f"`airflow epochs retire {known.record.job} --table {table.name}`, or another name.",
+                table=table.name,
+                owner=known.record.job,
+            )
 
     def _start_of_new_tables(self, reading: Reading) -> datetime | None:
         """Where the chain of a table begins that the job did not have before (R7).
@@ -192,3 +194,25 @@ class Register:
             cadence=self.job.cadence,
             progress=Progress(origin=start, declared=start is not None),
         )
+
+
+def registration_commit(
+    reading: Reading,
+    change_set: str,
+    moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
+    requires: list[Exists | Absent] | list[Exists],
+    updates: list[Put],
+) -> Number | None:
+    """Add to a transaction that the records of tables change: a commit without members, since readers see them by CSN.
+
+    :param moved: each as it was read, and as it will be.
+    :return: the number to take; None when no table changes.
+    """
+    if not moved:
+        return None
+    for stamped, after in moved:
+        earlier = (standing(stamped), *stamped.record.earlier)[: DEFAULTS.states_remembered]
+        requires.append(Exists(stamped.key, stamped.version))
+        updates.append(Put(stamped.key, replace(after, earlier=earlier)))
+    commit = CommitRecord(change_set=ChangeSetId(change_set), members=(), by="registration", tables=())
+    return Number(commit, expected=reading.head.csn + 1)

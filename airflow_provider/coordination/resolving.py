@@ -110,7 +110,8 @@ def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName
     at = wish.at
     if everybody:
         lapsed = lapsed_jobs(standings.reader, domain)
-        limit = published_by_all(one for one in stood.values() if one[0].job not in lapsed)
+        awaited = (one for one in stood.values() if one[0].job not in lapsed and not one[0].ended)
+        limit = published_by_all(awaited)
         at = min((one for one in (at, limit) if one is not None), default=None)
     answer = aligned(found, at, wish.align, wish.max_lag)
     if answer is None:

@@ -55,9 +55,7 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
     :raises EpochBusy: somebody computes one of them; those before it are skipped.
     :raises NotReady: the epoch before one is missing, and a full table needs what it had then.
     """
-    for field, text in (("reason", reason), ("by", by)):
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(field=field, value=text, expected="words that somebody will understand later")
+    worded(reason=reason, by=by)
     declared = declaration(registered(coordinator.store, domain, job))
     infos = {table.name: _columns(coordinator, table) for table in declared.outputs}
     published, left = [], []
@@ -68,6 +66,13 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
         else:
             published.append(_publish(coordinator, answer, infos))
     return Skipped(published=tuple(published), left=tuple(left))
+
+
+def worded(**texts: str) -> None:
+    """:raises InvalidInput: one of *texts* says nothing."""
+    for field, text in texts.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput(field=field, value=text, expected="words that somebody will understand later")
 
 
 def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:

@@ -202,6 +202,8 @@ def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: date
             reason = f"its origin is {moved.origin.isoformat()}"
         else:
             reason = f"its watermark is {watermark.isoformat()}"
+        if record.ended:
+            reason += f", and nothing more comes of it: {record.ended}"
         found.append(Lag(table=name, watermark=watermark, wanted=barrier, reason=reason))
     return tuple(found)
 

@@ -13,13 +13,15 @@ from airflow_provider.domain.version import TableRecord
 def lapsed_since(
     job: Stamped[JobRecord], tables: Iterable[Stamped[TableRecord]], now: datetime
 ) -> datetime | None:
-    """Since when *job* counts as lapsed; None while it does not, or never shall.
+    """Since when *job* counts as lapsed; None while it does not, or never shall. A retired one has lapsed for good.
 
     It is heard of when it registers and whenever one of its tables moves, by the store's clock. What counts is the
     barriers of its calendar that pass in silence, not how old the data is: a backfill of long ago is not silent.
 
     :param tables: those that the job owns.
     """
+    if job.record.retired:
+        return job.at
     silent_epochs = job.record.lapses_after
     if silent_epochs is None:
         return None

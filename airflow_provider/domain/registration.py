@@ -22,6 +22,7 @@ from airflow_provider.domain.topology import (
     OnRerun,
     Root,
 )
+from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
 
@@ -70,6 +71,7 @@ class JobRecord:
     :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
     :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
     :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
+    :param retired: why nothing more comes of it; empty while something may.
     """
 
     name: JobName
@@ -87,6 +89,7 @@ class JobRecord:
     past_outputs: tuple[TableName, ...] = ()
     checks: tuple[Check, ...] = ()
     lapses_after: int | None = None
+    retired: str = ""
 
     @property
     def all_edges(self) -> tuple[Edge, ...]:
@@ -130,6 +133,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
         checks=job.checks,
         lapses_after=job.lapses_after,
+        retired=current.retired if current else "",
     )
 
 
@@ -270,6 +274,31 @@ def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> No
             barrier=new.since,
             found=last,
         )
+
+
+def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+    """Refuse to go on with a retired job's table otherwise than it was (R7).
+
+    :raises TopologyError: another kind, format or calendar.
+    """
+    before = (known.kind, known.ref.format if known.ref else table.format)
+    if (table.kind, table.format) != before:
+        raise TopologyError(
+            f"table {table.name!r} is {before[0].value}/{before[1]}; job {job.name!r} declares it as "
+            f"{table.kind.value}/{table.format}.",
+            next_step="declare it as it was, or a table of another name.",
+            table=table.name,
+            owner=known.job,
+        )
+    if job.cadence not in (known.cadence, _changed(known.cadence, job.cadence)):
+        raise TopologyError(
+            f"table {table.name!r} has the cadence {known.cadence}; job {job.name!r} has {job.cadence}.",
+            next_step="keep the cadence, or say from which barrier on it changes: "
+            "Cadence(new, since=barrier, before=old).",
+            table=table.name,
+            owner=known.job,
+        )
+    check_change(known.cadence, job.cadence, known.progress.islands)
 
 
 def _refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:

@@ -93,6 +93,7 @@ class TableRecord:
     """Where a table stands now: the record that every cut reads.
 
     :param earlier: where it stood before, newest first, for readers of a slightly older head.
+    :param ended: why nothing more comes of it; empty while something may (R7).
     """
 
     job: JobName
@@ -101,6 +102,7 @@ class TableRecord:
     progress: Progress
     ref: TableRef | None = None
     earlier: tuple[Moved, ...] = ()
+    ended: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -187,6 +187,24 @@ def test_skip(epochs: Run, home: Path) -> None:
     assert (nobody.returncode, "nobody" in nobody.stderr) == (1, True)
 
 
+def test_retire_and_revive(epochs: Run, home: Path) -> None:
+    """R7: as typed by whoever ends a job, and takes it back."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    job = EpochJob("ends", outputs=[EpochTable("ended", domain="ends")], cadence="@daily", origin=ORIGIN)
+    with EpochService.open(settings) as service:
+        service.coordinator.register(job)
+    done = epochs("retire", "ends", "--reason", "it was a trial", "--domain", "ends")
+    assert (done.returncode, done.stdout.split()) == (0, ["retired", "ends"]), done.stderr
+    (line,) = json.loads(epochs("status", "--domain", "ends", "-o", "json").stdout)["tables"]
+    assert line["retired"].startswith("it was a trial (")
+    assert "it was a trial" in epochs("explain", "ends", "--domain", "ends").stdout
+    left = epochs("retire", "ends", "--reason", "x", "--table", "ended", "--domain", "ends")
+    assert (left.returncode, "no longer declares" in left.stderr) == (1, True)
+    assert epochs("revive", "ends", "--domain", "ends").returncode == 0
+    (line,) = json.loads(epochs("status", "--domain", "ends", "-o", "json").stdout)["tables"]
+    assert line["retired"] is None
+
+
 def test_cut(epochs: Run) -> None:
     found = json.loads(epochs("cut", "flights", "--files", "-o", "json").stdout)
     assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)

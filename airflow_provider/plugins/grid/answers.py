@@ -83,6 +83,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "places": list(found.places) if complete else [],
         "lapsed": _text(found.lapsed),
         "withdrawn": list(found.withdrawn),
+        "retired": found.retired,
         "log": [_entry(one) for one in _readable(found.log, access)],
     }
 
@@ -110,6 +111,7 @@ def _row(row: Row, access: Access) -> dict[str, Any]:
         "watermark": _text(row.watermark),
         "csn": row.csn,
         "lapsed": _text(row.lapsed),
+        "retired": row.retired,
         "cells": [_cell(cell, access) for cell in row.cells],
     }
 

@@ -316,6 +316,7 @@ function Rows({ grid, chosen, choose }) {
       h("div", { className: "ep-name" }, h("b", null, row.table),
         h("small", null, `${row.job} · ${calendar(row.cadence)}`),
         h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet"),
+        row.retired ? h("small", null, `retired: ${row.retired}`) : null,
         row.lapsed ? h("small", null, `lapsed since ${moment(row.lapsed)}: nobody waits for it`) : null),
       h("div", { className: "ep-track", style: { width: scale.width }, role: "group", "aria-label": `Epochs of ${row.table}`, onKeyDown: move },
         row.cells.map((cell, index) => {
@@ -352,6 +353,7 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Refused by", epoch && epoch.findings.map((one) => [`${one.check}: ${one.figure}`, ...one.sample].join(" · ")).join("; ")],
     ["Kept in", epoch && epoch.places.join(", ")],
     ["Withdrawn", epoch && epoch.withdrawn.length && `${epoch.withdrawn.join(", ")}: no cut can be had at this barrier any more`],
+    ["Retired", epoch && epoch.retired],
     ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: nobody waits for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
     ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],

@@ -1,0 +1,30 @@
+"""``airflow epochs retire`` and ``revive``."""
+
+from __future__ import annotations
+
+import getpass
+from argparse import Namespace
+
+from airflow_provider.cli.command import answer_facts, command, hook_of
+
+
+@command
+def retire(arguments: Namespace) -> None:
+    """Let nothing more come of a job, or of a table that it has left."""
+    with hook_of(arguments).get_conn() as service:
+        service.coordinator.retire(
+            arguments.domain,
+            arguments.job,
+            reason=arguments.reason,
+            by=getpass.getuser(),
+            table=arguments.table,
+        )
+    answer_facts({"retired": arguments.table or arguments.job})
+
+
+@command
+def revive(arguments: Namespace) -> None:
+    """Let a retired job go on."""
+    with hook_of(arguments).get_conn() as service:
+        service.coordinator.revive(arguments.domain, arguments.job)
+    answer_facts({"goes on": arguments.job})

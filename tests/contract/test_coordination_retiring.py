@@ -1,0 +1,235 @@
+"""Jobs and tables that come to their end, and go on with another owner (R7)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.waiting import check
+from airflow_provider.domain.epoch import AlreadyCommitted
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochBusy,
+    EpochError,
+    InvalidInput,
+    TopologyError,
+    UnknownName,
+)
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.topology import EpochJob, TableKind, previous, state
+from airflow_provider.stores.base import Delete, Exists, Transaction
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
+
+WHY = {"reason": "replaced by another", "by": "ada"}
+
+
+def retired(world: World, days: int = 2, **options: Any) -> EpochJob:
+    """Job d with its first days, and its end."""
+    job = world.job("d", **options)
+    for number in range(1, days + 1):
+        world.run(job, day(number), [number])
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    return job
+
+
+def test_der12_a_job_that_leaves_keeps_what_it_has_and_holds_nobody_back(table_world: World) -> None:
+    """R7: readers read on; cuts of the whole domain go on; who waits for more is told why it will not come."""
+    world = table_world
+    world.run(world.job("e"), day(1), [1])
+    job = retired(world, 1)
+    for number in (2, 3):
+        world.run(world.job("e"), day(number), [number])
+    assert world.cuts.cut(DOMAIN, ["e"], consistency="altogether").barrier == barrier(3)
+    assert world.rows("d") == {"d": [(1, 1)]}
+    answer = check(world.store, DOMAIN, ["d"], barrier(2))
+    assert "nothing more comes of it: replaced by another (ada)" in str(answer)
+    with pytest.raises(TopologyError, match="is retired: replaced by another"):
+        world.begin(job, day(2))
+    assert isinstance(world.coordinator.begin(job, day(1), owner()), AlreadyCommitted), "a retry is told so"
+    told = explain(world.store, DOMAIN, "d", day(2))
+    assert told.retired == "replaced by another (ada)"
+    assert "revive" in told.next_step
+    rows = {row.table.name: row for row in grid(world.store, DOMAIN).rows}
+    assert (rows["d"].retired, len(rows["d"].cells), rows["e"].retired) == (
+        "replaced by another (ada)",
+        1,
+        "",
+    )
+
+
+def test_retiring_twice_and_back(world: World) -> None:
+    """R7: each is said once, and a job that was brought back goes on where it was."""
+    job = retired(world)
+    before = world.exactly()
+    world.coordinator.retire(DOMAIN, "d", reason="again", by="bob")
+    assert world.exactly() == before
+    with pytest.raises(TopologyError, match="retired"):
+        world.begin(world.job("d", on_rerun="keep"), day(3))
+    for _ in range(2):
+        world.coordinator.revive(DOMAIN, "d")
+    assert world.run(job, day(3), [3]).revision == 1
+    assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
+    assert len(world.commits()) == 5
+
+
+def test_a_job_at_work_is_not_retired(world: World) -> None:
+    """R7, R10: a live attempt is named; a silent one is fenced, and changes nothing when it wakes up."""
+    job = world.job("d")
+    attempt = world.begin(job, day(1))
+    with pytest.raises(EpochBusy, match="dag/scheduled"):
+        world.coordinator.retire(DOMAIN, "d", **WHY)
+    world.write(attempt)
+    world.clock.advance(PAST_TTL)
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    with pytest.raises(EpochError, match="over"):
+        world.coordinator.publish(attempt)
+    assert world.store.scan(DOMAIN, Kind.LOCK, "d") == []
+
+
+def test_an_attempt_that_began_meanwhile_publishes_nothing(world: World) -> None:
+    """R7: between the look at the locks and the end of the job."""
+    attempt = world.begin(world.job("d"), day(1))
+    world.write(attempt)
+    (lock,) = [one for one in world.records() if one.key.kind == "lock"]
+    taken = Transaction(
+        domain=DOMAIN, requires=(Exists(lock.key, lock.version),), updates=(Delete(lock.key),)
+    )
+    world.store.transact(taken)
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    with pytest.raises(TopologyError, match="'d' is retired"):
+        world.coordinator.publish(attempt)
+
+
+def test_another_job_takes_a_table_over(table_world: World) -> None:
+    """R7: it goes on where the table is; what was there before is not its own to compute again."""
+    world = table_world
+    reader = world.job("r", inputs=[world.table("d")])
+    retired(world)
+    heir = world.job("heir", [world.table("d"), world.table("more")])
+    with pytest.raises(TopologyError, match="before job 'heir' took the table over"):
+        world.begin(heir, day(2))
+    for number in (3, 4):
+        world.run(heir, day(number), [number])
+    assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3), (4, 4)]}
+    assert world.rows("d", "more") == {"d": [(1, 1), (2, 2), (3, 3), (4, 4)], "more": [(3, 3), (4, 4)]}
+    for number in range(1, 5):
+        world.run(reader, day(number), [])
+    with pytest.raises(DependentReaders):
+        world.begin(heir, day(4), owner("again"))
+    assert {row.table.name: row.job for row in grid(world.store, DOMAIN).rows} == {
+        "d": "heir",
+        "more": "heir",
+        "r": "r",
+    }
+    with pytest.raises(TopologyError, match="belongs to job 'heir'"):
+        world.coordinator.revive(DOMAIN, "d")
+
+
+def test_a_table_that_its_job_has_left(world: World) -> None:
+    """R7: it is retired alone, and then holds back nothing, and can be taken over."""
+    d, d2 = world.table("d"), world.table("d2")
+    world.run(world.job("j", [d, d2]), day(1), [1])
+    with pytest.raises(InvalidInput, match="no longer declares"):
+        world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    world.run(world.job("j", [d]), day(2), [2])
+    assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(1)
+    heir = world.job("heir", [d2])
+    with pytest.raises(TopologyError, match="retire j --table d2"):
+        world.coordinator.register(heir)
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    before = world.exactly()
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    assert world.exactly() == before
+    assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2)
+    world.run(heir, day(2), [22])
+    assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
+    with pytest.raises(InvalidInput):
+        world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cadence": "@hourly"}, "has the cadence"),
+        ({"cadence": Cadence("@hourly", since=barrier(1), before=Cadence("@daily"))}, "cannot change at"),
+        ({"kind": TableKind.FULL}, "is incremental"),
+    ],
+)
+def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], message: str) -> None:
+    """R7: calendar, kind and format; nothing is written otherwise."""
+    retired(world)
+    before = world.exactly()
+    kind = options.get("kind", TableKind.INCREMENTAL)
+    cadence = options.get("cadence", "@daily")
+    with pytest.raises(TopologyError, match=message):
+        world.coordinator.register(world.job("heir", [world.table("d", kind=kind)], cadence=cadence))
+    assert world.exactly() == before
+
+
+def test_it_is_taken_over_with_another_calendar_from_now_on(world: World) -> None:
+    """R7: both at once, at a barrier after all that is there."""
+    retired(world)
+    hourly = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
+    heir = world.job("heir", [world.table("d")], cadence=hourly)
+    epoch = hourly.ending_at(barrier(2) + timedelta(hours=1))
+    world.run(heir, epoch, [3])
+    assert world.cut("d").barrier == epoch.end
+
+
+def test_what_a_retired_job_has_read_stays(world: World) -> None:
+    """R7, R18: its committed epochs are readers as before; what it had yet to read is kept no longer."""
+    full = world.table("f", kind=TableKind.FULL)
+    source = world.job("f", [full])
+    world.run(source, day(1), [1])
+    world.run(world.job("d", inputs=[state(full)]), day(1))
+    for number in (2, 3):
+        world.run(source, day(number), [number])
+    with pytest.raises(InvalidInput):
+        world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    with pytest.raises(DependentReaders):
+        world.begin(source, day(1), owner("again"))
+
+
+def test_the_heir_of_a_job_that_builds_on_its_past(world: World) -> None:
+    """R7, R12: its first epoch reads what the one before left."""
+    full = world.table("f", kind=TableKind.FULL)
+    world.run(world.job("d", [full], inputs=[previous(full)]), day(1), [1])
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    heir = world.job("heir", [full], inputs=[previous(full)])
+    attempt = world.begin(heir, day(2))
+    assert (attempt.inputs[0].high, attempt.inputs[0].ref is None) == (barrier(1), False)
+
+
+def test_bad_requests_write_nothing(world: World) -> None:
+    """R7: nobody retires what is not there, or without a word."""
+    world.coordinator.register(world.job("d"))
+    before = world.exactly()
+    with pytest.raises(UnknownName):
+        world.coordinator.retire(DOMAIN, "nobody", **WHY)
+    with pytest.raises(UnknownName):
+        world.coordinator.revive(DOMAIN, "nobody")
+    with pytest.raises(InvalidInput, match="reason"):
+        world.coordinator.retire(DOMAIN, "d", reason="", by="ada")
+    with pytest.raises(InvalidInput, match="table"):
+        world.coordinator.retire(DOMAIN, "d", table="other", **WHY)
+    assert world.exactly() == before
+
+
+def test_a_lost_reply_is_settled(world: World) -> None:
+    """R7, R15: the job is retired once."""
+    world.run(world.job("d"), day(1))
+    lost = [True]
+
+    def plan(call: Call) -> Fault | None:
+        return Fault.REPLY_LOST if call.method == "transact" and lost and lost.pop() else None
+
+    world.worker(FaultyStore(world.store, plan)).retire(DOMAIN, "d", **WHY)
+    assert [one.record.by for one in world.commits()][1:] == ["registration"]
