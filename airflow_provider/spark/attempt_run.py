@@ -176,7 +176,8 @@ class EpochRun:
             table_format = drafts.drafting(self._format(sink.format), sink)
             info = drafts.target(self.spark, schema, sink, table_format)
             place = self._coordinator.place(self.attempt, sink.name)
-            draft = drafts.opened(self.spark, table_format, place, info, base)
+            with self._interruptible():
+                draft = drafts.opened(self.spark, table_format, place, info, base)
             committable: Committable | None = None
             try:
                 with self._interruptible():

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.spark import refusals, sinks
-from airflow_provider.spark.reads import HADOOPS_OWN
+from airflow_provider.spark import reads, refusals, sinks
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 
@@ -53,17 +52,20 @@ def target(
 def opened(
     spark: SparkSession, table_format: DraftingFormat, place: Place, info: TableInfo, base: State | None
 ) -> Draft:
-    """Make a draft that *spark* can write.
+    """Make a draft that *spark* can write, with the rows of *base*: its files, or where they say their epoch, copies.
 
     :raises InvalidInput: a warehouse that Iceberg's Hadoop catalog cannot write, or a session without the runtime.
     """
-    draft = table_format.open_draft(place, info, base)
+    shared = base if base is not None and table_format.shares(info, base) else None
+    draft = table_format.open_draft(place, info, shared)
     try:
         _refuse_unreachable(draft)
         catalog = _catalog(draft)
         for name, value in _settings(draft).items():
             spark.conf.set(f"spark.sql.catalog.{catalog}{name}", value)
         _refuse_without_runtime(spark, draft)
+        if base is not None and shared is None:
+            reads.dataframe(spark, table_format, base, info.schema).writeTo(name_of(draft)).append()
     except BaseException:
         table_format.close_draft(draft, None)
         raise
@@ -103,11 +105,11 @@ def _settings(draft: Draft) -> dict[str, str]:
 
 def _refuse_unreachable(draft: Draft) -> None:
     scheme = draft.warehouse.partition("://")[0]
-    if scheme not in HADOOPS_OWN:
+    if scheme not in reads.HADOOPS_OWN:
         raise InvalidInput(
             field="warehouse",
             value=draft.warehouse,
-            expected=f"one of the file systems on which drafts work: {', '.join(sorted(HADOOPS_OWN))}",
+            expected=f"one of the file systems on which drafts work: {', '.join(sorted(reads.HADOOPS_OWN))}",
             next_step="write a DataFrame instead: epoch.write works on every warehouse.",
         )
 

@@ -39,13 +39,22 @@ class DraftingFormat(TableFormat):
     """A format whose full tables take what an engine's own statements (INSERT, UPDATE, DELETE, MERGE) left."""
 
     @abstractmethod
+    def shares(self, info: TableInfo, base: State) -> bool:
+        """Whether a draft can begin with the files of *base*: none of them says itself of which epoch its rows are.
+
+        Otherwise let a draft begin with no rows, and write those of *base* into it.
+
+        :raises Unavailable: what describes *base* is missing.
+        """
+
+    @abstractmethod
     def open_draft(self, place: Place, info: TableInfo, base: State | None) -> Draft:
         """Make a private table below *place*, beginning with the rows of *base*; each call makes another one.
 
         It consists of the files of *base* until a statement replaces them; they themselves are never changed.
 
-        :param base: a state of the same table without staged output; None for none.
-        :raises InvalidInput: the base has another layout than the table is written with now.
+        :param base: a state of the same table without staged output, which can be shared; None for none.
+        :raises InvalidInput: it cannot be shared, or has another layout than the table is written with now.
         :raises Unavailable: what describes *base* is missing.
         """
 

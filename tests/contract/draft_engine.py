@@ -72,7 +72,7 @@ def drop(draft: Draft) -> None:
 
 def recreate(draft: Draft) -> None:
     table = opened(draft)
-    location = table.metadata_location.replace("/v2.", "/v3.")
+    location = f"{draft.uri}/metadata/v99.metadata.json"
     other = table.metadata.model_copy(update={"table_uuid": uuid.uuid4()})
     ToOutputFile.table_metadata(other, table.io.new_output(location))
 

@@ -150,16 +150,28 @@ class TestIcebergDrafts(DraftingTableContract):
         self, publisher: Publisher, full_table: EpochTable, engine: PyicebergEngine
     ) -> None:
         """Files of a draft do without the epoch column; a file in two slices has the barrier of each."""
-        first = opened(publisher, full_table, 0)
+        first = opened(publisher, engine, full_table, 0)
         engine.insert(first, batch([1]))
         committed(publisher, first)
-        second = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        second = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(second, batch([2]))
         newest = StaticTable.from_metadata(committed(publisher, second).metadata)
         for number, ids in ((0, [1]), (1, [1, 2])):
             rows = newest.scan(row_filter=EqualTo("_epoch", day(number).end.isoformat())).to_arrow()
             assert sorted(rows.column("id").to_pylist()) == ids
             assert set(rows.column("_epoch").to_pylist()) == {day(number).end}
+
+    def test_others_find_rows_that_were_written_as_files_and_carried_on(
+        self, publisher: Publisher, full_table: EpochTable, engine: PyicebergEngine
+    ) -> None:
+        """A filter on the epoch finds them, since their first draft has copies that do not say an earlier one."""
+        publisher.publish(full_table, day(0), [1])
+        draft = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(draft, batch([2]))
+        newest = StaticTable.from_metadata(committed(publisher, draft).metadata)
+        for number, ids in ((0, [1]), (1, [1, 2])):
+            rows = newest.scan(row_filter=EqualTo("_epoch", day(number).end.isoformat())).to_arrow()
+            assert sorted(rows.column("id").to_pylist()) == ids
 
 
 class TestIcebergTablesElsewhere(ProjectedTableContract):

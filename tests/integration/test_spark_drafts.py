@@ -17,12 +17,13 @@ from pyiceberg.table import StaticTable
 from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.checks import no_rows, not_null
 from airflow_provider.domain.epoch import Attempt, EpochState, Owner
-from airflow_provider.domain.errors import Fenced, InvalidInput, SchemaMismatch
+from airflow_provider.domain.errors import Fenced, InvalidInput, SchemaMismatch, Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
-from airflow_provider.spark import drafts
+from airflow_provider.spark import drafts, reads
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.factory import upgrade_schema
@@ -206,6 +207,50 @@ def test_an_overtaken_attempt_writes_on_and_changes_nothing(
     assert kept(service, 1) == [account(8, "north", "8"), account(9, "north", "9")]
 
 
+def test_rows_that_were_written_are_copied_into_the_first_draft(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """Their files say their epoch; from then on files are shared."""
+    with epoch_run(KEEP, hour(0), spark=spark, settings=settings) as epoch:
+        epoch.write(ACCOUNTS, spark.sql("SELECT 1L id, 'north' branch, cast(1 AS decimal(10,2)) amount"))
+        epoch.write(BOOKINGS, spark.range(1))
+    for number in (1, 2):
+        with epoch_run(KEEP, hour(number), spark=spark, settings=settings) as epoch:
+            keep(epoch, ADD.format(number + 1, accounts="{accounts}"))
+    assert [row[0] for row in kept(service, 2)] == [1, 2, 3]
+    files = [
+        set(service.cuts.files(service.cuts.cut("default", ["accounts"], at=hour(number).end), "accounts"))
+        for number in range(3)
+    ]
+    assert not files[0] & files[1]
+    assert files[1] < files[2]
+
+
+@on_classic
+def test_checks_ask_what_statements_left(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R14: rows of the base and of statements alike; a veto leaves nothing to read."""
+    all_known = no_rows("SELECT * FROM {accounts} WHERE branch IS NULL")
+    checked = EpochJob(
+        "keep",
+        inputs=KEEP.inputs,
+        outputs=KEEP.outputs,
+        cadence="@hourly",
+        origin=MIDNIGHT,
+        checks=[not_null(ACCOUNTS, "branch"), all_known],
+    )
+    with epoch_run(checked, hour(0), spark=spark, settings=settings) as epoch:
+        keep(epoch, OPENING)
+    with (
+        pytest.raises(Vetoed) as vetoed,
+        epoch_run(checked, hour(1), spark=spark, settings=settings) as epoch,
+    ):
+        keep(epoch, "UPDATE {accounts} SET branch = null WHERE id = 3")
+    assert len(vetoed.value.findings) == 2
+    assert service.cuts.cut("default", ["accounts"]).csn == 1
+
+
 @on_connect
 def test_a_revision_begins_with_the_barrier_before_it_again(
     spark: SparkSession, settings: Settings, service: EpochService
@@ -325,25 +370,27 @@ def test_no_statement_may_purge_or_expire_files_of_the_base(
 
 @on_classic
 def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
-    spark: SparkSession, settings: Settings, service: EpochService
+    spark: SparkSession, settings: Settings
 ) -> None:
     columns = """`a.b` int, `x y` float, d double, m decimal(38,18), day date, at timestamp, wall timestamp_ntz,
         s string, `ä` binary, l array<struct<z: int>>, `map` map<string, bigint>, flag boolean"""
     row = """1, 1.5, 2.5, -1e-18, date'1582-10-04', timestamp'1883-11-18 00:00:00.000001Z',
         timestamp_ntz'2013-03-10 02:30:00', 'ünï \\u0000', X'00ff', array(named_struct('z', 3), null),
         map('k', 4L), true"""
-    table = EpochTable("types", kind="full", partition_by=("day", "m"), sort_by=("s",))
+    table = EpochTable("ty`pes ä=%20", kind="full", partition_by=("day", "m"), sort_by=("s",))
     rows = EpochTable("rows", partition_by=("day",))
     job = EpochJob(
         "types", inputs=[previous(table)], outputs=[table, rows], cadence="@hourly", origin=MIDNIGHT
     )
-    for number in range(2):
-        with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
-            for one in (table, rows):
-                with epoch.draft(one, schema=columns) as name:
-                    spark.sql(f"INSERT INTO {name} SELECT {row}")
-    cut = service.cuts.cut("default", ["types", "rows"])
-    full, incremental = (service.cuts.read(cut, name) for name in ("types", "rows"))
+    elsewhere = replace(settings, warehouse=f"{settings.warehouse} of others")
+    with EpochService.open(elsewhere) as service:
+        for number in range(2):
+            with epoch_run(job, hour(number), spark=spark, settings=elsewhere) as epoch:
+                for one in (table, rows):
+                    with epoch.draft(one, schema=columns) as name:
+                        spark.sql(f"INSERT INTO {name} SELECT {row}")
+        cut = service.cuts.cut("default", [table, "rows"])
+        full, incremental = (service.cuts.read(cut, name) for name in (table.name, "rows"))
     [first, second] = full.drop_columns("_epoch").to_pylist()
     assert first == second
     assert first["m"] == Decimal("-1e-18")
@@ -377,7 +424,7 @@ def test_what_is_missing_is_told_before_any_work(
     monkeypatch.setattr(drafts, "RUNTIME", "org.apache.iceberg.spark.Absent")
     with pytest.raises(InvalidInput, match="--packages org.apache.iceberg:iceberg-spark-runtime"):
         drafted(KEEP, schema=COLUMNS)
-    monkeypatch.setattr(drafts, "HADOOPS_OWN", frozenset({"hdfs"}))
+    monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset({"hdfs"}))
     with pytest.raises(InvalidInput, match="epoch.write works on every warehouse"):
         drafted(KEEP, schema=COLUMNS)
     assert not list(Path(settings.warehouse).rglob("draft-*"))

@@ -33,7 +33,15 @@ from airflow_provider.tables.base import (
 )
 from airflow_provider.tables.columns import refuse_difference, table_schema
 from airflow_provider.tables.drafts import Draft, DraftingFormat
-from airflow_provider.tables.iceberg import bounds, drafts, manifests, publishing, reclaiming, schemas
+from airflow_provider.tables.iceberg import (
+    bounds,
+    draft_output,
+    drafts,
+    manifests,
+    publishing,
+    reclaiming,
+    schemas,
+)
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
@@ -150,6 +158,10 @@ class IcebergFormat(DraftingFormat):
         version = publishing.new_snapshot_id()
         return checks.committable(self.name, place, info, files, parts, version=version)
 
+    def shares(self, info: TableInfo, base: State) -> bool:
+        with checks.translated(self._warehouse):
+            return drafts.shares(self._io, schemas.from_json(info.schema), base)
+
     def open_draft(self, place: Place, info: TableInfo, base: State | None) -> Draft:
         table = self._existing(place.table)
         draft = Draft(
@@ -170,12 +182,12 @@ class IcebergFormat(DraftingFormat):
     def describe_draft(self, draft: Draft) -> Committable:
         table = self._existing(draft.place.table)
         with checks.translated(self._warehouse):
-            return drafts.describe(self._io, draft, table, self.name)
+            return draft_output.describe(self._io, draft, table, self.name)
 
     def close_draft(self, draft: Draft, kept: Committable | None) -> None:
         try:
             with suppress(FileNotFoundError):
-                drafts.tidy(self._io, draft, kept)
+                draft_output.tidy(self._io, draft, kept)
         except OSError as error:
             log.warning("A draft stays: %s (%s)", draft.uri, error, extra={"table": draft.place.table.name})
 

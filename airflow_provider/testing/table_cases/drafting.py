@@ -16,6 +16,7 @@ from airflow_provider.domain.version import Committable, TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability, TableRecreated
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 from airflow_provider.testing.table_cases.backend import (
+    COLUMNS,
     Publisher,
     TableBackend,
     TableCases,
@@ -82,7 +83,7 @@ class DraftingCases(TableCases):
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
         """R4: nothing is seen before the commit; then the rows are those of the epoch, however they came about."""
-        draft = opened(publisher, full_table, 0)
+        draft = opened(publisher, engine, full_table, 0)
         engine.insert(draft, batch([1, 2]))
         engine.delete(draft, [1])
         engine.insert(draft, batch([3]))
@@ -95,16 +96,22 @@ class DraftingCases(TableCases):
     def test_a_draft_begins_with_its_base_and_shares_its_files(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R19: the slice before reads as before, though both have files in common."""
+        """R19: the slice before reads as before, though both have files in common; files that say their epoch are
+        not shared.
+        """
         publisher.publish(full_table, day(0), [1])
-        first = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        first = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(first, batch([10, 11]))
         committed(publisher, first)
-        second = opened(publisher, full_table, 2, base=publisher.state(full_table, 1))
+        second = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 1))
         engine.delete(second, [10])
         ref = committed(publisher, second)
         before, after = (set(publisher.format.files(publisher.state(full_table, one))) for one in (1, 2))
         assert len(before & after) == 1
+        written = publisher.state(full_table, 0)
+        assert not before & set(publisher.format.files(written))
+        with pytest.raises(InvalidInput, match="say their epoch"):
+            drafting(publisher).open_draft(first.place, publisher.create(full_table), written)
         assert publisher.rows(full_table, 0, ref=ref) == expected((0, [1]))
         assert publisher.rows(full_table, 1, ref=ref) == expected((1, [1, 10, 11]))
         assert publisher.rows(full_table, 2, ref=ref) == expected((2, [1, 11]))
@@ -113,11 +120,11 @@ class DraftingCases(TableCases):
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
         publisher.publish(full_table, day(0), [1])
-        one = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        one = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(one, batch([2]))
         committed(publisher, one)
         publisher.publish(full_table, day(2), [3])
-        two = opened(publisher, full_table, 3, base=publisher.state(full_table, 2))
+        two = opened(publisher, engine, full_table, 3, base=publisher.state(full_table, 2))
         engine.insert(two, batch([4]))
         committed(publisher, two)
         publisher.publish(full_table, day(1), [9], replaces=True)
@@ -128,34 +135,37 @@ class DraftingCases(TableCases):
     def test_statistics_and_single_columns_are_those_of_the_slice(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R14: a shared file counts once, and the epoch is the state's, in whatever file a row lies."""
+        """R14: staged and committed, a shared file counts once; the epoch is the state's, whatever file a row is in."""
         publisher.publish(full_table, day(0), [1])
-        draft = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        draft = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([2, 3]))
-        committed(publisher, draft)
-        state, schema = publisher.state(full_table, 1), publisher.schemas[full_table]
-        found = publisher.format.statistics(state, schema)
-        assert found.rows == 3
-        for name, low, high in (("id", 1, 3), (EPOCH_COLUMN, day(1).end, day(1).end)):
-            bounds = found.columns[name]
-            assert bounds.lower is not None
-            assert bounds.upper is not None
-            assert (bounds.nulls, bounds.lower.as_py(), bounds.upper.as_py()) == (0, low, high)
-        [epochs] = publisher.format.read(state, schema, [EPOCH_COLUMN]).columns
-        assert epochs.to_pylist() == [day(1).end] * 3
+        staged = drafting(publisher).describe_draft(draft)
+        waiting = publisher.state(full_table, 1, staged=[Staged(interval=day(1), committable=staged)])
+        publish(publisher, draft, staged)
+        for state in (waiting, publisher.state(full_table, 1)):
+            schema = publisher.schemas[full_table]
+            found = publisher.format.statistics(state, schema)
+            assert found.rows == 3
+            for name, low, high in (("id", 1, 3), (EPOCH_COLUMN, day(1).end, day(1).end)):
+                bounds = found.columns[name]
+                assert bounds.lower is not None
+                assert bounds.upper is not None
+                assert (bounds.nulls, bounds.lower.as_py(), bounds.upper.as_py()) == (0, low, high)
+            pieces = list(publisher.format.scan(state, schema, [EPOCH_COLUMN]))
+            assert [one for piece in pieces for one in piece[EPOCH_COLUMN].to_pylist()] == [day(1).end] * 3
 
     def test_an_untouched_draft_is_its_base_and_an_empty_one_is_empty(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
         """R5: no statement, no change; all rows deleted, no rows."""
         publisher.publish(full_table, day(0), [1, 2])
-        committed(publisher, opened(publisher, full_table, 1, base=publisher.state(full_table, 0)))
+        committed(publisher, opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0)))
         assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
-        emptied = opened(publisher, full_table, 2, base=publisher.state(full_table, 1))
+        emptied = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 1))
         engine.delete(emptied, [1, 2])
         committed(publisher, emptied)
         assert publisher.rows(full_table, 2) == []
-        committed(publisher, opened(publisher, full_table, 3))
+        committed(publisher, opened(publisher, engine, full_table, 3))
         assert publisher.rows(full_table, 3) == []
         assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
 
@@ -163,7 +173,7 @@ class DraftingCases(TableCases):
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
         """R10: a zombie goes on writing its draft when that was described, and when it was published."""
-        draft = opened(publisher, full_table, 0)
+        draft = opened(publisher, engine, full_table, 0)
         engine.insert(draft, batch([1]))
         staged = drafting(publisher).describe_draft(draft)
         engine.insert(draft, batch([2]))
@@ -195,18 +205,18 @@ class DraftingCases(TableCases):
     ) -> None:
         """I12: what statements replaced, and what the engine wrote about itself, is gone."""
         publisher.publish(full_table, day(0), [1])
-        draft = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        draft = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([2, 3]))
         engine.delete(draft, [2])
         staged = drafting(publisher).describe_draft(draft)
         for _ in range(2):
             drafting(publisher).close_draft(draft, staged)
         publish(publisher, draft, staged)
-        assert set(engine.files_below(draft.uri)) < set(
+        assert set(engine.files_below(draft.uri)) <= set(
             publisher.format.files(publisher.state(full_table, 1))
         )
         assert publisher.rows(full_table, 1) == expected((1, [1, 3]))
-        abandoned = opened(publisher, full_table, 2, base=publisher.state(full_table, 1))
+        abandoned = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 1))
         engine.insert(abandoned, batch([4]))
         for _ in range(2):
             drafting(publisher).close_draft(abandoned, None)
@@ -219,7 +229,7 @@ class DraftingCases(TableCases):
     ) -> None:
         """Rows on branches, foreign files, other columns: told by name, never left out of the slice in silence."""
         publisher.publish(full_table, day(0), [1])
-        draft = opened(publisher, full_table, 1, base=publisher.state(full_table, 0))
+        draft = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([2]))
         engine.misuse(draft, name)
         with pytest.raises(MISUSES[name]) as refused:
@@ -227,8 +237,10 @@ class DraftingCases(TableCases):
         assert type(refused.value) is MISUSES[name]
         assert publisher.rows(full_table, 0) == expected((0, [1]))
 
-    def test_an_incremental_table_takes_rows_not_files(self, publisher: Publisher, table: EpochTable) -> None:
-        draft = opened(publisher, table, 0)
+    def test_an_incremental_table_takes_rows_not_files(
+        self, publisher: Publisher, table: EpochTable, engine: Engine
+    ) -> None:
+        draft = opened(publisher, engine, table, 0)
         with pytest.raises(InvalidInput, match="incremental"):
             drafting(publisher).describe_draft(draft)
 
@@ -236,9 +248,11 @@ class DraftingCases(TableCases):
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
         """R24: files that a slice shares with one that was withdrawn meanwhile may be deleted any time."""
-        publisher.publish(full_table, day(0), [1])
+        first = opened(publisher, engine, full_table, 0)
+        engine.insert(first, batch([1]))
+        committed(publisher, first)
         publisher.publish(full_table, day(1), [2])
-        draft = opened(publisher, full_table, 2, base=publisher.state(full_table, 0))
+        draft = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([3]))
         staged = drafting(publisher).describe_draft(draft)
         withdraw(publisher, full_table, 0)
@@ -258,7 +272,9 @@ class DraftingCases(TableCases):
             replaces = chosen in slices
             if slices.get(chosen - 1) is not None and random.random() < 0.7:
                 rows = slices[chosen - 1]
-                draft = opened(publisher, full_table, chosen, base=publisher.state(full_table, chosen - 1))
+                draft = opened(
+                    publisher, engine, full_table, chosen, base=publisher.state(full_table, chosen - 1)
+                )
                 gone = set(random.sample(sorted(rows), random.randrange(len(rows) + 1)))
                 engine.insert(draft, batch([number]))
                 engine.delete(draft, gone)
@@ -284,10 +300,17 @@ def drafting(publisher: Publisher) -> DraftingFormat:
     return publisher.format
 
 
-def opened(publisher: Publisher, table: EpochTable, number: int, *, base: State | None = None) -> Draft:
-    """A draft for the epoch of day *number*, under a token of its own."""
-    info = publisher.create(table)
-    return drafting(publisher).open_draft(publisher.place(table, day(number)), info, base)
+def opened(
+    publisher: Publisher, engine: Engine, table: EpochTable, number: int, *, base: State | None = None
+) -> Draft:
+    """A draft with the rows of *base* for the epoch of day *number*, under a token of its own."""
+    info, place = publisher.create(table), publisher.place(table, day(number))
+    shared = base if base is not None and drafting(publisher).shares(info, base) else None
+    draft = drafting(publisher).open_draft(place, info, shared)
+    if base is not None and shared is None:
+        rows = publisher.format.read(base, info.schema, COLUMNS.names).combine_chunks()
+        engine.insert(draft, *rows.to_batches())
+    return draft
 
 
 def staged_files(publisher: Publisher, draft: Draft, staged: Committable) -> list[str]:
