@@ -303,8 +303,8 @@ def test_explain_follows_an_epoch(world: World) -> None:
         world.cut("d", level=Level.REPEATABLE_READ)
 
 
-def test_der15_a_change_of_cadence_is_refused(world: World) -> None:
-    """R7: a daily job does not become hourly; its old days are computed again as what they were."""
+def test_der15_a_cadence_does_not_change_without_a_barrier(world: World) -> None:
+    """R7: a daily job does not become hourly just like that; its old days are computed again as what they were."""
     daily = world.job("d")
     for number in (1, 2):
         world.run(daily, day(number), [number])
