@@ -175,7 +175,8 @@ class Begin:
         self._refuse_overlap(reading)
         revision = next_revision(epoch)
         if revision == 1:
-            self._refuse_earlier_owners(reading)
+            if not self._first_computation(reading):
+                return None
         else:
             refuse_dependents(
                 self.coordinator.store,
@@ -285,20 +286,27 @@ class Begin:
                 reason=why,
             )
 
-    def _refuse_earlier_owners(self, reading: Reading) -> None:
-        """What a table had when the job took it over is not the job's to compute again (R7).
+    def _first_computation(self, reading: Reading) -> bool:
+        """Whether nobody has computed this epoch of a table; not when the look must be taken again.
 
-        :raises TopologyError: it has this epoch, and the job never committed it.
+        The epoch is read at the head or later: a table that has it from a commit up to the head has it from another
+        job. One that has moved past the head since may have it from this job's own commit.
+
+        :raises TopologyError: a table had it when the job took it over; it is not the job's to compute again (R7).
         """
         for table in self.job.outputs:
             stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
-            if stamped is not None and stamped.record.progress.covers(self.interval):
-                raise TopologyError(
-                    f"{self.interval} of {table.name!r} was computed before job {self.job.name!r} took the table over.",
-                    next_step="leave it: a job computes its own epochs again, no other's.",
-                    table=table.name,
-                    interval=self.interval,
-                )
+            if stamped is None or not stamped.record.progress.covers(self.interval):
+                continue
+            if (stamped.csn or 0) > reading.head.csn:
+                return False
+            raise TopologyError(
+                f"{self.interval} of {table.name!r} was computed before job {self.job.name!r} took the table over.",
+                next_step="leave it: a job computes its own epochs again, no other's.",
+                table=table.name,
+                interval=self.interval,
+            )
+        return True
 
     def _refuse_overlap(self, reading: Reading) -> None:
         """Epochs of a table are equal to or disjoint from its committed ones."""
