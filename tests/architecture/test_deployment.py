@@ -64,7 +64,8 @@ def test_an_address_that_the_store_would_refuse_is_found(on_zookeeper: Document)
     environment = faulty["services"]["airflow-scheduler"]["environment"]
     text = environment["AIRFLOW_CONN_EPOCHS_DEFAULT"]
     environment["AIRFLOW_CONN_EPOCHS_DEFAULT"] = text.replace('"tls": "off", ', "")
-    assert any("without tls" in one for one in deployment.problems(faulty)), deployment.problems(faulty)
+    found = list(deployment.problems(faulty))
+    assert any("field tls" in one for one in found), found
 
 
 def test_every_service_of_a_deployment_is_there(raw: Document) -> None:

@@ -412,7 +412,7 @@ def test_the_password_comes_from_the_address_only(
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", postgresql.password)
     open_store(url).close()
-    with pytest.raises(InvalidInput, match="field login, password"):
+    with pytest.raises(InvalidInput, match="login, password is not accepted"):
         open_store(url.replace(f":{postgresql.password}", ""))
 
 

@@ -227,7 +227,7 @@ def test_files_of_a_store_that_spark_does_not_know_are_read_alike_through_arrow(
         commit(number, spark.range(number, 9).selectExpr(*_columns(EVERY_TYPE)), settings, spark)
     with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
         by_spark = epoch.read(EVENTS, with_epoch=True)
-        monkeypatch.setattr(reads, "_HADOOPS_OWN", frozenset())
+        monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
         by_arrow = epoch.read(EVENTS, with_epoch=True)
         assert by_arrow.schema == by_spark.schema
         found = sorted(by_arrow.collect(), key=lambda row: (row._epoch, row.id))

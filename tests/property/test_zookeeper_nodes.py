@@ -49,11 +49,11 @@ def test_kazoo_sends_every_path_as_it_is(parts: list[str]) -> None:
     assert path.isascii()
     assert path.isprintable()
     assert path.count("/") == 6
-    assert PATHS.parents(path) == [
+    assert PATHS.parents(path) == (
         PATHS.domain(DomainName(parts[0])),
         f"{PATHS.domain(DomainName(parts[0]))}/job",
         PATHS.partition(DomainName(parts[0]), Kind.JOB, parts[1]),
-    ]
+    )
 
 
 @given(body=st.none() | st.binary(max_size=2000), csn=st.none() | st.integers(1, 2**63))

@@ -214,7 +214,7 @@ def trigger(**options: Any) -> EpochTrigger:
     return EpochTrigger(domain="default", tables=["a"], barrier="2013-02-08T00:00:00+00:00", **options)
 
 
-def test_a_trigger_keeps_names_and_a_time_only() -> None:
+def test_a_trigger_keeps_plain_values_only() -> None:
     path, kwargs = trigger(epochs_conn_id="mine").serialize()
     assert path == "airflow_provider.triggers.epochs.EpochTrigger"
     assert kwargs == {
@@ -223,6 +223,7 @@ def test_a_trigger_keeps_names_and_a_time_only() -> None:
         "tables": ["a"],
         "barrier": "2013-02-08T00:00:00+00:00",
         "poll_interval": 5.0,
+        "for_job": False,
     }
     assert json.loads(json.dumps(kwargs)) == kwargs
     assert EpochTrigger(**kwargs).serialize() == (path, kwargs)
