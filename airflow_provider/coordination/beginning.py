@@ -16,6 +16,7 @@ from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
     check_interval,
+    computes_first,
     decide,
     inheritable,
     next_revision,
@@ -175,7 +176,7 @@ class Begin:
         self._refuse_overlap(reading)
         revision = next_revision(epoch)
         if revision == 1:
-            if not self._first_computation(reading):
+            if not computes_first(self.job.name, self.interval, self._own(reading), reading.head.csn):
                 return None
         else:
             refuse_dependents(
@@ -286,32 +287,12 @@ class Begin:
                 reason=why,
             )
 
-    def _first_computation(self, reading: Reading) -> bool:
-        """Whether nobody has computed this epoch of a table; not when the look must be taken again.
-
-        The epoch is read at the head or later: a table that has it from a commit up to the head has it from another
-        job. One that has moved past the head since may have it from this job's own commit.
-
-        :raises TopologyError: a table had it when the job took it over; it is not the job's to compute again (R7).
-        """
-        for table in self.job.outputs:
-            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
-            if stamped is None or not stamped.record.progress.covers(self.interval):
-                continue
-            if (stamped.csn or 0) > reading.head.csn:
-                return False
-            raise TopologyError(
-                f"{self.interval} of {table.name!r} was computed before job {self.job.name!r} took the table over.",
-                next_step="leave it: a job computes its own epochs again, no other's.",
-                table=table.name,
-                interval=self.interval,
-            )
-        return True
+    def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
+        return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}
 
     def _refuse_overlap(self, reading: Reading) -> None:
         """Epochs of a table are equal to or disjoint from its committed ones."""
-        for table in self.job.outputs:
-            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+        for name, stamped in self._own(reading).items():
             progress = stamped.record.progress if stamped else None
             if (
                 progress is not None
@@ -321,7 +302,7 @@ class Begin:
                 raise InvalidInput(
                     field="interval",
                     value=str(self.interval),
-                    expected=f"an epoch equal to or disjoint from what {table.name!r} has committed",
+                    expected=f"an epoch equal to or disjoint from what {name!r} has committed",
                     next_step="check the cadence of the job.",
                 )
 

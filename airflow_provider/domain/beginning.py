@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import (
     Provenance,
     expired,
 )
-from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
+from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
@@ -260,3 +260,27 @@ def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: da
     if low is not None and moved.origin is not None and low < moved.origin and not record.progress.declared:
         return f"needs all from {low.isoformat()}; it begins at {moved.origin.isoformat()} and declares no origin"
     return ""
+
+
+def computes_first(
+    job: JobName, interval: Interval, tables: Mapping[TableName, Stamped[TableRecord] | None], csn: int
+) -> bool:
+    """Whether nobody has computed an epoch of *tables* that *job* has not; false when one must look again.
+
+    The epoch is read at the head *csn* or later: a table that has it from a commit up to the head has it from another
+    job. One that has moved past the head since may have it from this job's own commit.
+
+    :raises TopologyError: a table had it when the job took it over; it is not the job's to compute again (R7).
+    """
+    for name, stamped in tables.items():
+        if stamped is None or not stamped.record.progress.covers(interval):
+            continue
+        if (stamped.csn or 0) > csn:
+            return False
+        raise TopologyError(
+            f"{interval} of {name!r} was computed before job {job!r} took the table over.",
+            next_step="leave it: a job computes its own epochs again, no other's.",
+            table=name,
+            interval=interval,
+        )
+    return True
