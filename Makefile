@@ -62,7 +62,7 @@ simulate: prepare ## 100,000 faults against the real coordination, in virtual ti
 	@$(PY) -m airflow_provider.testing.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: anomalies
-anomalies: prepare ## The named schedules of docs/anomalies.md on every store, as one table, under 12 minutes
+anomalies: prepare ## The named schedules of docs/anomalies.md on every store, as one table
 	@$(PY) -m tests.anomalies $(ARGS)
 
 .PHONY: mutants
