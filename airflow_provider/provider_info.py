@@ -55,37 +55,70 @@ def _connection_type() -> dict[str, Any]:
             "hidden-fields": [],
             "relabeling": {"host": "File or host", "schema": "Database"},
             "placeholders": {
-                "host": "sqlite: /srv/epochs/epochs.db; postgresql: db.example",
-                "schema": "postgresql only",
-                "login": "postgresql only",
-                "password": "postgresql only",
-                "port": "postgresql only: 5432",
+                "host": "sqlite: /srv/epochs/epochs.db; postgresql: db.example; zookeeper: zk1.example,zk2.example",
+                "schema": "postgresql: the database; zookeeper: the node, such as epochs",
+                "login": "postgresql and zookeeper",
+                "password": "postgresql and zookeeper",
+                "port": "postgresql: 5432; zookeeper: 2181",
             },
         },
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "sqlite: a file, when all runs on one host; postgresql: a database, for several hosts.",
-                "schema": {"type": "string", "enum": ["sqlite", "postgresql"], "default": "sqlite"},
+                "description": "sqlite: a file, when all runs on one host; postgresql or zookeeper, for several hosts.",
+                "schema": {
+                    "type": "string",
+                    "enum": ["sqlite", "postgresql", "zookeeper"],
+                    "default": "sqlite",
+                },
             },
-            "sslmode": {
-                "label": "TLS mode",
-                "description": "postgresql: disable, allow, prefer, require, verify-ca or verify-full, as in libpq; "
-                "when empty, prefer on this host and require for others.",
-                "schema": {"type": ["string", "null"]},
+            "require": {
+                "label": "Required",
+                "description": "Capabilities without which the store is refused, for example cluster-wide.",
+                "schema": {"type": ["array", "null"], "items": {"type": "string"}},
             },
-            "sslrootcert": {
-                "label": "TLS root certificate",
-                "description": "postgresql: file with the certificates that are trusted, or system.",
-                "schema": {"type": ["string", "null"]},
-            },
-            "warehouse": {
-                "label": "Warehouse",
-                "description": "URI under which tables are written, for example file:///srv/epochs/warehouse.",
-                "schema": {"type": ["string", "null"]},
-            },
+            **{name: _text(label, description) for name, (label, description) in _TEXT_FIELDS.items()},
         },
     }
+
+
+_TEXT_FIELDS = {
+    "warehouse": (
+        "Warehouse",
+        "URI under which tables are written, for example file:///srv/epochs/warehouse.",
+    ),
+    "catalog": (
+        "Catalog",
+        "Connection to the database of the Iceberg catalog; zookeeper needs one, others have their own.",
+    ),
+    "sslmode": (
+        "TLS mode",
+        (
+            "postgresql: disable, allow, prefer, require, verify-ca or verify-full, as in libpq; "
+            "when empty, prefer on this host and require for others."
+        ),
+    ),
+    "sslrootcert": (
+        "TLS root certificate",
+        "postgresql: file with the certificates that are trusted, or system.",
+    ),
+    "sslcert": ("TLS client certificate", "postgresql: file with the client's certificate."),
+    "sslkey": ("TLS client key", "postgresql: file with the key of the client's certificate."),
+    "auth": ("Authentication", "zookeeper: digest, when empty, or sasl."),
+    "tls": (
+        "TLS",
+        "zookeeper: off, verify-ca or verify-full; a login for another host needs one of them.",
+    ),
+    "ca": ("TLS authorities", "zookeeper: file with the certificates that are trusted."),
+    "cert": ("TLS client certificate", "zookeeper: file with the client's certificate."),
+    "key": ("TLS client key", "zookeeper: file with the key of the client's certificate."),
+    "session_timeout": ("Session time-out", "zookeeper: seconds until the servers end a silent session."),
+}
+"""Fields of the connection's form that hold text: a label, and which backend they are for."""
+
+
+def _text(label: str, description: str) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"]}}
 
 
 def _config_section() -> dict[str, Any]:

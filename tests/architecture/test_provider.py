@@ -15,6 +15,7 @@ from airflow.providers_manager import ProvidersManager
 from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 
 from airflow_provider import __version__
+from airflow_provider.hooks.connection import EXTRAS
 from airflow_provider.provider_info import get_provider_info
 
 DISTRIBUTION = "airflow-provider-epochs"
@@ -87,3 +88,9 @@ def test_airflow_finds_the_provider() -> None:
     manager.initialize_providers_list()
     assert manager.providers[DISTRIBUTION].data["name"] == INFO["name"]
     assert ProvidersManagerTaskRuntime().hooks["epochs"] is not None
+
+
+def test_the_connections_form_has_every_field_of_every_backend() -> None:
+    fields = INFO["connection-types"][0]["conn-fields"]
+    assert fields["backend"]["schema"]["enum"] == list(EXTRAS)
+    assert set(fields) == set().union(*EXTRAS.values())
