@@ -121,18 +121,21 @@ class Begin:
         earlier = self._earlier_commit(epoch)
         if earlier is not None:
             return earlier
-        decision = decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
-        if (
-            (decision is Beginning.COMMITTED or self.skips)
-            and epoch is not None
-            and epoch.committed is not None
-        ):
+        decision = self._decided(reading, job, epoch)
+        if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
             return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             attempt = self._attempt(stamped.record.attempt, reading, stamped.version)
             self._undo(stamped.record.attempt)
             return attempt
         return self._open(reading, job, stamped)
+
+    def _decided(self, reading: Reading, job: JobRecord, epoch: EpochRecord | None) -> Beginning:
+        if self.skips and epoch is not None and epoch.committed is not None:
+            return (
+                Beginning.COMMITTED
+            )  # it stays, whatever the job does with such epochs, and whoever computes it again
+        return decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
 
     @property
     def _epoch_key(self) -> Key:

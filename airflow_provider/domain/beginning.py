@@ -157,8 +157,8 @@ def next_revision(epoch: EpochRecord | None) -> int:
 
 
 def inheritable(epoch: EpochRecord | None, job: JobRecord) -> AttemptRecord | None:
-    """The earlier attempt at the same revision whose inputs a new one uses again."""
-    if epoch is None or epoch.attempt is None:
+    """The earlier attempt at the same revision whose inputs a new one uses again; none that skips: it read others."""
+    if epoch is None or epoch.attempt is None or epoch.attempt.skips:
         return None
     same = epoch.attempt.revision == next_revision(epoch) and epoch.attempt.job_revision == job.revision
     tables = {one.table for one in epoch.attempt.inputs}

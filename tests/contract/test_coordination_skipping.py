@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.explain import explain, watermarks
 from airflow_provider.coordination.grid import grid
 from airflow_provider.coordination.waiting import check
@@ -13,7 +14,7 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import DependentReaders, EpochBusy, InvalidInput, NotReady, UnknownName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import OnRerun, TableKind, previous, state
+from airflow_provider.domain.topology import OnRerun, OnUpstreamRevision, TableKind, previous, state
 from airflow_provider.operators.outcome import published_epochs
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
@@ -71,6 +72,18 @@ def test_skipping_again_changes_nothing(world: World) -> None:
     before = world.exactly()
     assert skip(world, days(1, 2)).left == (day(1), day(2))
     assert world.exactly() == before
+
+
+@pytest.mark.parametrize("on_rerun", list(OnRerun))
+def test_what_is_committed_is_left(world: World, on_rerun: OnRerun) -> None:
+    """R5: whatever the job does with epochs that it has computed, and also while one is computed again."""
+    d = world.job("d", on_rerun=on_rerun)
+    for number in (1, 3):
+        world.run(d, day(number), [number])
+    if on_rerun is OnRerun.NEW_REVISION:
+        world.begin(d, day(1), owner("again"))
+    done = skip(world, days(1, 3))
+    assert ([one.interval for one in done.published], done.left) == ([day(2)], (day(1), day(3)))
 
 
 @pytest.mark.parametrize("on_rerun", list(OnRerun))
@@ -153,6 +166,17 @@ def test_a_live_attempt_is_not_skipped_over(world: World) -> None:
     assert world.staged() == []
     answer = world.coordinator.begin(d, day(2), attempt.owner)
     assert not isinstance(answer, AlreadyCommitted)
+
+
+def test_a_skip_that_died_leaves_no_inputs_to_the_run_after_it(world: World) -> None:
+    """R5, R13: what a skip read is not what the job declares to read."""
+    full = world.table("f", kind=TableKind.FULL)
+    job = world.job("f", [full], inputs=[previous(full, on_upstream_revision="ignore")])
+    world.run(job, day(1), [1])
+    Begin(world.coordinator, job, day(2), owner("skip"), {}, 1, skips=WHY).run()
+    world.clock.advance(PAST_TTL)
+    (read,) = world.begin(job, day(2)).inputs
+    assert read.on_upstream_revision is OnUpstreamRevision.IGNORE
 
 
 BAD: dict[str, tuple[Any, str]] = {
