@@ -48,12 +48,17 @@ def _write(folder: Path, files: dict[str, list[Row]]) -> None:
             writer.writerows(rows)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Write the files of the days around the blizzard."""
+def arguments() -> argparse.ArgumentParser:
+    """What the command takes."""
     parser = argparse.ArgumentParser(prog="python -m demo.landing", description=main.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--days", type=int, default=7)
-    given = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the files of the days around the blizzard."""
+    given = arguments().parse_args(argv)
     days = Days.around_blizzard(given.days)
     count = land(given.folder, days)
     print(f"{count} files of {days.first} to {days.last} in {given.folder}")

@@ -1,0 +1,128 @@
+"""What Spark's own jars say about classes, options and settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.architecture.deployment.model import MASTER, WORKER, Deployment, Finding, Findings, option
+from tests.services.compose import ROOT
+
+DEFAULTS = ROOT / "deploy" / "spark" / "spark-defaults.conf"
+_ARGUMENTS = {
+    MASTER: "org/apache/spark/deploy/master/MasterArguments",
+    WORKER: "org/apache/spark/deploy/worker/WorkerArguments",
+}
+_SUBMIT = "org/apache/spark/launcher/SparkSubmitOptionParser"
+_SETTINGS = re.compile(r"org/apache/spark/.*(/config/|SQLConf|SqlApiConf)")
+_MEMORY = re.compile(r"(\d+)([mg])")
+_OVERHEAD_MB = 384
+"""What Spark adds to an executor's memory at least (``spark.executor.minMemoryOverhead``)."""
+
+
+def class_problems(words: list[str]) -> Iterator[str]:
+    """What ``spark-class`` does not take in *words*."""
+    name = words[0] if words else ""
+    if name not in _classes():
+        yield f"Spark has no class {name}"
+        return
+    known = _constants(_ARGUMENTS[name]) if name in _ARGUMENTS else frozenset()
+    options = {word for word in words if word.startswith("-")}
+    yield from (f"{name} has no option {one}" for one in sorted(options - known))
+
+
+def submit_problems(words: list[str]) -> Iterator[str]:
+    """What ``spark-submit`` does not take in *words*: pairs of option and value, then what is run."""
+    name = option(words, "--class")
+    if name not in _classes():
+        yield f"Spark has no class {name}"
+    at = 0
+    while at < len(words) and words[at].startswith("--"):
+        if words[at] not in _constants(_SUBMIT):
+            yield f"spark-submit has no option {words[at]}"
+        elif words[at] == "--conf" and not known_setting(words[at + 1].partition("=")[0]):
+            yield f"Spark has no setting {words[at + 1]}"
+        at += 2
+    if words[at:] != ["spark-internal"]:
+        yield f"{words[at:]} is to be run, and {name} is inside Spark: spark-internal"
+
+
+def known_setting(name: str) -> bool:
+    """Whether a class of Spark declares the setting *name*."""
+    return name in _settings()
+
+
+def defaults() -> dict[str, str]:
+    """The settings that every Spark program of the deployment gets."""
+    lines = DEFAULTS.read_text().splitlines()
+    return {
+        name: value.strip() for name, value in (one.split(None, 1) for one in lines if one and one[0] != "#")
+    }
+
+
+def cluster_problems(deployment: Deployment) -> Findings:
+    """Workers have room for the executors that are asked for; the variables with options name settings of Spark."""
+    given = defaults()
+    cores_each = int(given["spark.executor.cores"])
+    for worker in deployment.with_role(WORKER):
+        cores, memory = option(worker.command, "--cores"), option(worker.command, "--memory")
+        executors = int(cores) // cores_each if cores.isdecimal() else 0
+        wanted = executors * (_megabytes(given["spark.executor.memory"]) + _OVERHEAD_MB)
+        if not executors or _megabytes(memory) < wanted:
+            problem = f"{cores} cores and {memory} have no room for {executors} executors, {wanted} MB in all"
+            yield Finding(worker.name, "command", problem)
+    for service in deployment.services.values():
+        for variable, text in service.environment.items():
+            if re.fullmatch(r"SPARK_\w+_OPTS", variable):
+                names = re.findall(r"-D([\w.]+)=", text)
+                if not names or not all(map(known_setting, names)):
+                    yield Finding(service.name, variable, f"{text!r} names no setting of Spark")
+
+
+def _megabytes(text: str) -> int:
+    found = _MEMORY.fullmatch(text)
+    return int(found[1]) * (1024 if found[2] == "g" else 1) if found else 0
+
+
+@cache
+def _jars() -> tuple[zipfile.ZipFile, ...]:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return tuple(map(zipfile.ZipFile, sorted((Path(spec.origin).parent / "jars").glob("spark-*.jar"))))
+
+
+@cache
+def _classes() -> frozenset[str]:
+    return frozenset(
+        name.removesuffix(".class").replace("/", ".")
+        for jar in _jars()
+        for name in jar.namelist()
+        if "/deploy/" in name or "/connect/" in name
+    )
+
+
+@cache
+def _constants(name: str) -> frozenset[str]:
+    """The printable constants of a class, options among them."""
+    for jar in _jars():
+        if f"{name}.class" in jar.namelist():
+            return frozenset(map(bytes.decode, re.findall(rb"--[a-z-]+", jar.read(f"{name}.class"))))
+    raise AssertionError(f"Spark's jars have no {name}")
+
+
+@cache
+def _settings() -> frozenset[str]:
+    texts = (
+        jar.read(name)
+        for jar in _jars()
+        for name in jar.namelist()
+        if _SETTINGS.match(name) and name.endswith(".class")
+    )
+    return frozenset(
+        word.decode() for text in texts for word in re.findall(rb"spark\.[A-Za-z][A-Za-z0-9.]+", text)
+    )
