@@ -259,6 +259,17 @@ def test_sessions_that_were_ended_are_opened_again(
         assert watch.result(10) == 2
 
 
+def test_a_session_in_use_when_its_pool_ends_is_closed_with_its_use(url: str) -> None:
+    engine = PostgresqlDialect(parsed(url), patience=PATIENCE).engine()
+    with engine.connect() as connection:
+        session = connection.connection.driver_connection
+        engine.dispose()
+        connection.exec_driver_sql("SELECT 1")
+    assert session is not None
+    assert session.closed
+    engine.dispose()
+
+
 def test_a_server_that_is_not_there_is_said_at_once(postgresql: PostgresqlServer) -> None:
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="refused") as failed:

@@ -31,7 +31,6 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import QueuePool
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
@@ -48,6 +47,7 @@ from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import forks, rows, statements
 from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect, known_stamp
+from airflow_provider.stores.sql.pool import StorePool
 from airflow_provider.stores.sql.schema import store_table
 from airflow_provider.stores.sql.turns import file_turn
 
@@ -264,7 +264,7 @@ class SqliteDialect(SqlDialect):
         engine = create_engine(
             "sqlite://",
             creator=self._connect,
-            poolclass=QueuePool,
+            poolclass=StorePool,
             pool_size=POOLED_CONNECTIONS,
             max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
             pool_timeout=self._patience.total_seconds(),

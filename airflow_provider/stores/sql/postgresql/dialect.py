@@ -14,7 +14,6 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import EpochError
@@ -24,6 +23,7 @@ from airflow_provider.stores.base import Absent, Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import rows
 from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect
+from airflow_provider.stores.sql.pool import StorePool
 from airflow_provider.stores.sql.postgresql import outcomes, statements
 from airflow_provider.stores.sql.postgresql.address import Address
 from airflow_provider.stores.sql.postgresql.connections import BoundedConnection, Limits, adopt
@@ -62,7 +62,7 @@ class PostgresqlDialect(SqlDialect):
         self._listeners = BoundedSemaphore(MOST_LISTENERS)
         self._engine = create_engine(
             "postgresql+psycopg://",
-            poolclass=QueuePool,
+            poolclass=StorePool,
             pool_size=POOLED_CONNECTIONS,
             max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
             pool_timeout=patience.total_seconds(),
