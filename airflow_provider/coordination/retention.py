@@ -177,7 +177,8 @@ class Retention:
             if job.name in lapsed:
                 continue
             keys = [table_key(domain, one) for one in job.all_outputs]
-            outputs = [one.record for one in self.store.read(domain, keys).records.values()]
+            tables = (one.record for one in self.store.read(domain, keys).records.values())
+            outputs = [one for one in tables if one.job == job.name and not one.ended]
             if still_needed(job, outputs, name, stamped.record, barrier):
                 raise _refused(name, barrier, f"a barrier that job {job.name!r} has no epoch left to read at")
 
@@ -207,7 +208,8 @@ class Retention:
         """What makes that version the table's newest: a commit without members."""
         record, name, ref = stamped.record, publication.table.name, prepared.ref
         before = (standing(stamped), *record.earlier)[: self.defaults.states_remembered]
-        updates: list[Any] = [Put(stamped.key, replace(record, ref=ref, earlier=before))]
+        moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at)
+        updates: list[Any] = [Put(stamped.key, moved)]
         if prepared.swap is not None:
             updates.append(prepared.swap)
         if publication.base is None or publication.base.schema_id != ref.schema_id:

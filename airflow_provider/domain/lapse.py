@@ -15,7 +15,7 @@ def lapsed_since(
 ) -> datetime | None:
     """Since when *job* counts as lapsed; None while it does not, or never shall. A retired one has lapsed for good.
 
-    It is heard of when it registers and whenever one of its tables moves, by the store's clock. What counts is the
+    It is heard of when it registers and whenever it moves one of its tables, by the store's clock. What counts is the
     barriers of its calendar that pass in silence, not how old the data is: a backfill of long ago is not silent.
 
     :param tables: those that the job owns.
@@ -25,7 +25,7 @@ def lapsed_since(
     silent_epochs = job.record.lapses_after
     if silent_epochs is None:
         return None
-    moment = max([job.at, *(one.at for one in tables)])
+    moment = max([job.at, *(one.record.heard or one.at for one in tables)])
     for _ in range(silent_epochs):
         moment = job.record.cadence.next_after(moment)
         if moment > now:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_provider.domain.cut import standing
@@ -52,13 +53,12 @@ def moved_table(
 ) -> TableRecord:
     """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``."""
     record = stamped.record
-    return TableRecord(
-        job=record.job,
-        kind=record.kind,
-        cadence=record.cadence,
+    return replace(
+        record,
         progress=record.progress.adding(interval),
         ref=ref,
         earlier=(standing(stamped), *record.earlier)[: defaults.states_remembered],
+        heard=None,
     )
 
 

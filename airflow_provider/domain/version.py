@@ -94,6 +94,7 @@ class TableRecord:
 
     :param earlier: where it stood before, newest first, for readers of a slightly older head.
     :param ended: why nothing more comes of it; empty while something may (R7).
+    :param heard: when its job last moved it, where something else has moved it since; None where the stamp says so.
     """
 
     job: JobName
@@ -103,6 +104,7 @@ class TableRecord:
     ref: TableRef | None = None
     earlier: tuple[Moved, ...] = ()
     ended: str = ""
+    heard: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -81,6 +81,20 @@ def test_a_new_declaration_is_a_sign_of_life(world: World) -> None:
     assert lapsed_jobs(world.store, DOMAIN) == {}
 
 
+def test_what_retention_does_to_its_table_is_no_sign_of_life(world: World) -> None:
+    """R9, R24: the commit that withdraws a slice of a full table is not the job's own."""
+    full = world.table("f", kind=TableKind.FULL)
+    job = world.job("f", [full], lapses_after=3)
+    for number in (1, 2, 3, 4):
+        world.run(job, day(number), [number])
+    for number in (1, 2):
+        world.clock.advance(timedelta(days=2))
+        world.retention.withdraw(DOMAIN, "f", barrier(number))
+    assert list(lapsed_jobs(world.store, DOMAIN)) == ["f"]
+    world.run(job, day(5), [5])
+    assert lapsed_jobs(world.store, DOMAIN) == {}
+
+
 def test_a_lapsed_reader_holds_no_retention_back(world: World) -> None:
     """R9, R24: what it has yet to read can be withdrawn; when it returns it is told, and skips that epoch."""
     full = world.table("f", kind=TableKind.FULL)
