@@ -45,7 +45,8 @@ class End:
     def run(self) -> bool:
         """End the attempt; return whether its staged output may be deleted.
 
-        :raises Fenced: a newer attempt exists; it has ended this one already.
+        :raises Fenced: a newer attempt exists, which has ended this one already; or there are findings, and it ended
+            before they came.
         """
         attempt, store = self.attempt, self.coordinator.store
         key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
@@ -60,6 +61,8 @@ class End:
             raise self.coordinator.fenced(attempt)
         newest = epoch.record.attempt
         if newest is None or newest.aborted is not None:
+            if self.findings and not (newest is not None and newest.vetoed):
+                raise self.coordinator.fenced(attempt)
             return newest is not None and not newest.vetoed
         ended = replace(newest, aborted=self.reason, vetoed=bool(self.findings))
         log = BarrierRecord(

@@ -51,7 +51,7 @@ def duckdb_answer(sql: str, tables: Mapping[str, Readable]) -> Answer:
         try:
             connection.execute("SET python_enable_replacements = false; SET enable_external_access = false")
             found = connection.sql(sql)
-            count = connection.sql(f"SELECT count(*) FROM ({sql}) AS found").fetchone()  # noqa: S608
+            count = connection.sql(f"SELECT count(*) FROM ({sql}\n) AS found").fetchone()  # noqa: S608
             rows = found.fetchmany(MOST_SAMPLED)
         except duckdb.Error as error:
             raise InvalidInput(

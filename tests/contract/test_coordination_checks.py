@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.grid import grid
 from airflow_provider.domain.checks import (
     Check,
+    Finding,
     accepted,
     in_range,
     is_true,
@@ -69,6 +71,7 @@ PASSING: dict[str, Check] = {
     "accepted numbers": accepted("flights", "id", [1, 2, 3, 4]),
     "sql": no_rows("SELECT * FROM {flights} WHERE miles < 0"),
     "sql with an end": no_rows("SELECT * FROM {flights} WHERE miles < 0;", name="short"),
+    "sql with a remark": no_rows("SELECT * FROM {flights} WHERE miles < 0 -- there is no way back"),
     "sql that is true": is_true("SELECT count(*) = 3 FROM {flights}"),
     "sql with braces": no_rows("SELECT * FROM {flights} WHERE carrier = '{{'"),
 }
@@ -291,6 +294,18 @@ def test_the_overtaken_cannot_veto(world: World) -> None:
     assert found is not None
     assert found.record.attempt is not None
     assert (found.record.attempt.token, found.record.attempt.aborted) == (newer.token, None)
+
+
+def test_who_was_ended_meanwhile_vetoes_nothing(world: World) -> None:
+    """R14, R10: its output was given up while its checks ran; nobody is told that it is kept."""
+    attempt = written(world, job(world, row_count("flights", at_least=9)), GOOD)
+    world.coordinator.abort(attempt, "given up")
+    log = explain(world.store, DOMAIN, "flights", day(1)).log
+    with pytest.raises(Fenced, match="this attempt is over"):
+        End(
+            world.coordinator, attempt, "too late", (Finding(check="rows", table="flights", figure="3"),)
+        ).run()
+    assert explain(world.store, DOMAIN, "flights", day(1)).log == log
 
 
 def test_nothing_unchecked_is_published(world: World) -> None:
