@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.bounding import Bounding
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.sealing import refuse_sealed
-from airflow_provider.coordination.undoing import abandoned, passed_begin, places_of
+from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
@@ -35,7 +36,6 @@ from airflow_provider.domain.epoch import (
     Owner,
     Provenance,
     RootBounds,
-    RootRecord,
     change_set_id,
     committed_csn,
     completed,
@@ -54,12 +54,11 @@ from airflow_provider.domain.records import (
     job_key,
     lock_key,
     retention_key,
-    root_key,
     table_key,
     topology_key,
 )
-from airflow_provider.domain.registration import JobRecord, declared, serves_once
-from airflow_provider.domain.topology import Edge, EpochJob, Root
+from airflow_provider.domain.registration import JobRecord, declared, refuse_not_own, serves_once
+from airflow_provider.domain.topology import Edge, EpochJob
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
@@ -89,8 +88,9 @@ class Begin:
         return reads_of_skip(self.job.outputs) if self.skips else self.job.edges
 
     @property
-    def _roots(self) -> tuple[Root, ...]:
-        return () if self.skips else self.job.roots
+    def _bounding(self) -> Bounding:
+        roots = () if self.skips else self.job.roots
+        return Bounding(job=self.job, interval=self.interval, roots=roots, proposed=self.roots)
 
     def run(self) -> Attempt | AlreadyCommitted:
         if self.participants < 1:
@@ -126,15 +126,18 @@ class Begin:
             return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             attempt = self._attempt(stamped.record.attempt, reading, stamped.version)
-            self._undo(stamped.record.attempt)
+            self._undoing.of(stamped.record.attempt)
             return attempt
         return self._open(reading, job, stamped)
 
+    @property
+    def _undoing(self) -> Undoing:
+        return Undoing(self.coordinator.formats, self.job, self.interval)
+
     def _decided(self, reading: Reading, job: JobRecord, epoch: EpochRecord | None) -> Beginning:
         if self.skips and epoch is not None and epoch.committed is not None:
-            return (
-                Beginning.COMMITTED
-            )  # it stays, whatever the job does with such epochs, and whoever computes it again
+            # It stays, whatever the job does with such epochs, and whoever computes it again.
+            return Beginning.COMMITTED
         return decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
 
     @property
@@ -144,10 +147,6 @@ class Begin:
     @property
     def _lock_key(self) -> Key:
         return lock_key(self.job.domain, self.job.name, self.interval.start)
-
-    def _root_key(self, root: str) -> Key:
-        # Bounds of later revisions of a root come with its revisions; every attempt shares the first.
-        return root_key(self.job.domain, root, self.interval.end, 1)
 
     def _read(self) -> Reading:
         domain, edges = self.job.domain, self._edges
@@ -162,7 +161,7 @@ class Begin:
                 *(table_key(domain, edge.table) for edge in edges),
                 *(fence_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
-                *(self._root_key(root.name) for root in self._roots),
+                *self._bounding.keys,
             ],
         )
 
@@ -201,21 +200,21 @@ class Begin:
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
-            roots=tuple(self._bounds(reading, root.name) for root in self._roots),
+            roots=self._bounding.bounds(reading),
             baseline=self._baseline(reading, before),
             job_revision=job.revision,
             participants=self.participants,
             adopts=adopts,
-            undoes=abandoned(epoch.attempt, adopts) if epoch and epoch.attempt else (),
+            undoes=abandoned(epoch, self.interval, adopts),
             skips=self.skips,
         )
-        if epoch is not None and epoch.attempt is not None:
-            self._undo_what_is_fenced(epoch.attempt)
+        if epoch is not None:
+            self._undoing.finish(epoch, self._log)
         version = self._store(reading, stamped, record)
         if version is None:
             return None
         attempt = self._attempt(record, reading, version)
-        self._undo(record)
+        self._undoing.of(record)
         return attempt
 
     def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
@@ -280,7 +279,7 @@ class Begin:
         return None
 
     def _refuse_retired(self, reading: Reading) -> None:
-        """:raises TopologyError: nothing more is to come of the job (R7)."""
+        """:raises TopologyError: nothing more is to come of the job, or of one of the tables it declares here (R7)."""
         why = reading.records[job_key(self.job.domain, self.job.name)].record.retired
         if why:
             raise TopologyError(
@@ -289,6 +288,9 @@ class Begin:
                 job=self.job.name,
                 reason=why,
             )
+        for name, stamped in self._own(reading).items():
+            if stamped is not None:
+                refuse_not_own(self.job.name, name, stamped.record)
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
         return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}
@@ -308,20 +310,6 @@ class Begin:
                     expected=f"an epoch equal to or disjoint from what {name!r} has committed",
                     next_step="check the cadence of the job.",
                 )
-
-    def _bounds(self, reading: Reading, root: str) -> RootBounds:
-        recorded = reading.get(self._root_key(root))
-        if recorded is not None:
-            bounds: RootBounds = recorded.record.bounds
-            return bounds
-        if root not in self.roots:
-            raise InvalidInput(
-                field="roots",
-                value=sorted(self.roots),
-                expected=f"bounds of the root {root!r} of job {self.job.name!r}",
-                next_step="propose bounds with spark.roots.ListedRoots at begin.",
-            )
-        return self.roots[root]
 
     def _baseline(
         self, reading: Reading, before: AttemptRecord | None
@@ -350,11 +338,7 @@ class Begin:
             committed_csn=committed_csn(stamped) if stamped else None,
         )
         lock = LockRecord(token=record.token, owner=self.owner, ttl=self.coordinator.defaults.lock_ttl)
-        roots = {
-            self._root_key(bounds.root): RootRecord(bounds=bounds, job=self.job.name)
-            for bounds in record.roots
-        }
-        new_roots = [key for key in roots if reading.get(key) is None]
+        roots = self._bounding.unrecorded(reading, record.roots)
         log = BarrierRecord(
             state=EpochState.OPEN,
             sink="",
@@ -367,7 +351,7 @@ class Begin:
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
         )
         claims = [retention_key(domain)] if record.inputs else []
-        required = [topology_key(domain), self._epoch_key, self._lock_key, *claims, *new_roots]
+        required = [topology_key(domain), self._epoch_key, self._lock_key, *claims, *roots]
         try:
             receipt = self.coordinator.store.transact(
                 Transaction(
@@ -378,7 +362,7 @@ class Begin:
                         Put(self._epoch_key, epoch),
                         Put(self._lock_key, lock),
                         Put(log_key, log),
-                        *(Put(key, roots[key]) for key in new_roots),
+                        *(Put(key, one) for key, one in roots.items()),
                     ),
                 )
             )
@@ -414,19 +398,6 @@ class Begin:
             csn=csn or 0,
             change_set=change_set_id(self.job.name, self.interval, revision),
         )
-
-    def _undo_what_is_fenced(self, left: AttemptRecord) -> None:
-        """Delete what *left* was to undo, if it died on the way; its begin has fenced those who wrote it.
-
-        Before this begin adds its own: so what is left to undo never grows, however many tries die.
-        """
-        log = self._log() if left.undoes else []
-        if not passed_begin((one.record for one in log), left.token):
-            self._undo(left)
-
-    def _undo(self, record: AttemptRecord) -> None:
-        """Delete what is to be undone, now that it is fenced; it never was visible (R16)."""
-        self.coordinator.discard(places_of(self.coordinator.formats, self.job, self.interval, record.undoes))
 
 
 def _note(record: AttemptRecord) -> str:

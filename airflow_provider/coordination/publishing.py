@@ -33,6 +33,7 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
+from airflow_provider.domain.registration import refuse_not_own
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import (
     CommitRecord,
@@ -213,20 +214,7 @@ class Publish:
         found = []
         for sink in sorted(attempt.sinks, key=lambda one: one.name):
             hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
-            if hot.record.job != attempt.job:
-                raise TopologyError(
-                    f"table {sink.name!r} belongs to job {hot.record.job!r} now, not to {attempt.job!r}.",
-                    next_step="let this attempt end.",
-                    table=sink.name,
-                    owner=hot.record.job,
-                )
-            if hot.record.ended:
-                raise TopologyError(
-                    f"table {sink.name!r} is retired: {hot.record.ended}.",
-                    next_step=f"let this attempt end; `airflow epochs revive {attempt.job}` brings the job back.",
-                    table=sink.name,
-                    owner=hot.record.job,
-                )
+            refuse_not_own(attempt.job, sink.name, hot.record)
             if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
                 raise TopologyError(
                     f"{attempt}: the calendar of {sink.name!r} is {hot.record.cadence} now.",

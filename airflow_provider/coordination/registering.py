@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import RootRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import ChangeSetId, JobName
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
+from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
 from airflow_provider.domain.registration import (
     JobRecord,
@@ -42,9 +43,10 @@ from airflow_provider.stores.base import (
 _TRIES = 20
 
 
-def all_jobs(reader: MetadataReader, job: EpochJob) -> dict[JobName, JobRecord]:
-    """The registered jobs of the job's domain."""
-    return {one.record.name: one.record for one in pages(reader, job.domain, Kind.JOB, "")}
+def other_jobs(reader: MetadataReader, domain: DomainName, job: JobName) -> dict[JobName, JobRecord]:
+    """The registered jobs of *domain* beside *job*, retired ones too."""
+    found = {one.record.name: one.record for one in pages(reader, domain, Kind.JOB, "")}
+    return {name: one for name, one in found.items() if name != job}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,13 @@ class Register:
         record = declared(job, current.record if current else None)
         if (current is not None and record == current.record) or serves_once(record):
             return record
-        others = all_jobs(self.store, job)
-        others = {name: one for name, one in others.items() if name != job.name and not one.retired}
+        others = other_jobs(self.store, job.domain, job.name)
         check_registration(record, others, current.record if current else None)
         self._refuse_left_tables(reading)
-        if current is not None and current.record.cadence != record.cadence:
+        if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading))
+        for before in (*([current.record] if current else []), *others.values()):
+            check_change(before.cadence, record.cadence, self._bounded(before))
         try:
             self.store.transact(self._transaction(reading, record))
         except RequirementFailed:
@@ -96,6 +99,16 @@ class Register:
         keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
         epochs = self.store.read(job.domain, keys).records.values()
         return [*committed, *(one.record.interval for one in epochs if one.record.attempt is not None)]
+
+    def _bounded(self, before: JobRecord) -> Iterator[Interval]:
+        """Epochs for which *before* recorded bounds of roots that it shares with the job: they stay (I11)."""
+        since = self.job.cadence.until(before.cadence)
+        shared = {root.name for root in before.roots} & {root.name for root in self.job.roots}
+        for name in sorted(shared) if since is not None else ():
+            for stamped in pages(self.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
+                record: RootRecord = stamped.record
+                if record.job == before.name and record.interval is not None:
+                    yield record.interval
 
     def _transaction(self, reading: Reading, record: JobRecord) -> Transaction:
         job = self.job
@@ -115,10 +128,10 @@ class Register:
             if stamped is not None and stamped.record.progress == Progress() and job.origin is not None:
                 # Nothing was committed and nothing declared: the origin that is declared now is the table's.
                 requires.append(Exists(key, stamped.version))
-                updates.append(Put(key, self._new_table(table, start)))
+                updates.append(Put(key, self._new_table(table, record, start)))
             elif stamped is None:
                 requires.append(Absent(key))
-                updates.append(Put(key, self._new_table(table, start)))
+                updates.append(Put(key, self._new_table(table, record, start)))
                 updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
             elif start != job.origin and None in known:
                 # What is committed decided where the new tables begin.
@@ -135,7 +148,10 @@ class Register:
     def _move_tables(
         self, reading: Reading, record: JobRecord, requires: list[Exists | Absent], updates: list[Put]
     ) -> Number | None:
-        """Give the job's tables its calendar where that is new, and itself as the owner of those taken over (R7)."""
+        """Give the job's tables its calendar where that is new, and itself as the owner of those taken over (R7).
+
+        A table that was retired alone goes on when its job declares it again.
+        """
         known = {one.key for one in updates}
         moved = []
         for table in self.job.outputs:
@@ -143,12 +159,7 @@ class Register:
             if stamped is None or stamped.key in known:
                 continue
             now: TableRecord = stamped.record
-            after = replace(
-                now,
-                job=record.name,
-                cadence=record.cadence,
-                ended=now.ended if now.job == record.name else "",
-            )
+            after = replace(now, job=record.name, cadence=record.cadence, ended=record.retired)
             if after != now:
                 moved.append((stamped, after))
         return registration_commit(
@@ -187,12 +198,13 @@ class Register:
         ]
         return job.origin if job.origin is None else max([job.origin, *ends])
 
-    def _new_table(self, table: EpochTable, start: datetime | None) -> TableRecord:
+    def _new_table(self, table: EpochTable, record: JobRecord, start: datetime | None) -> TableRecord:
         return TableRecord(
-            job=self.job.name,
+            job=record.name,
             kind=table.kind,
-            cadence=self.job.cadence,
+            cadence=record.cadence,
             progress=Progress(origin=start, declared=start is not None),
+            ended=record.retired,
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.ending import fence_silent
-from airflow_provider.coordination.registering import registration_commit
+from airflow_provider.coordination.registering import other_jobs, registration_commit
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.skipping import registered, worded
@@ -17,7 +17,7 @@ from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.records import Kind, Stamped, job_key, table_key, topology_key
-from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.registration import JobRecord, check_registration
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction, pages
 
@@ -61,6 +61,8 @@ class Retire:
             return
         if self.why:
             self._refuse_live(job)
+        else:  # others may have registered what does not go with it
+            check_registration(replace(job, retired=""), other_jobs(store, domain, job.name), None)
         requires = [Exists(one.key, one.version) for one in (reading.records[topology], reading.records[own])]
         before = reading.records[topology].record
         updates = [Put(topology, replace(before, generation=before.generation + 1))]
@@ -157,6 +159,7 @@ def retire(
 def revive(coordinator: Coordinator, domain: str, job: str) -> None:
     """Let a retired job go on where it was.
 
-    :raises UnknownName: no such job. :raises TopologyError: another job has taken one of its tables.
+    :raises UnknownName: no such job. :raises TopologyError: another job has taken one of its tables, or declares what
+        cannot be together with it (R6).
     """
     Retire(coordinator, domain_name(domain), job, "").run()

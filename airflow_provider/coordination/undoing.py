@@ -2,40 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from airflow_provider.domain.epoch import Abandoned, AttemptRecord, BarrierRecord, EpochState
+from airflow_provider.domain.epoch import Abandoned, AttemptRecord, BarrierRecord, EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.tables.base import Place
 from airflow_provider.tables.factory import TableFormats
 
 
-def abandoned(left: AttemptRecord, adopts: int | None) -> tuple[Abandoned, ...]:
-    """What *left* leaves to be deleted, nothing when the next attempt adopts it."""
-    output = Abandoned(revision=left.revision, token=left.output_token, participants=left.participants)
+def abandoned(epoch: EpochRecord | None, interval: Interval, adopts: int | None) -> tuple[Abandoned, ...]:
+    """What the last attempt of *epoch* leaves to be deleted, nothing when the next one, for *interval*, adopts it."""
+    if epoch is None or epoch.attempt is None:
+        return ()
+    left = epoch.attempt
+    output = Abandoned(
+        revision=left.revision,
+        token=left.output_token,
+        participants=left.participants,
+        interval=None if epoch.interval == interval else epoch.interval,
+    )
     return () if adopts == output.token else (output,)
 
 
-def passed_begin(log: Iterable[BarrierRecord], token: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """Deletes what is to be undone of one epoch, once those who wrote it are fenced; it never was visible (R16)."""
+
+    formats: TableFormats
+    job: EpochJob
+    interval: Interval
+
+    def of(self, attempt: AttemptRecord) -> None:
+        """Delete what *attempt*, which has begun, is to undo; idempotent."""
+        self._delete(attempt, self.interval)
+
+    def finish(self, epoch: EpochRecord, log: Callable[[], Iterable[Stamped[BarrierRecord]]]) -> None:
+        """Delete what the last attempt of *epoch* was to undo, if it died on the way.
+
+        Before the next begin adds its own: so what is left to undo never grows, however many tries die.
+        """
+        left = epoch.attempt
+        if left is not None and left.undoes and not _passed_begin(log(), left.token):
+            self._delete(left, epoch.interval)
+
+    def _delete(self, attempt: AttemptRecord, interval: Interval) -> None:
+        for one in attempt.undoes:
+            for place in self._places(one, one.interval or interval):
+                self.formats[place.table.format].discard(place)
+
+    def _places(self, left: Abandoned, interval: Interval) -> list[Place]:
+        """Every place at which those who *left* may have staged."""
+        return [
+            self.formats[table.format].place(
+                table,
+                job=self.job.name,
+                interval=interval,
+                revision=left.revision,
+                token=left.token,
+                participant=participant,
+            )
+            for table in self.job.outputs
+            for participant in range(left.participants)
+        ]
+
+
+def _passed_begin(log: Iterable[Stamped[BarrierRecord]], token: int) -> bool:
     """Whether the attempt with *token* came past its begin, hence has undone what it was to undo."""
-    return any(one.token == token and one.state is not EpochState.OPEN for one in log)
-
-
-def places_of(
-    formats: TableFormats, job: EpochJob, interval: Interval, left: Iterable[Abandoned]
-) -> list[Place]:
-    """Every place at which those who *left* may have staged."""
-    return [
-        formats[table.format].place(
-            table,
-            job=job.name,
-            interval=interval,
-            revision=one.revision,
-            token=one.token,
-            participant=participant,
-        )
-        for one in left
-        for table in job.outputs
-        for participant in range(one.participants)
-    ]
+    return any(one.record.token == token and one.record.state is not EpochState.OPEN for one in log)

@@ -105,11 +105,15 @@ class RootBounds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abandoned:
-    """Output of an attempt that ended without a commit and that nobody will publish."""
+    """Output of an attempt that ended without a commit and that nobody will publish.
+
+    :param interval: for which it was staged, where the epoch had another one in an earlier calendar (R7).
+    """
 
     revision: int
     token: int
     participants: int
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,10 +224,11 @@ class BarrierRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootRecord:
-    """Bounds of a root for one interval, recorded by whoever began first."""
+    """Bounds of a root for one interval, recorded by whoever began first; older records do not say for which one."""
 
     bounds: RootBounds
     job: JobName
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -160,6 +160,12 @@ class Cadence:
             return ()
         return (self.since, *self.before.changes)
 
+    def until(self, other: Cadence) -> datetime | None:
+        """Until when it was *other*; None when it never was, or still is."""
+        if self.before is None:
+            return None
+        return self.since if self.before == other else self.before.until(other)
+
     def next_after(self, moment: datetime) -> datetime:
         """The first barrier later than *moment*."""
         return _neighbour(self, moment, forward=True)

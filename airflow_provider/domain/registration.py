@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -167,13 +167,14 @@ def check_registration(
 ) -> None:
     """Refuse what the topology cannot hold.
 
-    :param others: all other jobs of the domain.
+    :param others: all other jobs of the domain. Of a retired one only its roots count, since their bounds stay.
     :raises TopologyError: a second owner, a changed cadence or kind, a cycle, calendars that never meet.
     """
-    _refuse_second_owner(job, others)
+    active = {name: one for name, one in others.items() if not one.retired}
+    _refuse_second_owner(job, active)
     if previous is not None:
         _refuse_changed_history(job, previous)
-    everyone = {**others, job.name: job}
+    everyone = {**active, job.name: job}
     _refuse_cycle(everyone)
     owners = {table.name: one for one in everyone.values() for table in one.outputs}
     for reader in everyone.values():
@@ -223,7 +224,7 @@ def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) ->
 
 
 def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
-    if job.cadence not in (previous.cadence, _changed(previous.cadence, job.cadence)):
+    if previous.cadence not in (job.cadence, job.cadence.before):
         raise TopologyError(
             f"job {job.name!r} has the cadence {previous.cadence}; it cannot become {job.cadence}.",
             next_step="say from which barrier on it changes, and keep what it was before: "
@@ -253,33 +254,49 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
             )
 
 
-def _changed(old: Cadence, new: Cadence) -> Cadence:
-    """*new* as it must be declared to follow *old*."""
-    return replace(new, before=old) if new.before is not None else old
-
-
 def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> None:
     """Refuse to change the calendar of time that is computed already, or is being computed (R7).
 
-    :param computed: epochs that are committed or open.
+    :param computed: epochs that are committed or open, or whose roots have recorded bounds.
     :raises TopologyError: one of them lies beyond the barrier at which the calendar changes.
     """
-    if new == old or new.since is None:
-        return
+    since = new.until(old)
     last = max(computed, key=lambda one: one.end, default=None)
-    if last is not None and last.end > new.since:
+    if since is not None and last is not None and last.end > since:
         raise TopologyError(
-            f"the cadence cannot change at {new.since.isoformat()}: {last} is computed by the cadence {old}, or was.",
+            f"the cadence cannot change at {since.isoformat()}: {last} is computed by the cadence {old}, or was.",
             next_step=f"let it change at {last.end.isoformat()} or a later barrier of both, or end what is open.",
-            barrier=new.since,
+            barrier=since,
             found=last,
+        )
+
+
+def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
+    """Refuse to write a table that *job* has no more to say about (R7).
+
+    :raises TopologyError: it belongs to another job now, or nothing more is to come of it.
+    """
+    if table.job != job:
+        raise TopologyError(
+            f"table {name!r} belongs to job {table.job!r} now, not to {job!r}.",
+            next_step="let this attempt end, and run a declaration without that table.",
+            table=name,
+            owner=table.job,
+        )
+    if table.ended:
+        raise TopologyError(
+            f"table {name!r} is retired: {table.ended}.",
+            next_step=f"let this attempt end; `airflow epochs revive {job}` brings the job back, a new declaration the "
+            "table alone.",
+            table=name,
+            owner=job,
         )
 
 
 def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
     """Refuse to go on with a retired job's table otherwise than it was (R7).
 
-    :raises TopologyError: another kind, format or calendar.
+    :raises TopologyError: another kind, format or calendar, or an origin that leaves a gap.
     """
     before = (known.kind, known.ref.format if known.ref else table.format)
     if (table.kind, table.format) != before:
@@ -290,7 +307,7 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
             table=table.name,
             owner=known.job,
         )
-    if job.cadence not in (known.cadence, _changed(known.cadence, job.cadence)):
+    if known.cadence not in (job.cadence, job.cadence.before):
         raise TopologyError(
             f"table {table.name!r} has the cadence {known.cadence}; job {job.name!r} has {job.cadence}.",
             next_step="keep the cadence, or say from which barrier on it changes: "
@@ -299,6 +316,17 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
             owner=known.job,
         )
     check_change(known.cadence, job.cadence, known.progress.islands)
+    end = known.progress.watermark or known.progress.origin
+    if job.origin is not None and end is not None and job.origin > end:
+        raise TopologyError(
+            f"table {table.name!r} goes on at {end.isoformat()}; job {job.name!r} begins at {job.origin.isoformat()}: "
+            "nobody would compute what lies between.",
+            next_step=f"declare the origin {end.isoformat()} or an earlier one.",
+            table=table.name,
+            owner=known.job,
+            expected=end,
+            found=job.origin,
+        )
 
 
 def _refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:
@@ -376,9 +404,10 @@ def _refuse_unknown_start(reader: JobRecord, edge: Edge, owner: JobRecord) -> No
 def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
     """Jobs that share a root share its bounds at each barrier (I11)."""
     known = {root.name: root for root in other.roots}
+    same_calendar = job.cadence == other.cadence or (other.retired and job.cadence.until(other.cadence))
     for root in job.roots:
         theirs = known.get(root.name)
-        if theirs is not None and (theirs, other.cadence) != (root, job.cadence):
+        if theirs is not None and not (theirs == root and same_calendar):
             raise TopologyError(
                 f"root {root.name!r} is {theirs.location!r} at the cadence {other.cadence} for job {other.name!r}, "
                 f"and {root.location!r} at {job.cadence} for job {job.name!r}.",

@@ -8,11 +8,12 @@ import pytest
 
 from airflow_provider.coordination.explain import explain, watermarks
 from airflow_provider.coordination.grid import grid
+from airflow_provider.domain.epoch import BoundFile, RootBounds
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import EpochJob, TableKind, state
+from airflow_provider.domain.topology import EpochJob, Root, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
-from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
 HOURLY_FROM_3 = Cadence("@hourly", since=barrier(3), before=Cadence("@daily"))
 HOUR = timedelta(hours=1)
@@ -63,6 +64,19 @@ def test_an_old_dag_serves_its_days_and_no_day_of_the_new_calendar(world: World)
     assert world.run(job, hour(1)).revision == 1
 
 
+def test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_heir(world: World) -> None:
+    """R7: with the calendar that it has by now, and with another change after it."""
+    world.run(changed(world), hour(1))
+    world.run(world.job("d", cadence=HOURLY_FROM_3, on_rerun="keep"), hour(2))
+    world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
+    tables = [world.table("d")]
+    world.run(world.job("heir", tables, cadence=HOURLY_FROM_3), hour(3))
+    six = Cadence("0 */6 * * *", since=barrier(3) + 6 * HOUR, before=HOURLY_FROM_3)
+    world.coordinator.register(world.job("heir", tables, cadence=six))
+    world.run(world.job("heir", tables, cadence=six), hour(4))
+    assert world.cut("d").barrier == barrier(3) + 4 * HOUR
+
+
 def test_what_is_computed_keeps_its_calendar(world: World) -> None:
     """R7: nobody makes hours of a day that is committed, or open."""
     with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
@@ -88,6 +102,52 @@ def test_an_attempt_of_the_old_calendar_publishes_nothing(world: World) -> None:
     world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
     with pytest.raises(TopologyError, match="the calendar of 'd'"):
         world.coordinator.publish(attempt)
+
+
+def test_what_a_day_left_is_deleted_by_its_first_hour(table_world: World) -> None:
+    """R7, R16: an attempt that died before the change staged for the day; it and the hour have one record."""
+    world = table_world
+    daily = world.job("d")
+    world.run(daily, day(3), [3])
+    world.write(world.begin(daily, day(4)))
+    world.clock.advance(PAST_TTL)
+    world.coordinator.retire(DOMAIN, "d", reason="it is silent", by="ada")
+    world.coordinator.revive(DOMAIN, "d")
+    assert len(world.staged()) == 1
+    world.run(world.job("d", cadence=HOURLY_FROM_3), hour(1), [1])
+    assert world.staged() == []
+
+
+def files(name: str, root: str = "feed") -> dict[str, RootBounds]:
+    return {root: RootBounds(root=root, files=(BoundFile(uri=f"file:///{name}", size_bytes=1),))}
+
+
+def test_hours_never_read_the_files_of_a_day(world: World) -> None:
+    """R7, I11: the bounds of a day that was given up stay, and its last hour ends where it does."""
+    feed = Root("feed", "/feed")
+    world.coordinator.abort(
+        world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day")), "it is too large"
+    )
+    hourly = world.job("d", cadence=HOURLY_FROM_3, inputs=[feed])
+    with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
+        world.coordinator.register(hourly)
+    other = world.job("d", cadence=HOURLY_FROM_3, inputs=[Root("hourly_feed", "/feed")])
+    world.coordinator.register(other)
+    world.coordinator.register(hourly)  # nothing of the day is recorded by this calendar
+    with pytest.raises(TopologyError, match="recorded for .* which job 'd' began"):
+        world.begin(hourly, hour(24), roots=files("hour"))
+    assert world.begin(other, hour(24), roots=files("hour", "hourly_feed")).revision == 1
+
+
+def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> None:
+    """R7, I11: what was recorded before the change is the same for both."""
+    feed = Root("feed", "/feed")
+    attempt = world.begin(world.job("d", inputs=[feed]), day(3), roots=files("day"))
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+    world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
+    heir = world.job("heir", [world.table("d")], cadence=HOURLY_FROM_3, inputs=[feed])
+    assert world.begin(heir, hour(1), roots=files("hour")).roots == (files("hour")["feed"],)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, TableKind, previous, state
+from airflow_provider.domain.topology import EpochJob, Root, TableKind, previous, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -159,16 +159,17 @@ def test_a_table_that_its_job_has_left(world: World) -> None:
         ({"cadence": "@hourly"}, "has the cadence"),
         ({"cadence": Cadence("@hourly", since=barrier(1), before=Cadence("@daily"))}, "cannot change at"),
         ({"kind": TableKind.FULL}, "is incremental"),
+        ({"origin": barrier(5)}, "nobody would compute what lies between"),
     ],
 )
 def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], message: str) -> None:
-    """R7: calendar, kind and format; nothing is written otherwise."""
+    """R7: calendar, kind and format, and without a gap; nothing is written otherwise."""
     retired(world)
     before = world.exactly()
     kind = options.get("kind", TableKind.INCREMENTAL)
-    cadence = options.get("cadence", "@daily")
+    declared = {name: value for name, value in options.items() if name != "kind"}
     with pytest.raises(TopologyError, match=message):
-        world.coordinator.register(world.job("heir", [world.table("d", kind=kind)], cadence=cadence))
+        world.coordinator.register(world.job("heir", [world.table("d", kind=kind)], **declared))
     assert world.exactly() == before
 
 
@@ -206,6 +207,88 @@ def test_the_heir_of_a_job_that_builds_on_its_past(world: World) -> None:
     heir = world.job("heir", [full], inputs=[previous(full)])
     attempt = world.begin(heir, day(2))
     assert (attempt.inputs[0].high, attempt.inputs[0].ref is None) == (barrier(1), False)
+
+
+def test_who_comes_back_must_go_with_what_came_meanwhile(world: World) -> None:
+    """R6, R7: of two declarations that cannot be together the one that comes second is refused, also by revive."""
+    a, b = world.table("a"), world.table("b")
+    world.coordinator.register(world.job("b", [b]))
+    world.coordinator.register(world.job("a", [a], inputs=[b]))
+    world.coordinator.register(world.job("c"))
+    for job in ("a", "c"):
+        world.coordinator.retire(DOMAIN, job, **WHY)
+    world.coordinator.register(world.job("b", [b], inputs=[a]))
+    world.coordinator.register(world.job("h", cadence="@hourly", inputs=[world.table("c")]))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="a -> b -> a read each other's tables"):
+        world.coordinator.revive(DOMAIN, "a")
+    with pytest.raises(TopologyError, match="reads 'c' exactly"):
+        world.coordinator.revive(DOMAIN, "c")
+    assert world.exactly() == before
+
+
+def test_the_roots_of_a_retired_job_are_what_they_were(world: World) -> None:
+    """R6, I11: their bounds stay recorded, so that the name cannot stand for other files."""
+    world.coordinator.register(world.job("d", inputs=[Root("feed", "/a")]))
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    with pytest.raises(TopologyError, match="root 'feed' is '/a'"):
+        world.coordinator.register(world.job("heir", [world.table("d")], inputs=[Root("feed", "/b")]))
+    world.coordinator.register(world.job("heir", [world.table("d")], inputs=[Root("feed", "/a")]))
+
+
+@pytest.mark.parametrize("other", ["new", "e"])
+def test_what_a_retired_job_declares_is_retired_too(world: World, other: str) -> None:
+    """R7: a table that is new, or that it takes over; others may have it, and the job gets it when it is revived."""
+    world.run(world.job("e"), day(1))
+    world.coordinator.retire(DOMAIN, "e", **WHY)
+    retired(world, 1)
+    tables = [world.table("d"), world.table(other)]
+    with pytest.raises(TopologyError, match="'d' is retired"):
+        world.begin(world.job("d", tables), day(2))
+    world.coordinator.revive(DOMAIN, "d")
+    world.run(world.job("d", tables), day(2))
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    world.run(world.job("heir", tables), day(3))
+
+
+def test_a_table_that_its_job_declares_again_goes_on(world: World) -> None:
+    """R7: by a new declaration; an old one, which serves its epoch only, is refused before it computes anything."""
+    d, d2 = world.table("d"), world.table("d2")
+    both = world.job("j", [d, d2])
+    world.run(both, day(1), [1])
+    world.run(world.job("j", [d]), day(2), [2])
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    with pytest.raises(TopologyError, match="table 'd2' is retired"):
+        world.begin(both, day(3))
+    world.run(world.job("j", [d, d2], on_rerun="keep"), day(3), [3])
+    assert world.rows("d2", at=barrier(1)) == {"d2": [(1, 1)]}
+
+
+def test_an_old_owner_is_refused_before_it_computes(world: World) -> None:
+    """R7: a retry of a declaration whose table is another job's now."""
+    d, d2 = world.table("d"), world.table("d2")
+    both = world.job("j", [d, d2])
+    world.run(both, day(1), [1])
+    world.run(world.job("j", [d]), day(2), [2])
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    world.run(world.job("heir", [d2]), day(2))
+    with pytest.raises(TopologyError, match="'d2' belongs to job 'heir' now"):
+        world.begin(both, day(3))
+
+
+def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World) -> None:
+    """R7, R24: how far it came is nobody's next epoch any more."""
+    full = world.table("f", kind=TableKind.FULL)
+    d, d2 = world.table("d"), world.table("d2")
+    for number in (1, 2, 3):
+        world.run(world.job("f", [full]), day(number), [number])
+    world.run(world.job("j", [d, d2], inputs=[state(full)]), day(1))
+    for number in (2, 3):
+        world.run(world.job("j", [d], inputs=[state(full)]), day(number))
+    with pytest.raises(InvalidInput, match="job 'j' has no epoch left"):
+        world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
 
 
 def test_bad_requests_write_nothing(world: World) -> None:
