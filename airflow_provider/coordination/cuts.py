@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import (
+    Latest,
     Resolved,
     Standings,
     Wish,
@@ -19,6 +20,7 @@ from airflow_provider.coordination.resolving import (
 from airflow_provider.domain.alignment import (
     READ_DEFAULTS,
     Align,
+    Aligned,
     Consistency,
     ReadDefaults,
     checked_lag,
@@ -75,6 +77,7 @@ class Cuts:
     ) -> None:
         self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
         self._standings = Standings(self.reader)
+        self._states = Latest[Mapping[TableName, State]]()
         self.formats = formats
         self.defaults = defaults
         self.reading = reading
@@ -121,24 +124,15 @@ class Cuts:
             return self._uncommitted_cut(name, names, wish, explicit=consistency is not None)
         answer = resolved(self._standings, name, names, wish)
         head = answer.reading.head
-        states = {
-            table: State(
-                table=table,
-                kind=record.kind,
-                barrier=answer.aligned.tables[table],
-                low=None,
-                csn=head.csn,
-                ref=moved.ref,
-            )
-            for table, (record, moved) in answer.found.items()
-        }
+        question = (answer.found, answer.aligned, head.csn)
+        states = self._states.answer(question, lambda: _states(*question))
         return Cut(
             domain=name,
             incarnation=head.incarnation,
             csn=head.csn,
             barrier=answer.aligned.barrier,
             level=chosen,
-            states=states,
+            states=dict(states),
             readable_until=answer.reading.now + self.defaults.read_grace,
         )
 
@@ -316,6 +310,15 @@ class Cuts:
             participants=attempt.participants,
         )
         return [Staged(interval=epoch.interval, committable=one) for one in output.get(table, ())]
+
+
+def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, State]:
+    return {
+        table: State(
+            table=table, kind=record.kind, barrier=aligned.tables[table], low=None, csn=csn, ref=moved.ref
+        )
+        for table, (record, moved) in found.items()
+    }
 
 
 def _uncommitted(table: TableName, record: TableRecord, moved: Moved, staged: list[Staged]) -> State:

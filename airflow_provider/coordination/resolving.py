@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
@@ -20,6 +21,8 @@ from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 _TRIES = 20
+
+Worked = TypeVar("Worked")
 
 Resolved = Mapping[TableName, tuple[TableRecord, Moved]]
 
@@ -45,11 +48,29 @@ class Answer:
     aligned: Aligned
 
 
+class Latest(Generic[Worked]):
+    """What was worked out last, for as long as the same is asked: a domain moves less often than it is read.
+
+    Questions are compared as values, so that a different one never gets this answer. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, Worked] | None = None
+
+    def answer(self, question: object, work: Callable[[], Worked]) -> Worked:
+        """Return what *work* answers to *question*, which must not be changed afterwards."""
+        kept = self._kept
+        if kept is None or kept[0] != question:
+            kept = self._kept = (question, work())
+        return kept[1]
+
+
 class Standings:
     """Where tables stand, as *reader* finds it; worked out once for each version of a table's record."""
 
     def __init__(self, reader: MetadataReader) -> None:
         self.reader = reader
+        self.aligned = Latest[Aligned | None]()
         self._known: dict[TableName, tuple[Stamped[TableRecord], tuple[TableRecord, Moved]]] = {}
 
     def of_all(
@@ -80,8 +101,10 @@ class Standings:
         keys = {name: table_key(domain, name) for name in names}
         for _ in range(_TRIES):
             reading = self.reader.read(domain, [retention_key(domain), *keys.values()])
-            stamped = {name: one for name, key in keys.items() if (one := reading.get(key)) is not None}
-            stood = {name: self._stood(name, one, reading.head.csn) for name, one in stamped.items()}
+            records, csn = reading.records, reading.head.csn
+            stood = {
+                name: self._stood(name, records[key], csn) for name, key in keys.items() if key in records
+            }
             found = {name: one for name, one in stood.items() if one is not None}
             if len(found) == len(stood):
                 return reading, found
@@ -113,7 +136,8 @@ def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName
         awaited = (one for one in stood.values() if one[0].job not in lapsed and not one[0].ended)
         limit = published_by_all(awaited)
         at = min((one for one in (at, limit) if one is not None), default=None)
-    answer = aligned(found, at, wish.align, wish.max_lag)
+    question = (found, at, wish.align, wish.max_lag)
+    answer = standings.aligned.answer(question, lambda: aligned(*question))
     if answer is None:
         raise _no_common_barrier(stood, wish.at)
     refuse_withdrawn(retention_of(domain, reading), found, answer.tables)

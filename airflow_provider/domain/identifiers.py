@@ -45,7 +45,7 @@ def column_name(value: object) -> str:
 
 
 def _checked(value: object, field: str) -> str:
-    problem = _problem(value)
+    problem = _problem(value) if isinstance(value, str) else "text"
     if problem:
         raise InvalidInput(
             field=field,
@@ -56,13 +56,9 @@ def _checked(value: object, field: str) -> str:
     return str(value)
 
 
-def _problem(value: object) -> str:
-    """What a sound name would be like, or nothing when *value* is one."""
-    return _problem_of(value) if isinstance(value, str) else "text"
-
-
 @lru_cache(maxsize=4096)
-def _problem_of(value: str) -> str:
+def _problem(value: str) -> str:
+    """What a sound name would be like, or nothing when *value* is one."""
     if not value or value != value.strip():
         return "text that is not empty and has no spaces around it"
     if value in _RESERVED:

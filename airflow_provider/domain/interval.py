@@ -51,8 +51,12 @@ def as_utc(value: object, field: str = "time") -> datetime:
     return datetime(*moved.timetuple()[:6], moved.microsecond, tzinfo=UTC)
 
 
+@lru_cache(maxsize=16_384)
 def micros(value: datetime) -> int:
-    """Microseconds since 1970 in UTC: the form in which times are stored."""
+    """Microseconds since 1970 in UTC: the form in which times are stored.
+
+    Remembered: every cut asks it of every table.
+    """
     return (value - EPOCH_ZERO) // _MICROSECOND
 
 

@@ -32,7 +32,7 @@ from airflow_provider.stores.factory import catalog_properties, check_schema, op
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.sql import migrate, statements
 from airflow_provider.stores.sql.schema import REVISIONS, VERSION_TABLE, metadata
-from airflow_provider.stores.sql.sqlite import SqliteDialect, known_addresses, wanted
+from airflow_provider.stores.sql.sqlite import SqliteDialect, known_items, wanted
 from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
 from airflow_provider.testing.store_cases.samples import sample
@@ -337,11 +337,12 @@ def test_the_clock_may_be_given(url: str) -> None:
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("statement", "addresses"),
-    [(statements.differing, known_addresses), (statements.versions, wanted), (statements.removal, wanted)],
+    [(statements.differing, known_items), (statements.versions, wanted), (statements.removal, wanted)],
 )
 def test_records_are_looked_up_by_their_whole_key(path: Path, statement: Any, addresses: Any) -> None:
     compiled = statement(addresses).compile(dialect=sqlite.dialect(paramstyle="named"))
-    parameters = {**compiled.params, "domain": "d", "keys": '[["epoch", "p", "i"]]'}
+    address = {"domain": "d", "kind": "epoch", "partition": "p", "keys": '[["epoch", "p", "i"]]'}
+    parameters = {**compiled.params, **address}
     with closing(sqlite3.connect(path)) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {compiled}", parameters).fetchall()
     assert any("(domain=? AND kind=? AND partition=? AND item=?)" in row[3] for row in plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -52,9 +52,34 @@ class Held:
     pointers: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
 
 
-def known_stamp(known: Stamped[Any] | None) -> tuple[int | None, int | None]:
-    """Version and time, as rows have them, of a record that the caller knows, or of none."""
-    return (None, None) if known is None else (known.version, micros(known.at))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Records of one partition that are looked for.
+
+    :param versions: of those that the caller knows, as rows have them; None of the others.
+    :param times: likewise.
+    """
+
+    kind: str
+    partition: str
+    items: list[str] = field(default_factory=list)
+    versions: list[int | None] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)
+
+
+def wanted_of(keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> list[Wanted]:
+    """Return what to look for at *keys*, by partition: the tables of a wide cut are all in one."""
+    found: dict[tuple[str, str], Wanted] = {}
+    for key in keys:
+        _, kind, partition, item = key
+        group = found.get((kind, partition))
+        if group is None:
+            group = found[kind, partition] = Wanted(kind=kind.value, partition=partition)
+        stamped = known.get(key)
+        group.items.append(item)
+        group.versions.append(None if stamped is None else stamped.version)
+        group.times.append(None if stamped is None else micros(stamped.at))
+    return list(found.values())
 
 
 class Purpose(Enum):

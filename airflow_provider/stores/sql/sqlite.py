@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from threading import Lock
 from typing import Any, cast
 from urllib.parse import quote
 
+import msgspec
 from sqlalchemy import (
     ClauseElement,
     Connection,
@@ -46,7 +46,7 @@ from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import forks, rows, statements
-from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect, known_stamp
+from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect, wanted_of
 from airflow_provider.stores.sql.pool import StorePool
 from airflow_provider.stores.sql.schema import store_table
 from airflow_provider.stores.sql.turns import file_turn
@@ -177,11 +177,16 @@ class SqliteDialect(SqlDialect):
     ) -> Look:
         execute = _driver(connection).execute
         ((incarnation, csn),) = execute(*_sql(statements.HEAD, domain=domain)).fetchall()
-        listed = json.dumps(
-            [(key.kind, key.partition, key.item, *known_stamp(known.get(key))) for key in keys]
-        )
-        found = execute(*_sql(statements.differing(known_addresses), domain=domain, keys=listed))
-        return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found.fetchall())
+        statement, found = statements.differing(known_items), []
+        for part in wanted_of(keys, known):
+            stamps = (
+                None if version is None else f"{version} {at}"
+                for version, at in zip(part.versions, part.times, strict=True)
+            )
+            listed = _json(dict(zip(part.items, stamps, strict=True)))
+            where = {"domain": domain, "kind": part.kind, "partition": part.partition, "keys": listed}
+            found += execute(*_sql(statement, **where)).fetchall()
+        return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found)
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
         execute, domain = _driver(connection).execute, request.domain
@@ -332,25 +337,27 @@ def _emit_begin(connection: Connection) -> None:
 
 def wanted() -> Select[Any]:
     """Select kind, partition and item of each address in the parameter ``keys``."""
-    return _parts("kind", "partition", "item")
-
-
-def known_addresses() -> Select[Any]:
-    """Select what :func:`wanted` does, with the version and the time of the record that is known there."""
-    return _parts("kind", "partition", "item", "version", "updated_at")
-
-
-def _parts(*names: str) -> Select[Any]:
     listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
     parts = (
-        func.json_extract(listed.c.value, f"$[{position}]").label(name) for position, name in enumerate(names)
+        func.json_extract(listed.c.value, f"$[{position}]").label(name)
+        for position, name in enumerate(("kind", "partition", "item"))
     )
     return select(*parts)
 
 
+def known_items() -> Select[Any]:
+    """Select item and stamp of each member of the object in the parameter ``keys``."""
+    listed = func.json_each(bindparam("keys")).table_valued("key", "value", name="listed")
+    return select(listed.c.key.label("item"), listed.c.value.label("stamp"))
+
+
 def _addresses(keys: Iterable[Key]) -> str:
     """Return *keys* as a value of that parameter."""
-    return json.dumps([(key.kind.value, key.partition, key.item) for key in keys])
+    return _json([(key.kind, key.partition, key.item) for key in keys])
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _code(error: BaseException) -> int:

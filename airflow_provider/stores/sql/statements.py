@@ -11,7 +11,9 @@ from sqlalchemy import (
     Delete,
     Select,
     Table,
+    Text,
     bindparam,
+    cast,
     delete,
     func,
     select,
@@ -48,25 +50,24 @@ Wanted = Callable[[], Select[Any]]
 
 @lru_cache
 def differing(known: Wanted) -> Select[Any]:
-    """Select what is otherwise than the caller knows, of the addresses, versions and times that *known* selects.
+    """Select what is otherwise than the caller knows, of the items of one partition that *known* selects.
 
-    A row without a version says that a record is gone. (A store that was restored from a backup gives versions
-    again: the time of the write tells such a record from the one that is known.)
+    It selects each item's stamp, too: version and time of the record that is known there, with a blank between.
+    (A store that was restored from a backup gives versions again: the time of the write tells such a record from
+    the one that is known.) A row without a version says that a record is gone.
     """
     wanted = known().subquery("wanted")
     same_address = (
         (_record.domain == bindparam("domain"))
-        & (_record.kind == wanted.c.kind)
-        & (_record.partition == wanted.c.partition)
+        & (_record.kind == bindparam("kind"))
+        & (_record.partition == bindparam("partition"))
         & (_record.item == wanted.c.item)
     )
+    stamp = cast(_record.version, Text) + " " + cast(_record.updated_at, Text)
     return (
-        select(wanted.c.kind, wanted.c.partition, wanted.c.item, *_columns[3:])
+        select(bindparam("kind"), bindparam("partition"), wanted.c.item, *_columns[3:])
         .select_from(wanted.outerjoin(record_table, same_address))
-        .where(
-            _record.version.is_distinct_from(wanted.c.version)
-            | _record.updated_at.is_distinct_from(wanted.c.updated_at)
-        )
+        .where(stamp.is_distinct_from(wanted.c.stamp))
     )
 
 

@@ -20,7 +20,7 @@ from psycopg import sql
 from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, Exists
 from airflow_provider.stores.requests import CheckedTransaction
-from airflow_provider.stores.sql.dialect import known_stamp
+from airflow_provider.stores.sql.dialect import wanted_of
 
 CHANNEL = "epochs"
 """Where commits are announced: the CSN, a blank, the domain."""
@@ -28,8 +28,10 @@ CHANNEL = "epochs"
 _NOW_US = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _WANTED = "json_to_recordset(%(keys)s::json) AS wanted (kind text, partition text, item text)"
 _KNOWN = (
-    "json_to_recordset(%(keys)s::json) "
-    "AS wanted (kind text, partition text, item text, version bigint, updated_at bigint)"
+    "json_to_recordset(%(wanted)s::json) "
+    "AS part (kind text, partition text, items text[], versions bigint[], times bigint[]) "
+    "CROSS JOIN LATERAL (SELECT part.kind, part.partition, listed.* "
+    "FROM unnest(part.items, part.versions, part.times) AS listed (item, version, updated_at)) AS wanted"
 )
 _AT_ADDRESS = (
     "record.domain = %(domain)s AND record.kind = wanted.kind AND record.partition = wanted.partition "
@@ -177,11 +179,7 @@ def in_order(keys: Iterable[Key]) -> list[Key]:
 
 def looked_for(domain: str, keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> dict[str, Any]:
     """Return the parameters of :data:`LOOK`: the records *known* are not to be sent again."""
-    listed = []
-    for key in keys:
-        version, updated_at = known_stamp(known.get(key))
-        listed.append(_address(key) | {"version": version, "updated_at": updated_at})
-    return {"domain": domain, "keys": _listed(listed)}
+    return {"domain": domain, "wanted": msgspec.json.encode(wanted_of(keys, known)).decode()}
 
 
 def at(domain: str, keys: Iterable[Key]) -> dict[str, Any]:
