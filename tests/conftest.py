@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 
 from tests.rules import tags
-from tests.tiers import TIERS, Share, covered
+from tests.tiers import TIERS, covered
 
 TESTS = Path(__file__).parent
 NO_CONNECTION_TIERS = frozenset({"unit"})
@@ -68,11 +68,12 @@ def _keep_rule(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register a marker for each tier, and choose the seed of this run."""
+    """Register a marker for each tier, choose the seed of this run, and let no worker be replaced."""
     for tier in TIERS.values():
         config.addinivalue_line("markers", f"{tier.name}: {tier.meaning}")
     if config.getoption("hypothesis_seed") is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+    config.option.maxworkerrestart = "0"  # xdist would ask a new one to run tests before it has collected any
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -131,10 +132,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
     if torn:
         _refuse(config, items, f"tests in more than one tier: {', '.join(torn)}. Leave one marker on each")
-    order = list(TIERS)
     if hasattr(config, "workerinput"):
-        order.sort(key=lambda tier: TIERS[tier].share is not Share.WHOLE)
-    items.sort(key=lambda item: order.index(item.stash[TIER_KEY]))
+        from tests.workers import turn_of
+
+        items.sort(key=lambda item: turn_of(item.nodeid, item.stash[TIER_KEY]))
+    else:
+        order = list(TIERS)
+        items.sort(key=lambda item: order.index(item.stash[TIER_KEY]))
 
 
 def _refuse(config: pytest.Config, items: list[pytest.Item], why: str) -> None:

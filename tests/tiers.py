@@ -15,7 +15,6 @@ class Share(Enum):
     """How the workers of ``pytest -n 2`` share a tier."""
 
     MODULES = "each module goes to whichever worker is free"
-    WHOLE = "one worker runs all of it, and begins with it: its tests share servers that take long to start"
     ALONE = "one worker runs all of it, while nothing else runs: it needs the whole machine"
 
 
@@ -27,13 +26,29 @@ class Tier:
     :param meaning: what a test of this tier may use.
     :param budget_s: seconds in which some test of the tier runs: what `make test` should stay within on two cores.
     :param share: how workers share it.
+    :param together: modules that one worker runs, and begins with: they share servers that take long to start.
     """
 
     name: str
     meaning: str
     budget_s: float
     share: Share = Share.MODULES
+    together: frozenset[str] = frozenset()
 
+
+SPARK_MODULES = frozenset(
+    {
+        "test_airflow_decorator",
+        "test_demo_transforms",
+        "test_readme",
+        "test_spark_drafts",
+        "test_spark_epoch_run",
+        "test_spark_reads",
+        "test_spark_sinks",
+        "test_spark_views",
+    }
+)
+"""The modules of the integration tier that use its Spark sessions; a test compares them with their fixtures."""
 
 TIERS: dict[str, Tier] = {
     tier.name: tier
@@ -51,7 +66,7 @@ TIERS: dict[str, Tier] = {
             name="integration",
             meaning="several rooms with real Spark or servers",
             budget_s=300,
-            share=Share.WHOLE,
+            together=SPARK_MODULES,
         ),
         Tier(
             name="system",
@@ -68,6 +83,11 @@ TIERS: dict[str, Tier] = {
     )
 }
 """Every tier by name, in the order in which they run."""
+
+ORDER_OF_WORKERS = (
+    "architecture", "unit", "property", "integration", "contract", "simulation", "system", "slow",
+)  # fmt: skip
+"""The same for workers: few long modules go before many short ones, with which both end at about the same time."""
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:

@@ -1,8 +1,8 @@
 """How the workers of ``pytest -n 2`` share a run: what one of them runs as a whole, and what runs alone.
 
-Each worker is a process with servers of its own. Modules go to whichever worker is free; a tier whose tests share
-servers that take long to start stays in one worker, which begins with it; and a tier that needs the whole machine
-waits until nothing else runs.
+Each worker is a process with servers of its own. Modules go to whichever worker is free; those that share servers
+that take long to start stay in one worker, which begins with them; and a tier that needs the whole machine waits
+until nothing else runs. A worker that is killed ends the run: the test that it ran has failed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.tiers import TIERS, Share, Tier
+from tests.tiers import ORDER_OF_WORKERS, TIERS, Share, Tier
 
 
 def tier_of(nodeid: str) -> Tier | None:
@@ -25,11 +25,16 @@ def tier_of(nodeid: str) -> Tier | None:
 
 
 def whole_of(nodeid: str) -> str:
-    """Name what a test is run together with, in one worker: its tier or its module."""
-    tier = tier_of(nodeid)
-    if tier is None or tier.share is Share.MODULES:
-        return nodeid.partition("::")[0]
-    return tier.name
+    """Name what a test is run together with, in one worker: its tier, modules with the same servers, or its module."""
+    tier, module = tier_of(nodeid), nodeid.partition("::")[0]
+    if tier is not None and Path(module).stem in tier.together:
+        return f"{tier.name}, together"
+    return module if tier is None or tier.share is Share.MODULES else tier.name
+
+
+def turn_of(nodeid: str, tier: str) -> tuple[bool, int]:
+    """When workers are given a test: what is run together first, the rest by tier."""
+    return not whole_of(nodeid).endswith(", together"), ORDER_OF_WORKERS.index(tier)
 
 
 class TierScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
@@ -55,7 +60,7 @@ class TierScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
 
 
 class Sharing:
-    """Gives the run its scheduling, and ends all workers after the failures that ``-x`` or ``--maxfail`` allow.
+    """Gives the run its scheduling, and ends all workers when one was killed, or after the failures that ``-x`` allows.
 
     By itself a worker would first do all that it was given, which may be a whole tier. It is told by a file.
     """
@@ -75,6 +80,11 @@ class Sharing:
         """Tell a new worker where the file would be."""
         node.workerinput["end"] = str(self.end.parent)
 
+    def pytest_testnodedown(self, error: object | None) -> None:
+        """End the others when a worker was killed: what it had to run is run by nobody."""
+        if error is not None:
+            self.end.touch()
+
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:
         if not self.is_worker and self.session.shouldfail:
@@ -82,7 +92,7 @@ class Sharing:
 
     def pytest_runtest_logfinish(self) -> None:
         if self.is_worker and self.end.exists():
-            self.session.shouldstop = "another worker's test failed"
+            self.session.shouldstop = "another worker was killed, or its test failed"
 
     def pytest_sessionfinish(self) -> None:
         if not self.is_worker:

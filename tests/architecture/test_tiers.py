@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 
 import pytest
 
 from tests.architecture.sources import ROOT
-from tests.tiers import covered
+from tests.tiers import ORDER_OF_WORKERS, SPARK_MODULES, TIERS, covered
 
 pytest_plugins = ["pytester"]
 
@@ -186,12 +187,15 @@ def test_speaks_of_it():
 def test_workers_share_modules_keep_a_tier_whole_and_leave_another_alone(
     run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each test writes down its worker when it begins and when it ends."""
+    """Each test writes down its worker when it begins and when it ends; two modules are named to run together."""
     book = pytester.path / "book"
     monkeypatch.setenv("BOOK", str(book))
     pytester.makeconftest(
         """
-        import os, pytest
+        import dataclasses, os, pytest
+        from tests.tiers import TIERS
+        together = frozenset({"test_d", "test_e"})
+        TIERS["integration"] = dataclasses.replace(TIERS["integration"], together=together)
         @pytest.fixture(autouse=True)
         def _book(request):
             def write(what):
@@ -202,22 +206,22 @@ def test_workers_share_modules_keep_a_tier_whole_and_leave_another_alone(
             write("end")
         """
     )
-    for tier, modules in {"unit": "abc", "integration": "de", "system": "fg"}.items():
+    for tier, modules in {"unit": "abc", "integration": "deh", "system": "fg"}.items():
         for module in modules:
             source = "\n".join(f"def test_{module}{number}(): pass" for number in range(4))
             path = pytester.mkpydir(f"{tier}_of_{module}") / tier / f"test_{module}.py"
             path.parent.mkdir()
             path.write_text(f"import pytest\npytestmark = pytest.mark.{tier}\n{source}\n")
     result = run("", "-n", "2", "--import-mode=importlib")
-    result.assert_outcomes(passed=28)
+    result.assert_outcomes(passed=32)
     told = [line.split() for line in book.read_text().splitlines()]
     worker_of = {name: worker for _, name, worker in told}
-    for together in ("test_a", "test_b", "test_c", "test_[de]", "test_[fg]"):
+    for together in ("test_a", "test_b", "test_c", "test_h", "test_[de]", "test_[fg]"):
         assert len({worker for name, worker in worker_of.items() if re.match(together, name)}) == 1, told
     assert set(worker_of.values()) == {"gw0", "gw1"}
     names = [name for what, name, _ in told if what == "begin"]
     first_of_each = [next(name for name in names if worker_of[name] == one) for one in ("gw0", "gw1")]
-    assert "test_d0" in first_of_each, "what stays whole begins at once"
+    assert "test_d0" in first_of_each, "what runs together begins at once"
     alone = told.index(next(line for line in told if line[1][5] in "fg"))
     running = [name for what, name, _ in told[:alone] if what == "begin"]
     late = [name for name in names if name[5] not in "fg" and name not in running]
@@ -253,6 +257,41 @@ def test_a_failure_ends_the_other_worker_too_when_one_is_enough(run: Run, pytest
     result.assert_outcomes(failed=1, passed=1)
 
 
+def test_a_worker_that_is_killed_is_a_failure_with_the_name_of_its_test(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    """Nobody takes its place, and the other one ends too."""
+    pytester.makepyfile(
+        test_other="""
+        import os, pytest, signal
+        pytestmark = pytest.mark.contract
+        def test_killed(): os.kill(os.getpid(), signal.SIGKILL)
+        @pytest.mark.parametrize("number", range(9))
+        def test_never(number): pass
+        """
+    )
+    result = run(
+        """
+        import pytest
+        from pathlib import Path
+        from time import sleep
+        pytestmark = pytest.mark.contract
+        def test_waiting(request):
+            told = Path(request.config.workerinput["end"])
+            while not any(told.iterdir()):
+                sleep(0.01)
+        @pytest.mark.parametrize("number", range(9))
+        def test_many(number): pass
+        """,
+        "-n",
+        "2",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*worker 'gw?' crashed while running '*::test_killed'*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
 def test_workers_tell_what_stops_the_run(run: Run) -> None:
     result = run("def test_homeless(): pass", "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -262,3 +301,18 @@ def test_workers_tell_what_stops_the_run(run: Run) -> None:
 def test_what_two_workers_do_at_the_same_time_counts_once() -> None:
     assert covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]) == 4.0
     assert covered([]) == 0.0
+
+
+def test_workers_have_an_order_for_every_tier() -> None:
+    assert sorted(ORDER_OF_WORKERS) == sorted(TIERS)
+
+
+def test_modules_that_use_sparks_sessions_run_together() -> None:
+    """In another worker each would start Spark once more."""
+    found = set()
+    for path in (ROOT / "tests" / "integration").glob("test_*.py"):
+        functions = [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.FunctionDef)]
+        asked = {argument.arg for one in functions for argument in one.args.args}
+        if asked & {"spark", "classic_session", "connect_session", "connect_server"}:
+            found.add(path.stem)
+    assert found == SPARK_MODULES
