@@ -1,10 +1,14 @@
-"""What Airflow is told about this provider: every class by its path, so that nothing is imported to list it."""
+"""What Airflow is told about this provider: every class by its path, so that nothing heavy is imported to list it.
+
+The connection's form has the fields that all connections have, and those that each store says itself.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from airflow_provider import __version__
+from airflow_provider.stores.factory import backends
 
 INTEGRATION = "Epochs"
 
@@ -47,6 +51,7 @@ def _modules(*names: str) -> dict[str, Any]:
 
 
 def _connection_type() -> dict[str, Any]:
+    known = backends()
     return {
         "connection-type": "epochs",
         "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
@@ -54,23 +59,13 @@ def _connection_type() -> dict[str, Any]:
         "ui-field-behaviour": {
             "hidden-fields": [],
             "relabeling": {"host": "File or host", "schema": "Database"},
-            "placeholders": {
-                "host": "sqlite: /srv/epochs/epochs.db; postgresql: db.example; zookeeper: zk1.example,zk2.example",
-                "schema": "postgresql: the database; zookeeper: the node, such as epochs",
-                "login": "postgresql and zookeeper",
-                "password": "postgresql and zookeeper",
-                "port": "postgresql: 5432; zookeeper: 2181",
-            },
+            "placeholders": {name: _placeholder(name) for name in _PLACES},
         },
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "sqlite: a file, when all runs on one host; postgresql or zookeeper, for several hosts.",
-                "schema": {
-                    "type": "string",
-                    "enum": ["sqlite", "postgresql", "zookeeper"],
-                    "default": "sqlite",
-                },
+                "description": "; ".join(f"{name}: {one.summary}" for name, one in known.items()) + ".",
+                "schema": {"type": "string", "enum": list(known), "default": next(iter(known))},
             },
             "require": {
                 "label": "Required",
@@ -78,9 +73,17 @@ def _connection_type() -> dict[str, Any]:
                 "schema": {"type": ["array", "null"], "items": {"type": "string"}},
             },
             **{name: _text(label, description) for name, (label, description) in _TEXT_FIELDS.items()},
+            **{
+                name: _text(field.label, f"{backend}: {field.description}")
+                for backend, one in known.items()
+                for name, field in one.extras.items()
+            },
         },
     }
 
+
+_PLACES = ("host", "schema", "login", "password", "port")
+"""Airflow's own fields of a connection."""
 
 _TEXT_FIELDS = {
     "warehouse": (
@@ -89,32 +92,16 @@ _TEXT_FIELDS = {
     ),
     "catalog": (
         "Catalog",
-        "Connection to the database of the Iceberg catalog; zookeeper needs one, others have their own.",
+        "Connection to the database of the Iceberg catalog; a store that holds none needs one.",
     ),
-    "sslmode": (
-        "TLS mode",
-        (
-            "postgresql: disable, allow, prefer, require, verify-ca or verify-full, as in libpq; "
-            "when empty, prefer on this host and require for others."
-        ),
-    ),
-    "sslrootcert": (
-        "TLS root certificate",
-        "postgresql: file with the certificates that are trusted, or system.",
-    ),
-    "sslcert": ("TLS client certificate", "postgresql: file with the client's certificate."),
-    "sslkey": ("TLS client key", "postgresql: file with the key of the client's certificate."),
-    "auth": ("Authentication", "zookeeper: digest, when empty, or sasl."),
-    "tls": (
-        "TLS",
-        "zookeeper: off, verify-ca or verify-full; a login for another host needs one of them.",
-    ),
-    "ca": ("TLS authorities", "zookeeper: file with the certificates that are trusted."),
-    "cert": ("TLS client certificate", "zookeeper: file with the client's certificate."),
-    "key": ("TLS client key", "zookeeper: file with the key of the client's certificate."),
-    "session_timeout": ("Session time-out", "zookeeper: seconds until the servers end a silent session."),
 }
-"""Fields of the connection's form that hold text: a label, and which backend they are for."""
+"""Fields of every connection that hold text: a label, and what they are."""
+
+
+def _placeholder(place: str) -> str:
+    """What stands in an empty field *place*: for whom it is, and what it looks like."""
+    used = {backend: one.places[place] for backend, one in backends().items() if place in one.places}
+    return "; ".join(f"{backend}: {example}" for backend, example in used.items())
 
 
 def _text(label: str, description: str) -> dict[str, Any]:

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
-from airflow_provider.stores.base import MetadataStore, StoreCapability
-from airflow_provider.stores.memory_opening import MemoryOpener
-from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted
-from airflow_provider.stores.sql.opening import PostgresqlOpener, SqliteOpener
-from airflow_provider.stores.zookeeper.opening import ZookeeperOpener
+from airflow_provider.stores import opening
 
 if TYPE_CHECKING:
+    from airflow_provider.stores.base import MetadataStore, StoreCapability
+    from airflow_provider.stores.connecting import StoreConnection
+    from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore
     from airflow_provider.stores.schema_status import SchemaStatus
 
 __all__ = [
-    "POSTGRESQL", "SCHEMES", "SQLITE", "STORES", "adopt_catalog", "catalog_of", "catalog_properties", "check_schema",
-    "open_store", "redacted", "scheme_of", "upgrade_schema",
+    "adopt_catalog", "backends", "catalog_holders", "catalog_of", "catalog_operation", "catalog_properties",
+    "check_schema", "open_store", "redacted", "upgrade_schema",
 ]  # fmt: skip
 
-STORES: Mapping[str, StoreOpener] = {
-    opener.scheme: opener
-    for opener in (MemoryOpener(), SqliteOpener(), PostgresqlOpener(), ZookeeperOpener())
-}
+_OPENERS = (
+    "memory_opening:MemoryOpener",
+    "sql.opening:SqliteOpener",
+    "sql.opening:PostgresqlOpener",
+    "zookeeper.opening:ZookeeperOpener",
+)
+"""Every store: a module below this room, and its :class:`~airflow_provider.stores.opening.StoreOpener`.
+
+The first one to which a connection can lead is that of connections that name none.
+"""
+
+
+def _stores() -> dict[str, StoreOpener]:
+    openers = []
+    for line in _OPENERS:
+        module, _, name = line.partition(":")
+        openers.append(getattr(import_module(f"{__package__}.{module}"), name)())
+    return {opener.scheme: opener for opener in openers}
+
+
+_STORES: Mapping[str, StoreOpener] = _stores()
 """Every store, by the scheme of its URLs."""
-
-SCHEMES = {scheme: opener.form for scheme, opener in STORES.items()}
-"""What a store's URL looks like, by scheme."""
-
-SQLITE, POSTGRESQL = SqliteOpener.scheme, PostgresqlOpener.scheme
 
 
 def open_store(
@@ -43,7 +56,7 @@ def open_store(
     :raises StoreIncompatible: the store lacks something required, or has another schema; says what to do.
     :raises StoreUnavailable: it does not answer.
     """
-    store = STORES[scheme_of(url)].unopened(url, now)
+    store = _opener(url).unopened(url, now)
     _check_fit(store, url, require)
     return store.open()
 
@@ -78,7 +91,7 @@ def catalog_properties(url: str) -> dict[str, str]:
 
     :raises InvalidInput: no database that can hold an Iceberg catalog.
     """
-    return STORES[scheme_of(url)].catalog_properties(url)
+    return _opener(url).catalog_properties(url)
 
 
 def adopt_catalog(url: str, engine: Any) -> None:
@@ -86,23 +99,46 @@ def adopt_catalog(url: str, engine: Any) -> None:
 
     It survives forks then, and no call of it lasts for ever.
     """
-    STORES[scheme_of(url)].adopt_catalog(url, engine)
+    _opener(url).adopt_catalog(url, engine)
 
 
-def scheme_of(url: str) -> str:
-    """Return the scheme of a store's URL.
+def catalog_operation(url: str) -> AbstractContextManager[None]:
+    """A context in which the database at *url* is used through an engine of :func:`adopt_catalog`; may be nested."""
+    return _opener(url).catalog_operation()
 
-    :raises InvalidInput: it is none of :data:`SCHEMES`, or no URL at all.
-    """
+
+def backends() -> dict[str, StoreConnection]:
+    """Return how a connection leads to each store, by its backend; the first is that of connections without one."""
+    forms = [opener.connection for opener in _STORES.values()]
+    return {form.backend: form for form in forms if form is not None}
+
+
+def catalog_holders() -> dict[str, str]:
+    """Return the backends of the stores in which an Iceberg catalog can lie, and how they are called."""
+    return {
+        opener.connection.backend: opener.name
+        for opener in _STORES.values()
+        if opener.holds_catalog and opener.connection is not None
+    }
+
+
+def redacted(url: object) -> str:
+    """Return *url* such that it may be shown: without user, password and options."""
+    opener = _STORES.get(url.partition("://")[0]) if isinstance(url, str) else None
+    return opening.redacted(url) if opener is None else opener.shown(url)
+
+
+def _opener(url: str) -> StoreOpener:
+    """:raises InvalidInput: no store has such URLs, or it is no URL at all."""
     scheme, separator, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
-    if not separator or scheme not in SCHEMES:
+    if not separator or scheme not in _STORES:
         raise InvalidInput(
             field="store url",
             value=redacted(url),
-            expected=f"one of {', '.join(SCHEMES.values())}",
+            expected=f"one of {', '.join(opener.form for opener in _STORES.values())}",
             next_step="correct the store's URL; in Airflow the backend of its connection.",
         )
-    return scheme
+    return _STORES[scheme]
 
 
 def _check_fit(store: UnopenedStore, url: str, require: Collection[StoreCapability]) -> None:
@@ -119,7 +155,7 @@ def _check_fit(store: UnopenedStore, url: str, require: Collection[StoreCapabili
 
 
 def _with(url: str, ask: Callable[[UnopenedStore], SchemaStatus | None]) -> SchemaStatus | None:
-    store = STORES[scheme_of(url)].unopened(url, None)
+    store = _opener(url).unopened(url, None)
     try:
         return ask(store)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted
+from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore
 
 if TYPE_CHECKING:
     from airflow_provider.stores.memory import MemoryStore
@@ -17,6 +17,7 @@ class MemoryOpener(StoreOpener):
     scheme = "memory"
     form = "memory://NAME"
     name = "a store in memory"
+    local = True
 
     def unopened(self, url: str, now: Now | None) -> UnopenedStore:
         from airflow_provider.stores.memory import MemoryStore, system_time
@@ -25,7 +26,7 @@ class MemoryOpener(StoreOpener):
         if not name or "/" in name:
             raise InvalidInput(
                 field="store url",
-                value=redacted(url),
+                value=self.shown(url),
                 expected=self.form,
                 next_step="give the store a name without '/': stores of one name share everything.",
             )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.stores.base import MetadataStore, StoreCapability
 
 if TYPE_CHECKING:
+    from airflow_provider.stores.base import MetadataStore, StoreCapability
+    from airflow_provider.stores.connecting import StoreConnection
     from airflow_provider.stores.schema_status import SchemaStatus
 
 Now = Callable[[], datetime]
-
-_LOCAL = frozenset({"memory", "sqlite"})
-"""Schemes whose URLs hold neither user nor password."""
 
 
 class UnopenedStore(Protocol):
@@ -48,6 +47,15 @@ class StoreOpener(ABC):
     name: str
     """The store in a sentence."""
 
+    local: bool = False
+    """Whether its URLs hold neither user nor password."""
+
+    connection: StoreConnection | None = None
+    """How an Airflow connection leads to it; None when none does."""
+
+    holds_catalog: bool = False
+    """Whether an Iceberg catalog can lie in it."""
+
     @abstractmethod
     def unopened(self, url: str, now: Now | None) -> UnopenedStore:
         """Return the store at *url*; connects to nothing.
@@ -63,7 +71,7 @@ class StoreOpener(ABC):
         """
         raise InvalidInput(
             field="store url",
-            value=redacted(url),
+            value=self.shown(url),
             expected="a database with an Iceberg catalog, such as sqlite:////absolute/path.db: "
             f"{self.name} has none",
             next_step="name a catalog in SQLite or PostgreSQL beside this store (the extra `catalog` of the "
@@ -74,6 +82,14 @@ class StoreOpener(ABC):
         """Give the SQLAlchemy *engine* that pyiceberg made for *url* the habits of the store's own."""
         self.catalog_properties(url)
 
+    def catalog_operation(self) -> AbstractContextManager[None]:
+        """A context in which the catalog's database is used, as the store itself uses it; may be nested."""
+        return nullcontext()
+
+    def shown(self, url: object) -> str:
+        """Return *url* such that it may be shown: without user, password and options."""
+        return redacted(url, local=self.local)
+
 
 def with_extra(name: str) -> str:
     """The next step for who lacks the libraries of an extra; as true of a checkout as of a released package."""
@@ -83,13 +99,16 @@ def with_extra(name: str) -> str:
     )
 
 
-def redacted(url: object) -> str:
-    """Return *url* such that it may be shown: without user, password and options."""
+def redacted(url: object, *, local: bool = False) -> str:
+    """Return *url* such that it may be shown: without user, password and options.
+
+    :param local: it can hold neither user nor password, so that an ``@`` is part of its path.
+    """
     if not isinstance(url, str):
         return repr(url)
     scheme, separator, rest = url.partition("://")
     if not separator:
         return "(no URL)"
-    if scheme not in _LOCAL:
+    if not local:
         rest = rest.rpartition("@")[2]
     return f"{scheme}://{rest.partition('?')[0]}"

@@ -15,8 +15,9 @@ from airflow.providers_manager import ProvidersManager
 from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 
 from airflow_provider import __version__
-from airflow_provider.hooks.connection import EXTRAS
+from airflow_provider.hooks.connection import COMMON_EXTRAS
 from airflow_provider.provider_info import get_provider_info
+from airflow_provider.stores.factory import backends
 
 DISTRIBUTION = "airflow-provider-epochs"
 INFO = get_provider_info()
@@ -92,5 +93,7 @@ def test_airflow_finds_the_provider() -> None:
 
 def test_the_connections_form_has_every_field_of_every_backend() -> None:
     fields = INFO["connection-types"][0]["conn-fields"]
-    assert fields["backend"]["schema"]["enum"] == list(EXTRAS)
-    assert set(fields) == set().union(*EXTRAS.values())
+    assert fields["backend"]["schema"]["enum"] == list(backends()) == ["sqlite", "postgresql", "zookeeper"]
+    assert set(fields) == set(COMMON_EXTRAS).union(*(one.extras for one in backends().values()))
+    places = INFO["connection-types"][0]["ui-field-behaviour"]["placeholders"]
+    assert set(places) == set().union(*(one.places for one in backends().values()))

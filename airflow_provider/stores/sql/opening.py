@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, redacted, with_extra
+from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore, with_extra
+from airflow_provider.stores.sql.connecting import PostgresqlConnection, SqliteConnection
 
 if TYPE_CHECKING:
     from airflow_provider.stores.sql.dialect import SqlDialect
 
+_SQLITE_BUSY_S = "30"
+
 
 class SqlOpener(StoreOpener):
     """A store in a SQL database, in which Iceberg's SQL catalog lies, too."""
+
+    holds_catalog = True
 
     def dialect(self, url: str, now: Now | None = None) -> SqlDialect:
         """Return how the database at *url* is spoken to.
@@ -34,6 +40,11 @@ class SqlOpener(StoreOpener):
     def adopt_catalog(self, url: str, engine: Any) -> None:
         self.dialect(url).adopt(engine)
 
+    def catalog_operation(self) -> AbstractContextManager[None]:
+        from airflow_provider.stores.sql.forks import operation
+
+        return operation()
+
 
 class SqliteOpener(SqlOpener):
     """A file."""
@@ -41,11 +52,16 @@ class SqliteOpener(SqlOpener):
     scheme = "sqlite"
     form = "sqlite:////absolute/path/of/the/file.db"
     name = "SQLite"
+    local = True
+    connection = SqliteConnection()
 
     def dialect(self, url: str, now: Now | None = None) -> SqlDialect:
         from airflow_provider.stores.sql.sqlite import SqliteDialect, system_time
 
         return SqliteDialect(self._path(url), now=now or system_time)
+
+    def catalog_properties(self, url: str) -> dict[str, str]:
+        return {**super().catalog_properties(url), "uri": f"{url}?timeout={_SQLITE_BUSY_S}"}
 
     def _path(self, url: str) -> Path:
         """:raises InvalidInput: no absolute path of a file."""
@@ -54,7 +70,7 @@ class SqliteOpener(SqlOpener):
         if not rest.startswith("//") or "?" in path or "\0" in path or path.endswith("/"):
             raise InvalidInput(
                 field="store url",
-                value=redacted(url),
+                value=self.shown(url),
                 expected=f"{self.form}, without options",
                 next_step="give the absolute path of a file on a local disk: every process of the host opens it, "
                 "so neither ':memory:' nor a relative path can work.",
@@ -68,6 +84,7 @@ class PostgresqlOpener(SqlOpener):
     scheme = "postgresql+psycopg"
     form = "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
     name = "PostgreSQL"
+    connection = PostgresqlConnection()
 
     def dialect(self, url: str, now: Now | None = None) -> SqlDialect:  # noqa: ARG002 - it has a clock
         try:
@@ -76,7 +93,7 @@ class PostgresqlOpener(SqlOpener):
         except ImportError as error:
             raise InvalidInput(
                 field="store url",
-                value=redacted(url),
+                value=self.shown(url),
                 expected=f"an installed driver ({error})",
                 next_step=with_extra("postgres"),
             ) from error

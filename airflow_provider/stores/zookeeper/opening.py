@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider.stores.opening import Now, StoreOpener, UnopenedStore
+from airflow_provider.stores.zookeeper.connecting import ZookeeperConnection
 
 
 class ZookeeperOpener(StoreOpener):
@@ -11,6 +12,7 @@ class ZookeeperOpener(StoreOpener):
     scheme = "zookeeper"
     form = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"
     name = "ZooKeeper"
+    connection = ZookeeperConnection()
 
     def unopened(self, url: str, now: Now | None) -> UnopenedStore:  # noqa: ARG002 - it has a clock
         from airflow_provider.stores.zookeeper.address import parsed

@@ -20,8 +20,7 @@ from pyiceberg.table.metadata import new_table_metadata
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.stores.factory import adopt_catalog, catalog_properties
-from airflow_provider.stores.sql.forks import operation
+from airflow_provider.stores.factory import adopt_catalog, catalog_operation, catalog_properties
 from airflow_provider.tables import checks
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
@@ -35,7 +34,6 @@ KEPT_METADATA_FILES = REMEMBERED
 REPLACES = "epochs.replaces"
 """Property of a table: identities of the unpublished ones that it was put in place of."""
 
-_SQLITE_BUSY_S = "30"
 _PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
@@ -71,7 +69,7 @@ class IcebergCatalog:
         """
         with checks.translated(self.warehouse):
             try:
-                with _translated():
+                with _translated(self._url):
                     return self._catalog().load_table((table.domain, table.name))
             except NoSuchTableError:
                 return None
@@ -105,7 +103,7 @@ class IcebergCatalog:
             )
             .values(metadata_location=new, previous_metadata_location=expected)
         )
-        with _translated(), self._catalog().engine.begin() as connection:
+        with _translated(self._url), self._catalog().engine.begin() as connection:
             return connection.execute(statement).rowcount == 1
 
     def replace(self, table: EpochTable, schema: Schema, before: Table) -> None:
@@ -126,7 +124,7 @@ class IcebergCatalog:
     def create(self, table: EpochTable, schema: Schema) -> Table | None:
         """Make the table; None when somebody else was faster."""
         try:
-            with checks.translated(self.warehouse), _translated():
+            with checks.translated(self.warehouse), _translated(self._url):
                 catalog = self._catalog()
                 self._create_namespace(catalog, table.domain)
                 return catalog.create_table(
@@ -143,7 +141,7 @@ class IcebergCatalog:
     def register(self, table: EpochTable, pointer: str) -> Table | None:
         """Make the table that *pointer* describes known; None when there is one of that name."""
         try:
-            with checks.translated(self.warehouse), _translated():
+            with checks.translated(self.warehouse), _translated(self._url):
                 catalog = self._catalog()
                 self._create_namespace(catalog, table.domain)
                 return catalog.register_table((table.domain, table.name), pointer)
@@ -193,7 +191,7 @@ def make_tables(url: str) -> None:
 
 
 def _on(url: str, ask: Callable[[SqlCatalog], Answer]) -> Answer:
-    with _translated():
+    with _translated(url):
         catalog = SqlCatalog(CATALOG_NAME, **_properties(url, ""))
         adopt_catalog(url, catalog.engine)
         try:
@@ -226,20 +224,17 @@ def _properties_of(table: EpochTable) -> dict[str, str]:
 
 def _properties(url: str, warehouse: str) -> dict[str, str]:
     """:raises InvalidInput: no database that can hold an Iceberg catalog."""
-    properties = catalog_properties(url)
-    if properties["uri"].startswith("sqlite:"):
-        properties["uri"] += f"?timeout={_SQLITE_BUSY_S}"
-    return properties | {
+    return catalog_properties(url) | {
         "warehouse": warehouse,
         "py-io-impl": "airflow_provider.tables.iceberg.file_io.DurableFileIO",
     }
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Let no error of the driver out, and no fork in between."""
+def _translated(url: str) -> Iterator[None]:
+    """Let no error of the driver out, and use the database at *url* as the store itself would."""
     try:
-        with operation():
+        with catalog_operation(url):
             yield
     except sa.exc.DBAPIError as error:
         raise StoreUnavailable(

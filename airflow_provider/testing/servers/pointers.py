@@ -9,8 +9,8 @@ from threading import RLock
 from typing import Any, Protocol
 
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.stores.factory import POSTGRESQL, SQLITE, scheme_of
 from airflow_provider.stores.memory import MemoryCatalog
+from airflow_provider.stores.sql.opening import PostgresqlOpener, SqliteOpener
 
 _OF_TABLE = "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
 
@@ -81,11 +81,11 @@ class StoreCatalog(MemoryCatalog):
 
 def _driver(url: str) -> tuple[Callable[[], _Connection], str]:
     """What opens a connection to the store at *url*, and how its statements mark a parameter."""
-    scheme = scheme_of(url)
-    if scheme == SQLITE:
+    scheme = url.partition("://")[0]
+    if scheme == SqliteOpener.scheme:
         path = url.partition(":///")[2]
         return lambda: sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False), "?"
-    assert scheme == POSTGRESQL, f"the store {scheme} has no catalog"
+    assert scheme == PostgresqlOpener.scheme, f"the store {scheme} has no catalog"
     import psycopg
 
     return lambda: psycopg.connect(url.replace("+psycopg", "", 1), autocommit=True), "%s"

@@ -1,0 +1,107 @@
+"""What a store says about the connection that leads to it: a backend's name, its fields, and the URL they make.
+
+Airflow keeps connections; nothing here knows Airflow. ``hooks.connection`` reads what all connections have in common.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from airflow_provider.domain.errors import InvalidInput
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_FORM = (
+    "correct it in the UI under Admin > Connections, or with `airflow connections`; "
+    "docs/reference/connection.md lists the fields."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionFields:
+    """A connection as Airflow keeps it, whatever class it comes in."""
+
+    conn_id: str
+    conn_type: str | None = None
+    host: str | None = None
+    port: int | None = None
+    schema: str | None = None
+    login: str | None = None
+    password: str | None = field(default=None, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormField:
+    """A field of the connection's form that one kind of store adds, in extra."""
+
+    label: str
+    description: str
+
+
+class StoreConnection(ABC):
+    """How a connection leads to one kind of store.
+
+    :attr:`backend` is what its extra ``backend`` says, :attr:`summary` is for whoever chooses one. :attr:`places` says
+    what Airflow's own fields (host, port, schema, login, password) are used for; :attr:`extras` are the fields beyond
+    those that every connection has: an unknown one is a misspelt one, and is refused by name.
+    """
+
+    backend: str
+    summary: str
+    places: ClassVar[Mapping[str, str]]
+    extras: ClassVar[Mapping[str, FormField]]
+
+    @abstractmethod
+    def url_of(self, connection: ConnectionFields) -> str:
+        """Return the store's URL; opens nothing.
+
+        :raises InvalidInput: naming the connection's field; no message holds a password.
+        """
+
+
+def refused(connection: ConnectionFields, name: str, value: object, expected: str) -> InvalidInput:
+    """The error for the field *name* of *connection*. :param value: what was found, and may be shown."""
+    shown = repr(value)
+    return InvalidInput(
+        f"connection {connection.conn_id!r}, field {name}: {shown[:200]} is not accepted; expected {expected}.",
+        next_step=_FORM,
+        field=name,
+        value=value,
+        expected=expected,
+        conn_id=connection.conn_id,
+    )
+
+
+def one_host(connection: ConnectionFields) -> str:
+    """Return the host as a URL writes it: a name, an IPv4 address, or an IPv6 address in brackets.
+
+    :raises InvalidInput: it is none.
+    """
+    given = connection.host or ""
+    bare = given[1:-1] if given.startswith("[") and given.endswith("]") else given
+    if ":" in bare:
+        try:
+            return f"[{ipaddress.IPv6Address(bare)}]"
+        except ValueError as error:
+            raise refused(
+                connection, "host", given, "one host without scheme or port, or an IPv6 address"
+            ) from error
+    if not _HOST_NAME.fullmatch(bare):
+        raise refused(connection, "host", given, "the name or address of one host")
+    return bare
+
+
+def port_or(connection: ConnectionFields, default: int) -> int:
+    """Return the port, *default* when there is none.
+
+    :raises InvalidInput: no port.
+    """
+    port = connection.port if connection.port is not None else default
+    if not 1 <= port <= 65_535:
+        raise refused(connection, "port", port, "a number from 1 to 65535")
+    return port

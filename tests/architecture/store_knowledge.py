@@ -1,0 +1,139 @@
+"""Where a module shows that it knows which metadata store it has: read from syntax trees, nothing is imported.
+
+What is protected follows from the folder of the stores: a new one is protected as soon as it lies there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOM = "airflow_provider.stores"
+OPEN = {
+    "base": "the contract",
+    "codec": "records as bytes, alike for all stores",
+    "connecting": "what a connection's fields have in common",
+    "factory": "opens a store by its URL, and asks it what its callers want to know",
+    "hosts": "which hosts are this one",
+    "schema_status": "how a schema stands, alike for all stores",
+}
+"""Modules that may be imported from above, and why; whatever else lies in the room is protected."""
+
+_WORD_OF_ITS_OWN = {"memory"}
+"""Schemes that are also words, and the name of a table format: only as the beginning of a URL do they name a store."""
+
+_IDENTITY = {"__class__", "__name__", "__qualname__", "__module__", "__mro__"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What names a store. :param modules: protected ones. :param words: schemes, backends, names, classes."""
+
+    modules: frozenset[str]
+    words: frozenset[str]
+    schemes: frozenset[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> Stores:
+        """Read them from the room's *folder*."""
+        entries = {
+            path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+        }
+        protected = entries - set(OPEN) - {"__init__"}
+        files = [
+            path
+            for path in folder.rglob("*.py")
+            if path.relative_to(folder).with_suffix("").parts[0] in protected
+        ]
+        trees = [ast.parse(path.read_text()) for path in files]
+        classes = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        schemes = set(_constants(trees, {"scheme"}))
+        words = {word for scheme in schemes for word in (scheme, scheme.partition("+")[0])}
+        words |= set(_constants(trees, {"backend"})) | {one for one in classes if one.endswith("Store")}
+        return cls(
+            modules=frozenset(f"{ROOM}.{one}" for one in protected),
+            words=frozenset(word.lower() for word in words - _WORD_OF_ITS_OWN),
+            schemes=frozenset(schemes),
+        )
+
+    def is_protected(self, name: str) -> bool:
+        return any(name == one or name.startswith(f"{one}.") for one in self.modules)
+
+
+def _constants(trees: list[ast.Module], names: set[str]) -> Iterator[str]:
+    """Texts that are given to *names* in the body of a class."""
+    for tree in trees:
+        for owner in ast.walk(tree):
+            for node in owner.body if isinstance(owner, ast.ClassDef) else []:
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                value = getattr(node, "value", None)
+                named = any(isinstance(one, ast.Name) and one.id in names for one in targets)
+                if named and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield value.value
+
+
+def knowledge(source: str, stores: Stores) -> Iterator[tuple[int, str]]:
+    """Yield line and kind of everything in *source* by which it tells one store from another."""
+    tree = ast.parse(source)
+    texts = _docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (
+                (node.lineno, f"imports {name}") for name in _imported(node) if stores.is_protected(name)
+            )
+            yield from ((node.lineno, f"takes {name}, which is the factory's own") for name in _private(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
+            yield from ((node.lineno, f"names {word!r}") for word in _named(node.value, stores))
+        elif isinstance(node, ast.Compare | ast.Match | ast.Call):
+            yield from _identities(node)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def _private(node: ast.Import | ast.ImportFrom) -> list[str]:
+    factory = f"{ROOM}.factory"
+    return [
+        name
+        for name in _imported(node)
+        if name.startswith(f"{factory}._")
+        or (name.startswith(f"{factory}.") and name.rpartition(".")[2].isupper())
+    ]
+
+
+def _named(text: str, stores: Stores) -> Iterator[str]:
+    """Words of *text* that name a store: the beginning of its URLs, its backend, its class, its module."""
+    lower = text.lower()
+    yield from (
+        f"{one}:" for one in sorted(stores.schemes) if re.search(rf"(?<![\w+]){re.escape(one)}:", lower)
+    )
+    yield from (word for word in sorted(stores.words) if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", lower))
+    yield from (one for one in sorted(stores.modules) if one in text)
+
+
+def _identities(node: ast.Compare | ast.Match | ast.Call) -> Iterator[tuple[int, str]]:
+    """Decisions on what a class is called, or on what only some stores have."""
+    if isinstance(node, ast.Call):
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in {"hasattr", "getattr"} and re.search(r"store|reader", ast.unparse(node.args[0])):
+            yield node.lineno, f"looks what {ast.unparse(node.args[0])} has"
+        subjects: list[ast.AST] = [node.func] if isinstance(node.func, ast.Attribute) else []
+    else:
+        subjects = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.subject]
+    for subject in subjects:
+        found = [
+            one.attr for one in ast.walk(subject) if isinstance(one, ast.Attribute) and one.attr in _IDENTITY
+        ]
+        if found:
+            yield node.lineno, f"decides on {ast.unparse(subject)}"
+
+
+def _docstrings(tree: ast.Module) -> set[ast.AST]:
+    """Texts that are statements of their own: nothing is decided on them."""
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
