@@ -57,6 +57,10 @@ test-slow: prepare ## The slow tier: kills in every window, tables on S3, all of
 bench: prepare ## Measure what the docs say about speed, each store beside bare clients on the same server
 	@$(PY) -m benchmarks $(ARGS)
 
+.PHONY: bench-slow
+bench-slow: prepare ## Measure what takes long: cuts over 1,000 tables with 10,000 epochs each
+	@$(PY) -m benchmarks --slow $(ARGS)
+
 .PHONY: simulate
 simulate: prepare ## 100,000 faults against the real coordination, in virtual time; SEEDS=0:200 for others
 	@$(PY) -m airflow_provider.testing.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-from benchmarks import cut, protocol, publish, wake
+from benchmarks import cut, files, growth, protocol, publish, wake
 from benchmarks.figures import progress
 from benchmarks.stores import STORES, Store, place
 
@@ -15,19 +15,30 @@ PARTS: Mapping[str, Callable[[Store], None]] = {
     "publish": publish.measure,
     "cut": cut.measure,
 }
+SLOW: Mapping[str, Callable[[Store], None]] = {"cut": cut.measure_slow}
+"""What takes too long for every day."""
+TABLES: Mapping[str, Callable[[], None]] = {"files": files.measure, "growth": growth.measure}
+"""What is measured once, on SQLite: the work of a table format, not a store's."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--stores", nargs="+", choices=sorted(STORES), default=list(STORES))
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, *TABLES])
+    parser.add_argument("--slow", action="store_true", help="measure what takes long, and nothing else")
     chosen = parser.parse_args()
+    parts = SLOW if chosen.slow else PARTS
+    wanted = chosen.parts or [*parts, *([] if chosen.slow else TABLES)]
     progress(f"measuring on {place()}")
-    for name in chosen.stores:
+    for name in chosen.stores if parts.keys() & set(wanted) else []:
         with STORES[name]() as store:
             progress(f"{name} is running")
-            for part in chosen.parts:
-                PARTS[part](store)
+            for part in wanted:
+                if part in parts:
+                    parts[part](store)
+    for part in wanted:
+        if part in TABLES:
+            TABLES[part]()
 
 
 if __name__ == "__main__":

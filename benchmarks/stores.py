@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.testing.servers.directories import guarded_directory
 from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
 from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 
@@ -26,14 +26,12 @@ class Store:
     url: str
 
 
-@contextmanager
-def directory(prefix: str) -> Iterator[Path]:
-    """A directory on the disk of temporary files: what a commit costs there belongs to the measurement."""
-    path = Path(tempfile.mkdtemp(prefix=f"epochs-bench-{prefix}-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+def directory(name: str) -> AbstractContextManager[Path]:
+    """A directory on the disk of temporary files: what a commit costs there belongs to the measurement.
+
+    Nothing of it is left when the run is killed, and no server.
+    """
+    return guarded_directory(f"epochs-bench-{name}-", on_disk=True)
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from benchmarks.stores import Store
 DOMAIN = DomainName("wake")
 COMMITS = 100
 WARM_UP = 5
+TOLD = 15
+"""After so many commits, people are told how far it is."""
 PUSHED_PAUSE_S = 0.2
 POLLED_PAUSE_S = 1.0
 """Longest pause before a commit: a watch that polls has become slow by then."""
@@ -37,15 +39,14 @@ def measure(store: Store) -> None:
     watcher.start()
     theirs.close()
     with open_store(store.url) as writer:
-        took = _commit_and_wait(writer, ours)
+        took = _commit_and_wait(store, writer, ours)
     ours.close()
     watcher.join(30)
-    progress(f"wake-up on {store.name}: {len(took)} commits")
     figure(f"bench.wake.{store.name}.p50_ms", statistics.median(took))
     figure(f"bench.wake.{store.name}.p99_ms", percentile(took, 0.99))
 
 
-def _commit_and_wait(writer: MetadataStore, watcher: Connection) -> list[float]:
+def _commit_and_wait(store: Store, writer: MetadataStore, watcher: Connection) -> list[float]:
     pushed = StoreCapability.WATCH in writer.capabilities
     choose = random.Random(0)  # noqa: S311
     took = []
@@ -56,6 +57,8 @@ def _commit_and_wait(writer: MetadataStore, watcher: Connection) -> list[float]:
         commit = CommitRecord(change_set=ChangeSetId(str(number)), members=(), by="bench", tables=())
         writer.transact(Transaction(domain=DOMAIN, number=Number(commit)))
         took.append((watcher.recv() - sent) * 1000)
+        if number % TOLD == 0:
+            progress(f"wake-up on {store.name}: {number} of {COMMITS + WARM_UP} commits")
     return took[WARM_UP:]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from airflow_provider.testing.servers.directories import guarded_directory
 from airflow_provider.testing.servers.ports import free_port
 from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer
 from demo.airflow_cluster import own_environment
@@ -26,7 +27,6 @@ from demo.spark_connect import QUICK_JVM
 from tests.architecture.deployment import listens, secret_names
 from tests.services import compose
 from tests.services.compose import ROOT
-from tests.services.directories import guarded_directory
 
 SPARK = ("spark-master", "spark-worker-1", "spark-worker-2", "spark-connect")
 AIRFLOW = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_provider.testing.servers.directories import guarded_directory
 from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
-from tests.services.directories import guarded_directory
 
 
 @pytest.fixture(scope="session")

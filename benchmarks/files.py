@@ -1,0 +1,60 @@
+"""``bench.files``: publishing an epoch of 20,000 files that 200 participants wrote."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import replace
+
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.tables.base import WrittenFile
+from benchmarks.figures import figure, progress
+from benchmarks.iceberg_job import ROWS, IcebergJob, iceberg_coordinator
+from benchmarks.stores import directory
+
+PARTICIPANTS = 200
+FILES = 100
+"""Of each participant."""
+EPOCHS = 3
+"""The first one comes to an empty table, the later ones to one with manifests."""
+
+
+def measure() -> None:
+    """Print how long each participant's WRITTEN took, and publish, which only lists what they wrote."""
+    with directory("files") as path, iceberg_coordinator(path) as coordinator:
+        job = IcebergJob(coordinator, "files", participants=PARTICIPANTS)
+        published = []
+        for number in range(EPOCHS):
+            attempt = job.begin(number)
+            written = [_write(job, attempt, participant) for participant in range(PARTICIPANTS)]
+            began = time.perf_counter()
+            coordinator.publish(attempt)
+            published.append(time.perf_counter() - began)
+            progress(
+                f"files, epoch {number + 1} of {EPOCHS}: {PARTICIPANTS * FILES} files, a participant's manifest "
+                f"{statistics.median(written):.3f} s, publish {published[-1]:.2f} s"
+            )
+    figure("bench.files.publish_seconds", max(published))
+    figure("bench.files.written_seconds", statistics.median(written))
+
+
+def _write(job: IcebergJob, attempt: Attempt, participant: int) -> float:
+    """Stage files for one participant, and report them; return how long that took, the files not counted.
+
+    One file is written; the others are described as it is, since neither WRITTEN nor publish reads any.
+    """
+    coordinator, table = job.coordinator, attempt.sink(job.sink)
+    table_format = coordinator.formats[table.format]
+    info = table_format.create(table, ROWS.schema)
+    place = coordinator.place(attempt, job.sink, participant=participant)
+    (file,) = table_format.task_writer(place, info)(ROWS.to_batches())
+    files = [_copy(file, place.uri, number) for number in range(FILES)]
+    began = time.perf_counter()
+    committable = table_format.describe_output(place, info, files)
+    coordinator.processed(attempt, job.sink, participant=participant)
+    coordinator.written(attempt, job.sink, committable, participant=participant)
+    return time.perf_counter() - began
+
+
+def _copy(file: WrittenFile, folder: str, number: int) -> WrittenFile:
+    return replace(file, uri=f"{folder}{number:05d}-{file.uri.rpartition('/')[2]}")

@@ -1,0 +1,57 @@
+"""An hourly job with one Iceberg table of twenty columns, on a store of its own in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.stores.factory import open_store
+from airflow_provider.tables.factory import open_formats
+from airflow_provider.testing.arrow_attempts import write_rows
+from benchmarks.job import HOUR, ORIGIN
+
+ROWS = pa.table({"id": [1, 2, 3], **{f"value_{number:02d}": [1.0, 2.0, 3.0] for number in range(19)}})
+
+
+@contextmanager
+def iceberg_coordinator(directory: Path) -> Iterator[Coordinator]:
+    """A coordinator whose store and warehouse are new in *directory*."""
+    url = f"sqlite:///{directory}/store.db"
+    with open_store(url) as store, open_formats(url, f"{directory}/warehouse") as formats:
+        yield Coordinator(store, formats)
+
+
+class IcebergJob:
+    """A job of one table, which has its name.
+
+    :param participants: how many write each epoch.
+    """
+
+    def __init__(self, coordinator: Coordinator, name: str, *, participants: int = 1) -> None:
+        self.coordinator = coordinator
+        self.sink = name
+        self._participants = participants
+        table = EpochTable(name, domain=DomainName("bench"), format="iceberg")
+        self._job = EpochJob(f"{name}_job", outputs=[table], cadence="@hourly", origin=ORIGIN)
+
+    def begin(self, number: int) -> Attempt:
+        """Begin the epoch *number*."""
+        epoch = Interval(ORIGIN + number * HOUR, ORIGIN + (number + 1) * HOUR)
+        owner = Owner(dag_id="bench", run_id=str(number))
+        attempt = self.coordinator.begin(self._job, epoch, owner, participants=self._participants)
+        assert isinstance(attempt, Attempt), attempt
+        return attempt
+
+    def written(self, number: int) -> Attempt:
+        """Begin the epoch *number* and report three rows, so that only its publish is missing."""
+        attempt = self.begin(number)
+        write_rows(self.coordinator, attempt, self.sink, ROWS)
+        return attempt
