@@ -123,6 +123,17 @@ def test_manifests_of_the_middle_size_are_folded_once_more(files: Files) -> None
     assert merged.existing_files_count == manifests.FOLD_AT**2
 
 
+def test_a_fold_copies_so_many_files_at_most(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MOST_COPIED_FILES", 2 * manifests.FOLD_AT + 1)
+    few = [f"value {number}" for number in range(manifests.FOLD_AT)]
+    found = []
+    for number in range(3 * manifests.FOLD_AT):
+        found += files.listed([files.staged(number, few)], files.last)
+    *left, merged = manifests.folded(files.layout, found, 99)
+    assert left == found[2:]
+    assert files.epochs([merged]) == [0] * manifests.FOLD_AT + [1] * manifests.FOLD_AT
+
+
 def test_a_whole_manifest_leaves_unread(files: Files) -> None:
     kept, removed = files.listed([files.staged(1)], 1), files.listed([files.staged(2)], 2)
     Path(removed[0].manifest_path.removeprefix("file://")).unlink()

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any, Literal
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
@@ -46,6 +47,8 @@ FOLD_AT = 12
 """So many manifests of one size class are folded into one of the next."""
 FULL_AT_FILES = 256
 """A manifest of so many files is folded no more."""
+MOST_COPIED_FILES = 1024
+"""So many files are copied by a fold at most: many large manifests of one epoch are left to the publishes after it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,7 +293,7 @@ def without(
 
 
 def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
-    """Fold manifests of one size class into one as soon as there are :data:`FOLD_AT` of them.
+    """Fold manifests of one size class into one as soon as there are :data:`FOLD_AT` of them, the oldest first.
 
     A file is copied at most twice on its way from a manifest of its own into a full one, so that what publish
     does stays the same however long the table's history is.
@@ -300,9 +303,11 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
         for spec_id in {one.partition_spec_id for one in kept}:
             group = [one for one in kept if one.partition_spec_id == spec_id and low <= _size(one) < high]
             if len(group) >= FOLD_AT:
-                together = [entry for one in group for entry in entries(layout.io, one)]
+                sizes = accumulate(map(_size, group))
+                oldest = [one for one, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES]
+                together = [entry for one in oldest for entry in entries(layout.io, one)]
                 merged = _rewritten(layout, spec_id, together, snapshot_id)
-                kept = [one for one in kept if one not in group] + [merged]
+                kept = [one for one in kept if one not in oldest] + [merged]
     return kept
 
 
