@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 ROOM = "airflow_provider.stores"
@@ -28,7 +29,7 @@ _WORD_OF_ITS_OWN = {"memory"}
 _IDENTITY = {"__class__", "__name__", "__qualname__", "__module__", "__mro__"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stores:
     """What names a store. :param modules: protected ones. :param words: schemes, backends, names, classes."""
 
@@ -58,6 +59,13 @@ class Stores:
             words=frozenset(word.lower() for word in words - _WORD_OF_ITS_OWN),
             schemes=frozenset(schemes),
         )
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What names one of them in a text: the beginning of a URL, a word of its own, a module."""
+        urls = "|".join(re.escape(one) for one in sorted(self.schemes))
+        words = "|".join(re.escape(one) for one in sorted(self.words | self.modules))
+        return re.compile(rf"(?<![\w+])(?:{urls}):|(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
     def is_protected(self, name: str) -> bool:
         return any(name == one or name.startswith(f"{one}.") for one in self.modules)
@@ -109,12 +117,7 @@ def _private(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 def _named(text: str, stores: Stores) -> Iterator[str]:
     """Words of *text* that name a store: the beginning of its URLs, its backend, its class, its module."""
-    lower = text.lower()
-    yield from (
-        f"{one}:" for one in sorted(stores.schemes) if re.search(rf"(?<![\w+]){re.escape(one)}:", lower)
-    )
-    yield from (word for word in sorted(stores.words) if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", lower))
-    yield from (one for one in sorted(stores.modules) if one in text)
+    yield from sorted({found.lower() for found in stores.pattern.findall(text)})
 
 
 def _identities(node: ast.Compare | ast.Match | ast.Call) -> Iterator[tuple[int, str]]:

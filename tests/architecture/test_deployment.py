@@ -6,8 +6,11 @@ import configparser
 import re
 
 import pytest
+import yaml
 
 from tests.architecture import deployment
+from tests.architecture.deployment.commands import airflow_arguments
+from tests.architecture.deployment.connections import variable_of
 from tests.services import compose
 from tests.services.compose import ROOT, Document
 
@@ -101,3 +104,17 @@ def test_sparks_defaults_leave_room_for_both_applications(raw: Document) -> None
     cores = sum(int(one["command"][one["command"].index("--cores") + 1]) for one in workers)
     assert cores >= 2 * int(defaults["spark.cores.max"]), "the Connect server would take all"
     assert defaults["spark.executor.cores"] == "1"
+
+
+def test_the_pages_manifests_take_what_is_there() -> None:
+    """Commands that Airflow takes, connections that they name, the tag that is pinned."""
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text()
+    values, job = map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    assert values["images"]["airflow"]["tag"] == compose.versions()["AIRFLOW_VERSION"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"].endswith(f":{compose.versions()['AIRFLOW_VERSION']}")
+    given = airflow_arguments(container["command"][1:])
+    assert given is not None, container["command"]
+    assert [one["name"] for one in container["env"]] == [variable_of(given.conn_id)]
+    named = {one["envName"] for one in values["secret"]}
+    assert variable_of("epochs_default") in named
