@@ -49,7 +49,7 @@ test-quick: prepare ## The tiers unit, property and contract, these on memory an
 	@$(PY) -m pytest -n $(WORKERS) -m 'unit or property or contract' -k 'not postgresql and not zookeeper' $(ARGS)
 
 .PHONY: test-slow
-test-slow: prepare ## The slow tier: kills in every window, tables on S3, all of the coordination on servers
+test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on servers
 	@scripts/prepare-s3
 	@$(PY) -m pytest -m slow $(ARGS)
 

@@ -133,9 +133,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if torn:
         _refuse(config, items, f"tests in more than one tier: {', '.join(torn)}. Leave one marker on each")
     if hasattr(config, "workerinput"):
-        from tests.workers import turn_of
+        from tests.workers import in_turn
 
-        items.sort(key=lambda item: turn_of(item.nodeid, item.stash[TIER_KEY]))
+        items[:] = [items[at] for at in in_turn([(item.nodeid, item.stash[TIER_KEY]) for item in items])]
     else:
         order = list(TIERS)
         items.sort(key=lambda item: order.index(item.stash[TIER_KEY]))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.tiers import ORDER_OF_WORKERS, TIERS, Share, Tier
+
+_TOGETHER = ", together"
 
 
 def tier_of(nodeid: str) -> Tier | None:
@@ -28,13 +32,25 @@ def whole_of(nodeid: str) -> str:
     """Name what a test is run together with, in one worker: its tier, modules with the same servers, or its module."""
     tier, module = tier_of(nodeid), nodeid.partition("::")[0]
     if tier is not None and Path(module).stem in tier.together:
-        return f"{tier.name}, together"
+        return tier.name + _TOGETHER
     return module if tier is None or tier.share is Share.MODULES else tier.name
 
 
-def turn_of(nodeid: str, tier: str) -> tuple[bool, int]:
-    """When workers are given a test: what is run together first, the rest by tier."""
-    return not whole_of(nodeid).endswith(", together"), ORDER_OF_WORKERS.index(tier)
+def in_turn(tests: Sequence[tuple[str, str]]) -> list[int]:
+    """The order in which workers are given tests, by their positions: the rest is short when the work comes to its end.
+
+    First what is run together, then by tier, in each the modules with the most tests first.
+
+    :param tests: id and tier of each.
+    """
+    wholes = [whole_of(nodeid) for nodeid, _ in tests]
+    sizes = Counter(wholes)
+
+    def turn(position: int) -> tuple[bool, int, int]:
+        whole, tier = wholes[position], tests[position][1]
+        return not whole.endswith(_TOGETHER), ORDER_OF_WORKERS.index(tier), -sizes[whole]
+
+    return sorted(range(len(tests)), key=turn)
 
 
 class TierScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.tiers import ORDER_OF_WORKERS, SPARK_MODULES, TIERS, covered
+from tests.workers import in_turn
 
 pytest_plugins = ["pytester"]
 
@@ -305,6 +306,19 @@ def test_what_two_workers_do_at_the_same_time_counts_once() -> None:
 
 def test_workers_have_an_order_for_every_tier() -> None:
     assert sorted(ORDER_OF_WORKERS) == sorted(TIERS)
+
+
+def test_workers_are_given_what_takes_long_first() -> None:
+    """Spark's modules, then tiers in their order for workers, in each the modules with the most tests."""
+    given = [
+        ("tests/contract/test_few.py::test_1", "contract"),
+        ("tests/contract/test_many.py::test_1", "contract"),
+        ("tests/contract/test_many.py::test_2", "contract"),
+        ("tests/integration/test_plain.py::test_1", "integration"),
+        ("tests/integration/test_spark_reads.py::test_1", "integration"),
+        ("tests/unit/test_u.py::test_1", "unit"),
+    ]
+    assert in_turn(given) == [4, 5, 3, 1, 2, 0]
 
 
 def test_modules_that_use_sparks_sessions_run_together() -> None:

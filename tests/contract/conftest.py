@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.anomalies.schedules import schedule_of
 from tests.contract.coordination_world import Backend, World
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.services.directories import quick_directory
 from tests.services.postgresql import postgresql
+from tests.services.stores import empty_sqlite_file
 from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
 
 __all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble"]  # fixtures of this folder
@@ -23,7 +23,7 @@ __all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble
 def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite store with its schema and nothing in it."""
     path = tmp_path_factory.mktemp("template") / "store.db"
-    open_store(f"sqlite:///{path}").close()
+    path.write_bytes(empty_sqlite_file())
     return path
 
 
@@ -34,7 +34,9 @@ def quick_path() -> Iterator[Path]:
         yield directory
 
 
-EMBEDDED = ("memory", "sqlite", "sqlite elsewhere")
+EMBEDDED = ("memory", "memory elsewhere", "sqlite")
+BOTH = "sqlite elsewhere"
+"""What the last two have each of, where all of the coordination runs besides in the slow tier."""
 TABLES = ("memory", "sqlite", "iceberg", "iceberg elsewhere")
 SERVERS = ("postgresql", "zookeeper")
 MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
@@ -59,6 +61,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     embedded = TABLES if with_tables else EMBEDDED
     servers = SERVERS if name not in NEVER_ON_SERVERS and (is_schedule or not with_tables) else ()
     more = [one for one in MORE if servers and is_schedule and one not in embedded]
+    if not with_tables:
+        more.append(BOTH)
     always = name in ALWAYS_ON_SERVERS and "world" in metafunc.fixturenames
     marks = () if always else (pytest.mark.slow,)
     metafunc.parametrize(

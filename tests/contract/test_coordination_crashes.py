@@ -150,7 +150,7 @@ class Case:
 MATRIX = [
     *(("memory", prepare, successor) for prepare in BEFORE for successor in (next_try, another_run)),
     ("sqlite", nobody_before, next_try),
-    ("sqlite", a_complete_try_before, another_run),
+    pytest.param(("sqlite", a_complete_try_before, another_run), marks=pytest.mark.slow),
     ("memory elsewhere", nobody_before, next_try),
     ("sqlite elsewhere", a_complete_try_before, another_run),
 ]

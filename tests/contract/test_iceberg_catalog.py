@@ -40,8 +40,6 @@ from airflow_provider.testing.table_cases.backend import Publisher, batch, day, 
 from tests.contract.test_table_contract import IcebergBackend
 from tests.services.directories import quick_directory
 
-COMMITS_SEEN_BY_OUTSIDERS = 50
-
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -64,7 +62,8 @@ def outside(folder: Path, table: EpochTable) -> Table:
     return SqlCatalog(CATALOG_NAME, uri=f"sqlite:///{folder}/store.db").load_table((table.domain, table.name))
 
 
-def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publisher) -> None:
+@pytest.mark.parametrize("commits", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publisher, commits: int) -> None:
     """One query for all pointers, then the tables through pyiceberg: every table is at the same commit."""
     tables = [publisher.table(name) for name in ("one", "two")]
     for table in tables:
@@ -74,7 +73,7 @@ def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publis
 
     def commit() -> None:
         try:
-            for number in range(COMMITS_SEEN_BY_OUTSIDERS):
+            for number in range(commits):
                 publications = [
                     publisher.publication(
                         table, (day(number), publisher.stage(table, day(number), [batch([number])]))
@@ -92,7 +91,7 @@ def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publis
     query = sa.text("SELECT metadata_location FROM iceberg_tables WHERE table_namespace = :domain")
     thread = threading.Thread(target=commit)
     thread.start()
-    while not done.is_set() or COMMITS_SEEN_BY_OUTSIDERS not in seen:
+    while not done.is_set() or commits not in seen:
         with engine.connect() as connection:
             pointers = connection.execute(query, {"domain": publisher.domain}).scalars().all()
         loaded = [StaticTable.from_metadata(pointer) for pointer in pointers]

@@ -27,6 +27,7 @@ from airflow_provider.testing.table_cases.reading import ReadingCases
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
 from tests.contract.test_table_contract import IcebergBackend
 from tests.services.directories import quick_directory
+from tests.services.stores import empty_sqlite_file
 
 
 class PostgresqlBackend(StoreBackend):
@@ -104,6 +105,7 @@ class PostgresqlIcebergBackend(IcebergBackend):
         self.catalog_url = url
         self._elsewhere = elsewhere
         self._warehouse = f"{folder}/ware house"
+        (folder / "store.db").write_bytes(empty_sqlite_file())
         self._store = open_store(f"sqlite:///{folder}/store.db" if elsewhere else url)
         self._formats = []
         self._outsider_catalog = SqlCatalog(CATALOG_NAME, uri=url)

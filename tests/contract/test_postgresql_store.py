@@ -36,12 +36,18 @@ SOON_S = 12.0
 """Far more than the patience, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
 
 
-@pytest.fixture
-def database(postgresql: PostgresqlServer) -> str:
-    """A database of its own, with the schema."""
+@pytest.fixture(scope="module")
+def template(postgresql: PostgresqlServer) -> str:
+    """A database with the schema and nothing in it, to which nobody connects."""
     name = postgresql.create_database()
     upgrade_schema(postgresql.url(name))
     return name
+
+
+@pytest.fixture
+def database(postgresql: PostgresqlServer, template: str) -> str:
+    """A database of its own, with the schema."""
+    return postgresql.create_database(template=template)
 
 
 @pytest.fixture
@@ -194,10 +200,21 @@ def test_a_call_that_was_lost_is_made_up_for_by_looking(
         assert watch.result(10) == 1
 
 
-def test_more_watches_than_connections_wake_up(store: SqlStore) -> None:
-    with ThreadPoolExecutor(MOST_CONNECTIONS + 4) as threads:
-        watches = [threads.submit(store.watch, DOMAIN, 0, LATER) for _ in range(MOST_CONNECTIONS + 4)]
-        time.sleep(0.3)
+def test_more_watches_than_connections_wake_up(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = MOST_CONNECTIONS + 4
+    head, looked, all_wait = store._head, set(), threading.Event()
+
+    def counted(domain: DomainName) -> int:
+        csn = head(domain)
+        looked.add(threading.get_ident())
+        if len(looked) == count:
+            all_wait.set()
+        return csn
+
+    monkeypatch.setattr(store, "_head", counted)
+    with ThreadPoolExecutor(count) as threads:
+        watches = [threads.submit(store.watch, DOMAIN, 0, LATER) for _ in range(count)]
+        assert all_wait.wait(60), "each has seen that there is nothing yet"
         publish(store, DOMAIN)
         assert {watch.result(10) for watch in watches} == {1}
 
@@ -219,6 +236,7 @@ def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
 ) -> None:
     publish(store, DOMAIN)
     done = threading.Event()
+    works = threading.Semaphore(0)
 
     def work(number: int) -> tuple[list[int], int]:
         acknowledged, unknown = [], 0
@@ -229,14 +247,21 @@ def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
                 unknown += 1
             else:
                 acknowledged.append(receipt.csn or 0)
+                works.release()
         return acknowledged, unknown
 
     with ThreadPoolExecutor(3) as threads:
         workers = [threads.submit(work, number) for number in range(3)]
-        time.sleep(0.3)
-        postgresql.restart(mode)
-        time.sleep(0.3)
-        done.set()
+        try:
+            for _ in range(30):
+                assert works.acquire(timeout=60), "commits before the restart"
+            postgresql.restart(mode)
+            while works.acquire(blocking=False):
+                pass
+            for _ in range(30):
+                assert works.acquire(timeout=60), "commits after the restart"
+        finally:
+            done.set()
         results = [worker.result() for worker in workers]
     acknowledged = sorted(csn for one, _ in results for csn in one)
     kept = [one.csn for one in store.changes(DOMAIN, 1, limit=100_000)]
@@ -301,7 +326,16 @@ def test_somebody_else_s_long_transaction_ends_our_patience(
     impatient.close()
 
 
-def test_a_client_that_stops_in_the_middle_holds_nobody_up_for_long(url: str, store: SqlStore) -> None:
+def await_end(postgresql: PostgresqlServer, session: int) -> None:
+    """Return when the session whose process has this number is over."""
+    with postgresql.connect() as other:
+        while other.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (session,)).fetchone():
+            time.sleep(0.01)
+
+
+def test_a_client_that_stops_in_the_middle_holds_nobody_up_for_long(
+    postgresql: PostgresqlServer, url: str, store: SqlStore
+) -> None:
     stopped = open_with(url)
     dialect = stopped._dialect
     request = checked(Transaction(domain=DOMAIN, number=commit()), stopped.capabilities)
@@ -311,8 +345,9 @@ def test_a_client_that_stops_in_the_middle_holds_nobody_up_for_long(url: str, st
         dialect.transaction(connection, Purpose.WRITE),
     ):
         held = dialect.hold(connection, request)
+        session = connection.connection.driver_connection.info.backend_pid
         assert publish(store, DOMAIN).csn == 1
-        time.sleep(0.2)  # the locks are free a little before the session is over
+        await_end(postgresql, session)  # the locks are free a little before it is over
         dialect.write(connection, request, written_by(request, held))
     assert dialect.is_transient(ended.value, committing=True)
     assert publish(stopped, DOMAIN).csn == 2

@@ -21,6 +21,7 @@ from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day
 from airflow_provider.testing.table_cases.drafting import committed, opened
+from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_contract import (
     DraftingBackend,
     DraftingTableContract,
@@ -30,6 +31,7 @@ from airflow_provider.testing.table_contract import (
 )
 from tests.contract.draft_engine import PyicebergEngine
 from tests.services.directories import quick_directory
+from tests.services.stores import empty_sqlite_file
 
 
 class MemoryBackend(TableBackend):
@@ -71,6 +73,7 @@ class IcebergBackend(DraftingBackend):
         self.catalog_url = f"sqlite:///{folder}/catalog.db" if elsewhere else store_url
         self._elsewhere = elsewhere
         self._warehouse = f"{folder}/ware house"
+        (folder / "store.db").write_bytes(empty_sqlite_file())
         self._store = open_store(store_url)
         self._formats: list[IcebergFormat] = []
 
@@ -122,8 +125,8 @@ class TestMemoryTablesElsewhere(ProjectedTableContract):
         return MemoryBackend(elsewhere=True)
 
 
-class TestIcebergTables(TableContract):
-    """Iceberg."""
+class IcebergHistories(ModelCases):
+    """Iceberg against the reference model."""
 
     @pytest.fixture
     def backend(self) -> Iterator[TableBackend]:
@@ -136,6 +139,13 @@ class TestIcebergTables(TableContract):
         """R19, I1: also where histories as short as the model's fold their manifests."""
         monkeypatch.setattr(manifests, "FOLD_AT", 2)
         self.test_rows_read_are_the_models_state(backend)
+
+
+class TestIcebergTables(IcebergHistories, TableContract):
+    """Iceberg."""
+
+    examples = 20
+    """More in the slow tier."""
 
 
 class TestIcebergDrafts(DraftingTableContract):

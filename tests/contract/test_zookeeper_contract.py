@@ -25,12 +25,19 @@ class ZookeeperBackend(StoreBackend):
         self.url = server.url()
         self.paths = Paths(parsed(self.url).chroot)
         upgrade_schema(self.url)
-        self.client = KazooClient(hosts=server.hosts)
-        self.client.start()
+        self._hosts = server.hosts
+
+    @functools.cached_property
+    def client(self) -> KazooClient:
+        """Whoever acts behind the store's back."""
+        client = KazooClient(hosts=self._hosts)
+        client.start()
+        return client
 
     def close(self) -> None:
-        self.client.stop()
-        self.client.close()
+        if "client" in vars(self):
+            self.client.stop()
+            self.client.close()
 
     def open(self) -> MetadataStore:
         return open_store(self.url)

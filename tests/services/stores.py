@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.stores.factory import open_store, upgrade_schema
+
+
+@functools.cache
+def empty_sqlite_file() -> bytes:
+    """A SQLite store with its schema and nothing in it: what makes one is done once."""
+    with tempfile.TemporaryDirectory(prefix="epochs-tests-") as directory:
+        path = Path(directory) / "store.db"
+        open_store(f"sqlite:///{path}").close()
+        return path.read_bytes()
 
 
 def empty_store(name: str, request: pytest.FixtureRequest, directory: Path) -> str:

@@ -33,7 +33,7 @@ class S3Backend(IcebergBackend):
         given = self._s3.environment
         return SqlCatalog(
             CATALOG_NAME,
-            uri=self._url,
+            uri=self.catalog_url,
             **{"s3.endpoint": given["AWS_ENDPOINT_URL"], "s3.region": given["AWS_REGION"]},
         )
 

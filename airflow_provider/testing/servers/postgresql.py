@@ -144,11 +144,11 @@ class PostgresqlServer:
             autocommit=True,
         )
 
-    def create_database(self) -> str:
-        """Make an empty database and return its name."""
+    def create_database(self, *, template: str | None = None) -> str:
+        """Make an empty database, or one like *template*, to which nobody is connected; return its name."""
         name = f"t{uuid.uuid4().hex}"
         with self.connect() as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
         return name
 
     def kill_sessions(self, database: str, number: signal.Signals | None = None) -> int:

@@ -38,6 +38,8 @@ from airflow_provider.testing.store_cases.backend import (
 
 THREADS = 8
 PROCESSES = 3
+PRELOADED = (__name__, "sqlalchemy", "alembic", "psycopg", "kazoo.client")
+"""What the server of all other processes imports; those that are not installed are passed over."""
 TRANSFERS = 12
 ACCOUNTS = 4
 BALANCE = 100
@@ -100,7 +102,8 @@ def executor(backend: StoreBackend) -> Iterator[tuple[Executor, Callable[[], Met
         with ThreadPoolExecutor(PROCESSES) as threads:
             yield threads, None
     else:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(PRELOADED))  # once, for all processes of all stores
         with ProcessPoolExecutor(PROCESSES, mp_context=context) as processes:
             yield processes, opener
 
