@@ -26,16 +26,25 @@ OPEN = {
 _WORD_OF_ITS_OWN = {"memory"}
 """Schemes that are also words, and the name of a table format: only as the beginning of a URL do they name a store."""
 
+_CONTRACT = ("MetadataReader", "MetadataStore")
+_A_STORE = re.compile(r"(.*\.)?_?(store|reader)")
+"""How a store is called in code that has one."""
+
+_LOOKS = {"hasattr", "getattr", "vars", "dir", "type"}
 _IDENTITY = {"__class__", "__name__", "__qualname__", "__module__", "__mro__"}
 
 
 @dataclass(frozen=True)
 class Stores:
-    """What names a store. :param modules: protected ones. :param words: schemes, backends, names, classes."""
+    """What names a store.
+
+    :param modules: protected ones. :param words: backends, schemes and classes. :param contract: what every store has.
+    """
 
     modules: frozenset[str]
     words: frozenset[str]
     schemes: frozenset[str]
+    contract: frozenset[str]
 
     @classmethod
     def of(cls, folder: Path) -> Stores:
@@ -58,6 +67,7 @@ class Stores:
             modules=frozenset(f"{ROOM}.{one}" for one in protected),
             words=frozenset(word.lower() for word in words - _WORD_OF_ITS_OWN),
             schemes=frozenset(schemes),
+            contract=frozenset(_members(ast.parse((folder / "base.py").read_text()))),
         )
 
     @cached_property
@@ -69,6 +79,16 @@ class Stores:
 
     def is_protected(self, name: str) -> bool:
         return any(name == one or name.startswith(f"{one}.") for one in self.modules)
+
+
+def _members(base: ast.Module) -> Iterator[str]:
+    """Names of the methods and attributes that the contract declares."""
+    for owner in base.body:
+        for node in owner.body if isinstance(owner, ast.ClassDef) and owner.name in _CONTRACT else []:
+            if isinstance(node, ast.FunctionDef):
+                yield node.name
+            elif isinstance(node, ast.AnnAssign):
+                yield ast.unparse(node.target)
 
 
 def _constants(trees: list[ast.Module], names: set[str]) -> Iterator[str]:
@@ -87,6 +107,7 @@ def knowledge(source: str, stores: Stores) -> Iterator[tuple[int, str]]:
     """Yield line and kind of everything in *source* by which it tells one store from another."""
     tree = ast.parse(source)
     texts = _docstrings(tree)
+    has_store = any(one.rpartition(".")[2] in {*_CONTRACT, "open_store"} for one in _all_imported(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (
@@ -95,8 +116,24 @@ def knowledge(source: str, stores: Stores) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"takes {name}, which is the factory's own") for name in _private(node))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
             yield from ((node.lineno, f"names {word!r}") for word in _named(node.value, stores))
+        elif isinstance(node, ast.BinOp) and (joined := _joined(node)):
+            yield from ((node.lineno, f"names {word!r}") for word in _named(joined, stores))
+        elif has_store and isinstance(node, ast.Attribute) and _A_STORE.fullmatch(ast.unparse(node.value)):
+            if node.attr not in stores.contract:
+                yield node.lineno, f"uses {ast.unparse(node)}, which the contract does not have"
         elif isinstance(node, ast.Compare | ast.Match | ast.Call):
             yield from _identities(node)
+
+
+def _all_imported(tree: ast.Module) -> list[str]:
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [name for node in nodes for name in _imported(node)]
+
+
+def _joined(node: ast.BinOp) -> str:
+    """The text that a sum of texts makes, empty for another sum."""
+    parts = [one.value for one in (node.left, node.right) if isinstance(one, ast.Constant)]
+    return "".join(parts) if len(parts) == 2 and all(isinstance(one, str) for one in parts) else ""
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -124,7 +161,7 @@ def _identities(node: ast.Compare | ast.Match | ast.Call) -> Iterator[tuple[int,
     """Decisions on what a class is called, or on what only some stores have."""
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name in {"hasattr", "getattr"} and re.search(r"store|reader", ast.unparse(node.args[0])):
+        if name in _LOOKS and node.args and _A_STORE.fullmatch(ast.unparse(node.args[0])):
             yield node.lineno, f"looks what {ast.unparse(node.args[0])} has"
         subjects: list[ast.AST] = [node.func] if isinstance(node.func, ast.Attribute) else []
     else:

@@ -83,6 +83,11 @@ VIOLATIONS = [
     "def f(store):\n    match type(store).__name__:\n        case 'A':\n            return 1",
     "def f(store):\n    return hasattr(store, 'dialect')",
     "def f(self):\n    return getattr(self._store, 'session', None)",
+    "def f(store, kinds):\n    return kinds[type(store)]",
+    "def f(store):\n    return vars(store).get('_session')",
+    "from airflow_provider.stores.base import MetadataStore\ndef f(store: MetadataStore):\n    return store._session",
+    "from airflow_provider.stores.factory import open_store\ndef f(self):\n    return self._store.location",
+    "def f(url):\n    return url.startswith('zoo' + 'keeper')",
     "SLOW = {'PostgreSQL': 3}",
     "def f(connection):\n    return connection.extra['backend'] == 'postgresql'",
 ]
