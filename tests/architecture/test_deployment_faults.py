@@ -160,6 +160,7 @@ FAULTS: list[tuple[str, Any, str]] = [
      "AWS_ACCESS_KEY_ID: is not the one"),
     ("s3.volumes[0]", "s3:/data:ro", "s3: volumes[0]: /data, where it keeps its data, is read only"),
     ("spark-connect.depends_on.spark-worker-2", None, "spark-connect: depends_on: spark-connect does not wait"),
+    ("spark-connect.command[6]", "local[2]", "spark-connect: command: local[2] is no master"),
     ("spark-worker-1.command[5]", "300m", "spark-worker-1: command: 2 cores and 300m have no room"),
     ("airflow-scheduler.healthcheck.test[6]", "http://localhost:8974/healthz", "airflow-scheduler has no /healthz"),
 ]  # fmt: skip

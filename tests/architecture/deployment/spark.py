@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.architecture.deployment.model import MASTER, WORKER, Deployment, Finding, Findings, option
+from tests.architecture.deployment.model import (
+    CONNECT,
+    MASTER,
+    WORKER,
+    Deployment,
+    Finding,
+    Findings,
+    option,
+    protocols,
+)
 from tests.services.compose import ROOT
 
 DEFAULTS = ROOT / "deploy" / "spark" / "spark-defaults.conf"
@@ -65,7 +74,16 @@ def defaults() -> dict[str, str]:
 
 
 def cluster_problems(deployment: Deployment) -> Findings:
-    """Workers have room for the executors that are asked for; the variables with options name settings of Spark."""
+    """Servers belong to a master of the file, workers have room for executors, and options name settings of Spark."""
+    masters = {
+        f"{protocol}://{master.name}:{port}"
+        for master in deployment.with_role(MASTER)
+        for port, protocol in protocols(master).items()
+    }
+    for service in deployment.with_role(WORKER, CONNECT):
+        named = option(service.command, "--master") if service.role == CONNECT else service.command[-1]
+        if named not in masters:
+            yield Finding(service.name, "command", f"{named} is no master of the file")
     given = defaults()
     cores_each = int(given["spark.executor.cores"])
     for worker in deployment.with_role(WORKER):
