@@ -110,7 +110,7 @@ def row_count(
     :raises InvalidInput: no bound, or bounds that nothing can keep.
     """
     low, high = (_bound(one, field) for one, field in ((at_least, "at_least"), (at_most, "at_most")))
-    _refuse_bounds(low, high)
+    _refuse_bounds(at_least, at_most)
     subject, other = _table(table), "" if of is None else _table(of)
     shares = f" times those of {other}" if other else ""
     return Check(
@@ -150,7 +150,7 @@ def in_range(
         None if one is None else _text(one, field)
         for one, field in ((at_least, "at_least"), (at_most, "at_most"))
     )
-    _refuse_bounds(low, high)
+    _refuse_bounds(at_least, at_most)
     return Check(
         kind=CheckKind.IN_RANGE,
         table=subject,
@@ -233,7 +233,7 @@ def _table(table: EpochTable | str) -> TableName:
 def _bound(value: float | None, field: str) -> str | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not 0 <= value < math.inf:
+    if not _is_number(value) or value < 0:
         raise InvalidInput(field=field, value=value, expected="a number of zero or more")
     return str(value)
 
@@ -243,22 +243,25 @@ def _text(value: Value, field: str) -> str:
         return str(value).lower()
     if isinstance(value, datetime | date):
         return value.isoformat()
-    if isinstance(value, str) or (isinstance(value, int | float | Decimal) and math.isfinite(value)):
+    if isinstance(value, str) or _is_number(value):
         return str(value)
     raise InvalidInput(
         field=field, value=value, expected="text, a finite number, a date, a datetime, True or False"
     )
 
 
-def _refuse_bounds(low: str | None, high: str | None) -> None:
+def _is_number(value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_finite()
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _refuse_bounds(low: Value | None, high: Value | None) -> None:
+    """Two numbers are compared; what other bounds mean depends on the column."""
     if low is None and high is None:
         raise InvalidInput(field="at_least", value=None, expected="at_least, at_most or both")
-    if low is not None and high is not None and _numbers(low, high) and Decimal(low) > Decimal(high):
+    if _is_number(low) and _is_number(high) and Decimal(str(low)) > Decimal(str(high)):
         raise InvalidInput(field="at_most", value=high, expected=f"{low} or more, which is at_least")
-
-
-def _numbers(*texts: str) -> bool:
-    return all(one.replace(".", "", 1).removeprefix("-").isdecimal() for one in texts)
 
 
 def _between(low: str | None, high: str | None) -> str:
@@ -312,8 +315,8 @@ def judge_answer(check: Check, rows: int, sample: Sequence[Mapping[str, object]]
     values = list(sample[0].values()) if rows == 1 else []
     if len(values) == 1 and values[0] is True:
         return None
-    one_value = rows == 1 and len(values) == 1
-    figure = str(values[0]) if one_value else f"{rows} rows of {len(sample[0]) if sample else 0} columns"
+    told = sampled(values) if len(values) == 1 else ()
+    figure = told[0] if told else f"{rows} rows of {len(sample[0]) if sample else 0} columns"
     return Finding(check=check.name, table=check.table, figure=figure)
 
 

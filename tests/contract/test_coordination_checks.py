@@ -95,6 +95,7 @@ FAILING: dict[str, tuple[Check, str, str]] = {
         "{'id': 2}",
     ),
     "false": (is_true("SELECT count(*) = 4 FROM {flights}"), "False", ""),
+    "a long answer": (is_true("SELECT repeat('x', 3000000) FROM {flights} LIMIT 1"), "xxx", ""),
     "null": (is_true("SELECT NULL FROM {flights} LIMIT 1"), "None", ""),
     "no single value": (is_true("SELECT id, miles FROM {flights}"), "3 rows of 2 columns", ""),
     "no SQL": (no_rows("SELEC {flights}"), "cannot be answered", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -88,6 +89,9 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "a count without bounds": (lambda: row_count(A), "at_least"),
     "a negative count": (lambda: row_count(A, at_least=-1), "at_least"),
     "bounds that cross": (lambda: in_range(A, "x", at_least=2, at_most=1), "at_most"),
+    "small bounds that cross": (lambda: row_count(A, at_least=1, at_most=1e-5), "at_most"),
+    "no number": (lambda: row_count(A, at_least=Decimal("NaN")), "at_least"),  # type: ignore[arg-type]
+    "no finite number": (lambda: in_range(A, "x", at_most=Decimal("Infinity")), "at_most"),
     "a bound that is no number": (lambda: in_range(A, "x", at_least=float("nan")), "at_least"),
     "a value of another type": (lambda: accepted(A, "x", [b"x"]), "values"),  # type: ignore[list-item]
     "no accepted value": (lambda: accepted(A, "x", []), "values"),
@@ -102,6 +106,11 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a root without a name": (lambda: Root(""), "table"),
 }
+
+
+def test_bounds_of_texts_are_compared_as_texts() -> None:
+    """R14: only the column says what they mean."""
+    assert in_range(A, "x", at_least="10", at_most="9").at_most == "9"
 
 
 @pytest.mark.parametrize("case", sorted(BAD_DECLARATIONS))
