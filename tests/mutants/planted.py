@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ATTEMPTS = "tests/contract/test_coordination_attempts.py"
+CALENDARS = "tests/contract/test_coordination_calendars.py"
+CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
 DECISIONS = "tests/unit/test_decisions.py"
+LAPSING = "tests/contract/test_coordination_lapsing.py"
 RACES = "tests/contract/test_coordination_races.py"
+RETIRING = "tests/contract/test_coordination_retiring.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
+SKIPPING = "tests/contract/test_coordination_skipping.py"
 
 COORDINATOR = "coordination/coordinator.py"
 BEGINNING = "coordination/beginning.py"
@@ -161,6 +166,62 @@ PLANTED = (
         file=PUBLISHING,
         old="number = Number(commit, expected=reading.head.csn + 1)",
         new="number = Number(commit, expected=None)",
+    ),
+    Mutant(
+        name="what a check has refused is published all the same",
+        rule="R14",
+        file="coordination/checking.py",
+        old="        if findings:\n",
+        new="        if findings and not attempt.checks:\n",
+        tests=(CHECKS,),
+    ),
+    Mutant(
+        name="an abort deletes what a check wants to be looked at",
+        rule="R14",
+        file="coordination/ending.py",
+        old="return newest is not None and not newest.vetoed",
+        new="return newest is not None",
+        tests=(CHECKS,),
+    ),
+    Mutant(
+        name="a full table is empty at a barrier that is skipped",
+        rule="R5",
+        file="coordination/skipping.py",
+        old="if state.ref is None:",
+        new="if state.ref is not None:",
+        tests=(SKIPPING,),
+    ),
+    Mutant(
+        name="an attempt that began before its job was retired publishes after it",
+        rule="R7",
+        file="domain/registration.py",
+        old="    if table.ended:\n",
+        new="    if table.ended and not name:\n",
+        tests=(RETIRING,),
+    ),
+    Mutant(
+        name="a job that works is retired under it",
+        rule="R7",
+        file="coordination/retiring.py",
+        old="if lock.record.ended or expired(lock.at, lock.record.ttl, now):",
+        new="if lock:",
+        tests=(RETIRING,),
+    ),
+    Mutant(
+        name="a cadence changes under epochs that are computed",
+        rule="R7",
+        file="domain/registration.py",
+        old="if since is not None and last is not None and last.end > since:",
+        new="if since is not None and last is not None and last.end < since:",
+        tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="a lapsed job is waited for",
+        rule="R9",
+        file="coordination/resolving.py",
+        old="if one[0].job not in lapsed and not one[0].ended",
+        new="if not one[0].ended",
+        tests=(LAPSING,),
     ),
 )
 """The planted errors, in the order in which they are tried."""

@@ -1,7 +1,8 @@
 """The cascade that is simulated, and what each of its rows must be.
 
 Every kind of edge is there, a job with two sinks, one that builds on its own past, two cadences, a full table, a
-lag, an edge that ignores revisions, two participants, and a table without an origin. A row's value is a hash of
+lag, an edge that ignores revisions, two participants, and a table without an origin; a job whose checks refuse some
+epochs, one that lapses, one whose table goes to an heir, and one whose cadence changes. A row's value is a hash of
 everything that its writer read, so that who read anything else is found out.
 
 What a job reads is written down here a second time, by hand, so that an error in the package's own arithmetic
@@ -16,9 +17,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zlib import crc32
 
+from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.epoch import BoundFile, RootBounds
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.interval import Interval, micros
+from airflow_provider.domain.interval import Cadence, Interval, micros
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
@@ -35,6 +37,8 @@ ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 _SLOW = 3
+MOST_ROWS = 2
+"""More of them are refused by the checks of one job."""
 _HOURLY = "@hourly"
 _EVERY_THIRD = "0 */3 * * *"
 
@@ -51,6 +55,7 @@ BASE, LEFT, RIGHT, TOTAL = (_table(name) for name in ("base", "left", "right", "
 ROLL, RECENT, LAGGED, LOOSE = (_table(name) for name in ("roll", "recent", "lagged", "loose"))
 SNAP = _table("snap", TableKind.FULL)
 SIDE, TAIL = _table("side"), _table("tail")
+PICKY, KEPT, PACE = _table("picky"), _table("kept"), _table("pace")
 FEED = Root("feed", "memory:///feed")
 
 
@@ -59,6 +64,7 @@ class SimulatedJob:
     """A job with what the simulation must know of it beside its declaration.
 
     :param hours: length of its epochs. :param skips: hours of the domain's time before its first epoch.
+    :param hours_at_most: it has no epoch that ends later, counted from the domain's first hour.
     :param certain: whether each of its epochs must be committed in the end. Without a declared origin an epoch
         before the first commit may be refused for good, since others have read "nothing there" (R13).
     """
@@ -66,12 +72,17 @@ class SimulatedJob:
     job: EpochJob
     hours: int = 1
     skips: int = 0
+    hours_at_most: int = 1_000
     participants: int = 1
     certain: bool = True
 
+    @property
+    def name(self) -> str:
+        return str(self.job.name)
+
     def epochs(self, length: int) -> list[Interval]:
         """Its epochs in the first *length* hours."""
-        starts = range(self.skips, length - self.hours + 1, self.hours)
+        starts = range(self.skips, min(length, self.hours_at_most) - self.hours + 1, self.hours)
         return [Interval(ORIGIN + one * HOUR, ORIGIN + (one + self.hours) * HOUR) for one in starts]
 
 
@@ -118,7 +129,12 @@ JOBS: dict[str, SimulatedJob] = {
         ),
         SimulatedJob(
             job=EpochJob(
-                "recent", inputs=[window(LEFT, 2 * HOUR)], outputs=[RECENT], cadence=_HOURLY, origin=ORIGIN
+                "recent",
+                inputs=[window(LEFT, 2 * HOUR)],
+                outputs=[RECENT],
+                cadence=_HOURLY,
+                origin=ORIGIN,
+                lapses_after=1,
             ),
         ),
         SimulatedJob(
@@ -128,6 +144,7 @@ JOBS: dict[str, SimulatedJob] = {
                 outputs=[LOOSE],
                 cadence=_HOURLY,
                 origin=ORIGIN,
+                lapses_after=1,
             ),
         ),
         SimulatedJob(
@@ -138,17 +155,64 @@ JOBS: dict[str, SimulatedJob] = {
                 cadence=_HOURLY,
                 origin=ORIGIN + HOUR,
                 determinism="replace_cascade",
+                lapses_after=1,
             ),
             skips=1,
         ),
-        SimulatedJob(job=EpochJob("side", outputs=[SIDE], cadence=_HOURLY), certain=False),
         SimulatedJob(
-            job=EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY), certain=False
+            job=EpochJob(
+                "picky",
+                inputs=[BASE],
+                outputs=[PICKY],
+                cadence=_HOURLY,
+                origin=ORIGIN,
+                checks=[row_count(PICKY, at_most=MOST_ROWS)],
+                lapses_after=1,
+            ),
+        ),
+        SimulatedJob(
+            job=EpochJob("keeper", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
+            certain=False,
+        ),
+        SimulatedJob(
+            job=EpochJob("heir", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
+            certain=False,
+        ),
+        SimulatedJob(
+            job=EpochJob("pace", outputs=[PACE], cadence=_HOURLY, origin=ORIGIN),
+            hours_at_most=_SLOW + 1,
+            certain=False,
+        ),
+        SimulatedJob(job=EpochJob("side", outputs=[SIDE], cadence=_HOURLY, lapses_after=1), certain=False),
+        SimulatedJob(
+            job=EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY, lapses_after=1),
+            certain=False,
         ),
     )
 }
 
-OWNERS = {str(table.name): name for name, one in JOBS.items() for table in one.job.outputs}
+SLOWED = SimulatedJob(
+    job=EpochJob(
+        "pace",
+        outputs=[PACE],
+        cadence=Cadence(_EVERY_THIRD, since=ORIGIN + _SLOW * HOUR, before=Cadence(_HOURLY)),
+        origin=ORIGIN,
+    ),
+    hours=_SLOW,
+    skips=_SLOW,
+    certain=False,
+)
+"""Another declaration of a job: its epochs become longer, unless the first one has computed beyond the change."""
+SLOWED_AT = SLOWED.skips * HOUR + ORIGIN
+"""From here on; so far the table of that job is complete in the end, whichever declaration came first."""
+
+OWNERS = {str(table.name): name for name, one in JOBS.items() for table in one.job.outputs if name != "heir"}
+"""Whose each table is at first."""
+LAPSING = {name: one.job.lapses_after for name, one in JOBS.items() if one.job.lapses_after}
+CHANGING = frozenset({"keeper", "heir", "pace"})
+"""Jobs that the topology may refuse by the time they run."""
+SKIPPED = ("picky", "snap", "lagged")
+"""Jobs of which a person skips epochs: those of the first where its checks refuse them."""
 KINDS = {str(table.name): table.kind for one in JOBS.values() for table in one.job.outputs}
 TABLES = {str(table.name): table for one in JOBS.values() for table in one.job.outputs}
 IGNORED = frozenset({("loose", "recent")})
@@ -161,6 +225,8 @@ CUTS = (
     ("base", "lagged"),
     ("left", "recent", "loose"),
     ("side", "tail"),
+    ("base", "picky"),
+    ("kept", "pace"),
     ("base", "left", "right", "total", "roll", "snap"),
 )
 """Which tables readers read together."""
@@ -181,13 +247,36 @@ def reads(job: str, epoch: Interval) -> Mapping[str, Range]:
         "lagged": {"base": (None, end - HOUR)},
         "side": {},
         "tail": {"side": (None, end)},
+        "picky": {"base": (start, end)},
+        "keeper": {},
+        "heir": {},
+        "pace": {},
     }
     return found[job]
 
 
-def is_barrier(table: str, moment: datetime) -> bool:
-    """Whether *moment* is the end of an epoch of *table*'s calendar."""
-    return (moment - ORIGIN) % (JOBS[OWNERS[table]].hours * HOUR) == timedelta(0)
+@lru_cache(maxsize=1_000)
+def reads_of_skip(job: str, epoch: Interval) -> Mapping[str, Range]:
+    """The same of an epoch that is skipped: what its full table had."""
+    return {
+        table: one
+        for table, one in reads(job, epoch).items()
+        if table == job and KINDS[table] is TableKind.FULL
+    }
+
+
+def is_barrier(table: str, moment: datetime, *, slowed: bool = False) -> bool:
+    """Whether *moment* is the end of an epoch of *table*'s calendar, which may have been *slowed* down."""
+    return (moment - ORIGIN) % (_hours(table, moment, slowed) * HOUR) == timedelta(0)
+
+
+def barrier_after(table: str, moment: datetime, *, slowed: bool = False) -> datetime:
+    """The next barrier of *table* after its barrier *moment*."""
+    return moment + _hours(table, moment + HOUR, slowed) * HOUR
+
+
+def _hours(table: str, moment: datetime, slowed: bool) -> int:
+    return _SLOW if slowed and moment > SLOWED_AT else JOBS[OWNERS[table]].hours
 
 
 def within(rows: Rows, low: datetime | None, high: datetime) -> Rows:

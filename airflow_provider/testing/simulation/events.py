@@ -18,6 +18,11 @@ class Event(StrEnum):
     TAKEN_OVER = "take-over after a TTL"
     REVISION = "revision over a commit"
     HEAD_LOST = "race for the head lost"
+    VETOED = "output refused by a check"
+    SKIPPED = "epoch skipped"
+    RETIRED = "table retired"
+    INHERITED = "table taken over"
+    SLOWED = "cadence changed"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -28,6 +33,8 @@ class Event(StrEnum):
     BUSY = "epoch busy"
     NOT_READY = "inputs not ready"
     READERS_REFUSED = "revision refused for its readers"
+    LAPSED = "cut past a lapsed job"
+    TOPOLOGY_REFUSED = "attempt refused by the topology"
     INPUTS_REWRITTEN = "publish refused, inputs computed again"
     ALREADY_COMMITTED = "already committed"
     ABORTED = "attempt aborted"
@@ -51,5 +58,10 @@ PROMISED = (
     Event.TAKEN_OVER,
     Event.REVISION,
     Event.HEAD_LOST,
+    Event.VETOED,
+    Event.SKIPPED,
+    Event.RETIRED,
+    Event.INHERITED,
+    Event.SLOWED,
 )
 """Events of which a whole run must meet each some fifty times."""

@@ -7,27 +7,33 @@ from the commits alone: no fence, manifest, pointer or progress record of the pa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.epoch import Commitment, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.domain.version import CommitRecord, TableDelta
+from airflow_provider.domain.version import CommitRecord, TableDelta, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from airflow_provider.testing.simulation.cascade import (
+    HOUR,
     IGNORED,
     JOBS,
     KINDS,
+    LAPSING,
+    MOST_ROWS,
     ORIGIN,
     OWNERS,
+    Range,
     Rows,
+    barrier_after,
     is_barrier,
     output,
     reads,
+    reads_of_skip,
     within,
 )
 
@@ -76,6 +82,8 @@ class Model:
 
     :ivar csn: the head. :ivar tokens: newest token of each epoch. :ivar committed: by job and start.
     :ivar change_sets: CSN of each. :ivar deltas: by CSN.
+    :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
+    :ivar heard: when each job was last heard of.
     """
 
     csn: int = 0
@@ -85,6 +93,12 @@ class Model:
     change_sets: dict[str, int] = field(default_factory=dict)
     deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    slowed: set[str] = field(default_factory=set)
+    heard: dict[str, datetime] = field(default_factory=dict)
+    _checked: set[tuple[str, datetime, int]] = field(default_factory=set)
+    _vetoed: set[tuple[str, datetime, int]] = field(default_factory=set)
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _written_once: set[Key] = field(default_factory=set)
@@ -145,9 +159,42 @@ class Model:
             for end in ends
             if origin < end <= highest
             and (at is None or end <= at)
-            and all(is_barrier(table, end) for table in tables)
+            and all(is_barrier(table, end, slowed=table in self.slowed) for table in tables)
         ]
         return max(good, default=None)
+
+    # --- whom nobody waits for -----------------------------------------------------------------------------------
+
+    def lapsed(self, now: datetime) -> frozenset[str]:
+        """Jobs that have let so many hours begin in silence as they declare (R9), all of them hourly."""
+        hours = {
+            job: (now - ORIGIN) // HOUR - (self.heard[job] - ORIGIN) // HOUR
+            for job in LAPSING
+            if job in self.heard
+        }
+        return frozenset(job for job, silent in hours.items() if silent >= LAPSING[job])
+
+    def published_by_all(self, csn: int, lapsed: frozenset[str]) -> datetime | None:
+        """The last moment up to which all tables that anybody waits for have published all of their barriers."""
+        limits = []
+        for table in self.owners:
+            if table not in self.ended and self.owners[table] not in lapsed and self.current(table, csn):
+                chain = self.chain(table, csn)
+                mark = chain[1] if chain else ORIGIN + JOBS[OWNERS[table]].skips * HOUR
+                limits.append(
+                    barrier_after(table, mark, slowed=table in self.slowed) - timedelta(microseconds=1)
+                )
+        return min(limits, default=None)
+
+    def refused(self) -> list[tuple[str, Interval]]:
+        """Epochs that have no commit, and of which checks have refused an output."""
+        names = sorted({(job, start) for job, start, _ in self._vetoed if (job, start) not in self.committed})
+        return [(job, self.epochs[job, start].interval) for job, start in names]
+
+    def is_kept(self, job: str, start: datetime, token: int) -> bool:
+        """Whether the output with that *token* was refused, and nobody has begun the epoch since (R14)."""
+        attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
+        return attempt is not None and attempt.vetoed and attempt.output_token == token
 
     # --- what is written ---------------------------------------------------------------------------------------
 
@@ -163,8 +210,11 @@ class Model:
         puts = [one for one in transaction.updates if isinstance(one, Put)]
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             self._put(put, commit is not None)
-        if commit is not None:
+            if put.key.kind is Kind.JOB:
+                self.heard[put.record.name] = receipt.at
+        if commit is not None and commit.members:
             self._commit(commit, {put.key: put.record for put in puts})
+            self.heard[commit.members[0].job] = receipt.at
         return commit
 
     def _put(self, put: Put, numbered: bool) -> None:
@@ -178,6 +228,11 @@ class Model:
                 expect(key not in self._written_once, "R1", f"{key} is written twice")
                 self._refuse_old_token(record.token, key)
                 self._written_once.add(key)
+                if record.state is EpochState.CHECKED:
+                    job, _, start = key.partition.partition("/")
+                    self._checked.add((job, _moment(start), record.token))
+            case Kind.TABLE:
+                self._table(key.item, record)
             case Kind.SLICE | Kind.ROOT:
                 expect(key not in self._written_once, "I11" if key.kind is Kind.ROOT else "I2", key)
                 self._written_once.add(key)
@@ -197,6 +252,21 @@ class Model:
             expect(record.token == newest + 1, "I5", f"{key}: an attempt without a new token")
         self.tokens[name] = record.token
         self.epochs[name] = record
+        if record.attempt is not None and record.attempt.vetoed:
+            self._vetoed.add((*name, record.attempt.output_token))
+
+    def _table(self, table: str, record: TableRecord) -> None:
+        """A table has one owner until it is retired, and a calendar changes only before all that is there (R7)."""
+        owner = self.owners.get(table, record.job)
+        expect(record.job == owner or table in self.ended, "R7", f"{table} of {owner} goes to {record.job}")
+        self.owners[table] = record.job
+        self.ended = self.ended | {table} if record.ended else self.ended - {table}
+        if record.cadence.before is not None and table not in self.slowed:
+            ends = [one.interval.end for one in self._slices[table]]
+            expect(
+                all(is_barrier(table, end, slowed=True) for end in ends), "R7", f"{table} is slowed: {ends}"
+            )
+            self.slowed.add(table)
 
     def newest_token(self, key: Key) -> int:
         """The newest token of the epoch to which the record at *key* belongs (epoch, lock, barrier log)."""
@@ -223,10 +293,17 @@ class Model:
         expect(commit.change_set not in self.change_sets, "R15", f"{where}: {commit.change_set} twice")
         sinks = {str(table.name) for table in JOBS[job].job.outputs}
         expect({str(one.table) for one in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
-        self._check_inputs(job, interval, done.inputs, where)
+        wanted = reads_of_skip(job, interval) if done.skipped else reads(job, interval)
+        self._check_inputs(job, dict(wanted), done.inputs, where)
         self._check_readers(sinks, interval, where)
+        self._check_topology(job, sinks, interval, where)
         for delta in commit.tables:
-            rows = self.expected(job, str(delta.table), interval, done.inputs)
+            rows = (
+                self.left(str(delta.table), done.inputs)
+                if done.skipped
+                else self.expected(job, str(delta.table), interval, done.inputs)
+            )
+            self._check_checks(job, done, interval, rows, where)
             self._chains.pop((str(delta.table), self.csn), None)
             self._slices[str(delta.table)].append(
                 Slice(interval=interval, csn=self.csn, revision=revision, rows=tuple(rows))
@@ -244,10 +321,40 @@ class Model:
         files = self.bounds[interval.end] if JOBS[job].job.roots else ()
         return output(job, sink, interval, found, files)
 
-    def _check_inputs(self, job: str, interval: Interval, inputs: tuple[Provenance, ...], where: str) -> None:
+    def left(self, sink: str, inputs: Iterable[Provenance]) -> list[int]:
+        """What a skipped epoch has: nothing, or of a full table what was there before (R5)."""
+        before = next((one for one in inputs if one.table == sink), None)
+        found = () if before is None else self.rows(sink, before.low, before.high, before.csn)
+        return [value for _, value in found]
+
+    def _check_topology(self, job: str, sinks: Iterable[str], interval: Interval, where: str) -> None:
+        """Tables are the job's own, and not retired; the epoch is one of their calendar, beside the others (R7, I1)."""
+        for table in sinks:
+            expect(self.owners[table] == job, "R7", f"{where}: {table} belongs to {self.owners[table]}")
+            expect(table not in self.ended, "R7", f"{where}: {table} is retired")
+            slowed = table in self.slowed
+            expect(is_barrier(table, interval.end, slowed=slowed), "R7", f"{where}: no barrier, {slowed=}")
+            for one in self._slices[table]:
+                apart = one.interval == interval or not one.interval.overlaps(interval)
+                expect(apart, "I1", f"{where}: {table} has {one.interval}")
+
+    def _check_checks(
+        self, job: str, done: Commitment, interval: Interval, rows: Sequence[int], where: str
+    ) -> None:
+        """What a job's checks would refuse is not published, nor what nobody has asked them about (R14)."""
+        if not JOBS[job].job.checks or done.skipped:
+            return
+        expect(len(rows) <= MOST_ROWS, "R14", f"{where}: {len(rows)} rows")
+        tokens = {(job, interval.start, one) for one in (done.token, done.output_token)}
+        expect(bool(tokens & self._checked), "R14", f"{where}: nobody has checked it")
+        expect(not tokens & self._vetoed, "R14", f"{where}: it was vetoed")
+
+    def _check_inputs(
+        self, job: str, wanted: Mapping[str, Range], inputs: tuple[Provenance, ...], where: str
+    ) -> None:
         """The inputs are those that the job declares, were there when they were read, and still are (I4, R13)."""
         found = {str(one.table): (one.low, one.high) for one in inputs}
-        expect(found == dict(reads(job, interval)), "R13", f"{where}: read {found}")
+        expect(found == wanted, "R13", f"{where}: read {found}")
         for one in inputs:
             table = str(one.table)
             chain = self.chain(table, one.csn)

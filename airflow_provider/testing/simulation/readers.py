@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
+from airflow_provider.domain.alignment import Consistency
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import (
     Conflict,
@@ -75,6 +77,8 @@ class Reading:
                     self._read_uncommitted(tables[0])
                 elif drawn < 0.4:
                     self._read_leased(tables)
+                elif drawn < 0.65:
+                    self._read_altogether(tables)
                 else:
                     self._read(tables)
             except (StoreUnavailable, WarehouseUnavailable, OutcomeUnknown, Conflict):
@@ -169,6 +173,23 @@ class Reading:
             )
             if OWNERS[table] in _EXACT:
                 _check_derived(table, cut, found)
+
+    def _read_altogether(self, tables: _Tables) -> None:
+        """At a barrier that all tables of the domain have published, but for those that nobody waits for (R9)."""
+        before, lapsed = self.model.csn, self.model.lapsed(self.now())
+        found: datetime | None = None
+        with suppress(NotReady, UnknownName):
+            found = self.cuts.cut(DOMAIN, tables, consistency=Consistency.ALTOGETHER).barrier
+        if self.model.csn != before or self.model.lapsed(self.now()) != lapsed:
+            return  # who knows which of them it has seen
+        limit = self.model.published_by_all(before, lapsed)
+        barrier = self.model.common_barrier(tables, before, limit)
+        expect(
+            found == barrier, "R9", f"{tables} altogether at CSN {before}: {found}, not {barrier}, {lapsed=}"
+        )
+        everybody = self.model.published_by_all(before, frozenset())
+        if found is not None and everybody is not None and found > everybody:
+            self.count(Event.LAPSED)
 
     def _read_uncommitted(self, table: str) -> None:
         """It may show anything that was staged, and a file that goes meanwhile is named."""

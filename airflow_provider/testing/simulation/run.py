@@ -8,9 +8,9 @@ from datetime import timedelta
 from random import Random
 
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.testing.simulation.cascade import ORIGIN
+from airflow_provider.testing.simulation.cascade import HOUR, KEPT, ORIGIN, PACE, SLOWED_AT
 from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.model import Violation, expect
+from airflow_provider.testing.simulation.model import Model, Violation, expect
 from airflow_provider.testing.simulation.scheduler import Scheduler
 from airflow_provider.testing.simulation.supervisor import Supervisor
 from airflow_provider.testing.simulation.world import World
@@ -45,7 +45,7 @@ def simulate(seed: int, *, trace: list[str] | None = None) -> Outcome:
     :param trace: is filled with a line for each thing that happens.
     """
     random = Random(seed)  # noqa: S311 - a seed is what it is for
-    scheduler = Scheduler(random, ORIGIN + _DUE, trace)
+    scheduler = Scheduler(random, ORIGIN + _DUE + timedelta(minutes=random.randrange(45, 60)), trace)
     world = World(scheduler, random)
     violation = ""
     try:
@@ -58,7 +58,7 @@ def simulate(seed: int, *, trace: list[str] | None = None) -> Outcome:
         seed=seed,
         steps=world.weather.steps,
         faults=world.weather.faults,
-        epochs=world.model.csn,
+        epochs=len(world.model.change_sets),
         events=dict(world.events),
         seconds=scheduler.clock.monotonic(),
         trace=scheduler.trace_hash,
@@ -81,7 +81,17 @@ def _live(world: World, supervisor: Supervisor) -> None:
         expect(not late, "I9", f"40 TTLs after the last fault: {waiting}")
         _step(world)
     expect(supervisor.left() == 0, "I9", f"{supervisor.left()} epochs were never published")
+    _check_changing(world.model, supervisor.hours)
     world.check_history()
+
+
+def _check_changing(model: Model, hours: int) -> None:
+    """Whoever has the tables that change hands or calendars in the end, nothing of them is missing (R7)."""
+    for table, until in ((KEPT, ORIGIN + hours * HOUR), (PACE, SLOWED_AT)):
+        chain = model.chain(table.name, model.csn)
+        expect(
+            chain is not None and chain[1] >= until, "I9", f"{table.name} has {chain}, not all until {until}"
+        )
 
 
 def _step(world: World) -> None:

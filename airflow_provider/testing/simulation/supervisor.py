@@ -8,7 +8,16 @@ from random import Random
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Owner
-from airflow_provider.testing.simulation.cascade import JOBS, OWNERS, reads
+from airflow_provider.testing.simulation.cascade import (
+    CHANGING,
+    JOBS,
+    OWNERS,
+    SLOWED,
+    SLOWED_AT,
+    is_barrier,
+    reads,
+)
+from airflow_provider.testing.simulation.operations import Intentions, Operating
 from airflow_provider.testing.simulation.scheduler import Process
 from airflow_provider.testing.simulation.workers import Attempting, Task
 from airflow_provider.testing.simulation.world import World
@@ -16,32 +25,45 @@ from airflow_provider.testing.simulation.world import World
 _READERS = 2
 _SCHEDULED = "scheduled"
 _SILENT = timedelta(seconds=90)
+_REFUSED_LONGER = 15
+_OFTEN_LATE = "loose"
+"""A job for which only cuts of the whole domain wait, until it has lapsed."""
 
 
 class Supervisor:
     """Starts what is to run, and believes that a process is dead when it has been silent for long.
 
-    :ivar tasks: all tasks so far.
+    :ivar tasks: all tasks so far. :ivar hours: how long the domain's time is.
     """
 
     def __init__(self, world: World, random: Random, length: int) -> None:
         self.world = world
         self.random = random
         self.tasks = [
-            Task(name, _SCHEDULED, interval) for name, job in JOBS.items() for interval in job.epochs(length)
+            Task(job, run, interval)
+            for job, run in (*((one, _SCHEDULED) for one in JOBS.values()), (SLOWED, "slowed"))
+            for interval in job.epochs(length)
         ]
+        for task in self.tasks:
+            stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
+            if stray or task.name == _OFTEN_LATE:
+                task.after = random.uniform(0, 900)
+        self.hours = length
+        self._intentions = Intentions(retires=random.random() < 0.8, revives=random.random() < 0.3)
         self.quiet = False
         self._known = 0
         self._counted, self._left = -1, 0
         self._extra = 2 * length
         self._processes = 0
         self._readers: list[Process] = []
+        self._operator: Process | None = None
         self._attempts: list[Process] = []
 
     @property
     def finished(self) -> bool:
-        """Whether all tasks are done and all their processes have ended."""
-        return all(task.done for task in self.tasks) and all(one.over for one in self._attempts)
+        """Whether all tasks are done, their processes have ended, and nothing is left for a person to do."""
+        ended = all(task.done for task in self.tasks) and all(one.over for one in self._attempts)
+        return ended and self._intentions.settled and not self.world.model.refused()
 
     def left(self) -> int:
         """How many epochs that must be committed are not."""
@@ -61,8 +83,9 @@ class Supervisor:
             if not self.quiet:
                 self._think_again()
             self._keep_readers()
+            self._keep_operator()
             self._attempts = [one for one in self._attempts if not one.over]
-            process.sleep(timedelta(seconds=self.random.uniform(0.5, 3)))
+            process.sleep(timedelta(seconds=self.random.uniform(1, 6)))
 
     def calm(self) -> None:
         """The faults have stopped: nothing new is asked for, who stands still goes on within half a TTL."""
@@ -75,15 +98,16 @@ class Supervisor:
         running = task.process
         if running is not None:
             if running.over:
-                task.process, task.after = None, now + self.random.uniform(1, 30)
+                pause = self.random.uniform(1, 30) * (_REFUSED_LONGER if task.refused else 1)
+                task.process, task.after, task.refused = None, now + pause, False
                 return
             if supervisor.seen - running.seen <= _SILENT:
                 return
             task.process, task.after = None, now
         ready = self._ready(task)
-        if self.quiet and not ready and not task.job.certain:
+        if self.quiet and self._intentions.settled and not ready and not task.job.certain:
             task.done = True
-        elif ready or self.random.random() < 0.001:
+        elif ready or (task.job is not SLOWED and self.random.random() < 0.001):
             task.tries += 1
             self._start(task)
 
@@ -96,6 +120,8 @@ class Supervisor:
 
     def _has_inputs(self, task: Task) -> bool:
         model = self.world.model
+        if task.name in CHANGING:
+            return self._may_run(task)
         for table, (_, high) in reads(task.name, task.interval).items():
             origin = JOBS[OWNERS[table]].job.origin
             if origin is not None and high <= origin:
@@ -104,6 +130,19 @@ class Supervisor:
             if chain is None or chain[1] < high or chain[0] >= high:
                 return False
         return True
+
+    def _may_run(self, task: Task) -> bool:
+        """Whether the topology will let *task* run, as it stands."""
+        model = self.world.model
+        if task.name == "pace":
+            return (
+                task.name in model.heard
+                if task.job is SLOWED
+                else is_barrier("pace", task.interval.end, slowed="pace" in model.slowed)
+            )
+        return model.owners.get("kept", "keeper") == task.name or (
+            task.name == "heir" and "kept" in model.ended
+        )
 
     def _start(self, task: Task) -> None:
         owner = Owner(dag_id=task.name, run_id=task.run, generation=task.generation, try_number=task.tries)
@@ -114,6 +153,7 @@ class Supervisor:
                 world.coordinator(process), task, owner, process, self.random, world.model, world.count
             ).run()
 
+        task.last = self.quiet and self._intentions.settled
         task.process = self._spawn(f"{task.name} {task.interval.start:%d %H} {task.run} {task.tries}", body)
         self._attempts.append(task.process)
 
@@ -134,12 +174,20 @@ class Supervisor:
         if task.done and task.run == _SCHEDULED and self.random.random() < 0.6:
             task.generation, task.done = task.generation + 1, False
         else:
-            self.tasks.append(Task(task.name, f"manual {len(self.tasks)}", task.interval))
+            self.tasks.append(Task(task.job, f"manual {len(self.tasks)}", task.interval))
 
     def _keep_readers(self) -> None:
         self._readers = [one for one in self._readers if not one.over]
         while len(self._readers) < _READERS:
             self._readers.append(self._spawn("reader", self._read))
+
+    def _keep_operator(self) -> None:
+        if self._operator is None or self._operator.over:
+            self._operator = self._spawn("operator", self._operate)
+
+    def _operate(self, process: Process) -> None:
+        coordinator, model = self.world.coordinator(process), self.world.model
+        Operating(coordinator, process, model, self._intentions, lambda: self.quiet, self.hours).run()
 
     def _read(self, process: Process) -> None:
         self.world.reading(process).run()

@@ -17,14 +17,17 @@ from airflow_provider.domain.errors import (
     EpochBusy,
     EpochError,
     Fenced,
+    InvalidInput,
     NotReady,
     OutcomeUnknown,
     StoreUnavailable,
+    TopologyError,
+    Vetoed,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.tables.base import WarehouseUnavailable
 from airflow_provider.testing.simulation.cascade import (
-    JOBS,
+    CHANGING,
     Rows,
     SimulatedJob,
     output,
@@ -42,12 +45,14 @@ Count = Callable[[Event], None]
 class Task:
     """A task of a run, as Airflow sees it.
 
+    :param job: with the declaration that its DAG has.
     :ivar tries: how many processes it has had. :ivar process: the one that it believes in.
     :ivar after: seconds of virtual time before which it is not tried again.
     :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
+    :ivar last: nothing will change any more: when the topology refuses it now, it is done. :ivar refused: it did.
     """
 
-    name: str
+    job: SimulatedJob
     run: str
     interval: Interval
     generation: int = 0
@@ -57,10 +62,12 @@ class Task:
     done: bool = False
     asked: int = -1
     ready: bool = False
+    last: bool = False
+    refused: bool = False
 
     @property
-    def job(self) -> SimulatedJob:
-        return JOBS[self.name]
+    def name(self) -> str:
+        return self.job.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,13 @@ class Attempting:
             self.task.done = True
         except (NotReady, EpochBusy, Conflict, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
             return
+        except Vetoed:
+            self.task.done = True
+        except (TopologyError, InvalidInput):
+            if self.task.name not in CHANGING:
+                raise
+            self.count(Event.TOPOLOGY_REFUSED)
+            self.task.refused, self.task.done = True, self.task.last
         except Fenced:
             self.count(Event.FENCED)
 

@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.domain.version import SliceRecord, TableRef
+from airflow_provider.domain.version import SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import (
     CatalogSwap,
     Exists,
@@ -131,6 +131,8 @@ class World:
 
     def _events_of(self, transaction: Transaction, line: Line) -> None:
         for put in (one for one in transaction.updates if isinstance(one, Put)):
+            if isinstance(put.record, TableRecord):
+                self._event_of_table(put.key.item, put.record)
             if isinstance(put.record, EpochRecord):
                 self._event_of_epoch(
                     put.record, self.model.epochs.get((put.key.partition, put.record.interval.start))
@@ -140,18 +142,31 @@ class World:
         if transaction.number is not None and line.fault is Fault.REPLY_LOST:
             self.count(Event.PUBLISH_REPLY_LOST)
 
+    def _event_of_table(self, table: str, now: TableRecord) -> None:
+        happened = {
+            Event.RETIRED: bool(now.ended) and table not in self.model.ended,
+            Event.INHERITED: self.model.owners.get(table, now.job) != now.job,
+            Event.SLOWED: now.cadence.before is not None and table not in self.model.slowed,
+        }
+        for event in (one for one, did in happened.items() if did):
+            self.count(event)
+
     def _event_of_epoch(self, now: EpochRecord, before: EpochRecord | None) -> None:
         if before is None or before.attempt is None:
             return
         left, new = before.attempt, now.attempt
         if new is None:
             assert now.committed is not None
+            if now.committed.skipped:
+                self.count(Event.SKIPPED)
             if now.committed.revision > 1:
                 self.count(Event.REVISION)
             if any(_version(ref) != _version(self._refs.get(str(table))) for table, ref in left.baseline):
                 self.count(Event.REBASED)
             return
         if new.token == left.token:
+            if new.vetoed and not left.vetoed:
+                self.count(Event.VETOED)
             return
         if new.revision == left.revision and new.input_generation > left.input_generation:
             self.count(Event.RESOLVED_AGAIN)
@@ -186,6 +201,8 @@ class World:
         gone = before - set(self.store.catalog.objects)
         if gone:
             self.count(Event.UNDO_RAN)
+        kept = self.model.is_kept(place.job, place.interval.start, place.token)
+        expect(not (gone and kept), "R14", f"{place.uri}: what a check has refused was deleted")
         expect(
             not gone & self._files, "I6", f"{place.uri}: published files were deleted: {gone & self._files}"
         )
