@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -16,7 +19,7 @@ from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDe
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.errors import StoreIncompatible, choice
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import catalog_of, open_store, redacted
 from airflow_provider.tables.factory import TableFormats, open_formats
@@ -40,6 +43,18 @@ class Settings:
     require: frozenset[StoreCapability] = frozenset()
     read_level: str = READ_DEFAULTS.level.value
     read_consistency: str = READ_DEFAULTS.consistency.value
+
+    @classmethod
+    def local(cls, folder: str | PathLike[str]) -> Self:
+        """A store in a SQLite file, ``epochs.db``, and the tables beside it, in *folder*: for work on one host.
+
+        Looks at the folder, and opens nothing.
+
+        :param folder: one that is there; a relative path is seen from the working directory.
+        :raises InvalidInput: it is none.
+        """
+        place = _folder(folder)
+        return cls(store_url=f"sqlite:///{place / 'epochs.db'}", warehouse=f"file://{place / 'warehouse'}")
 
     @property
     def reading(self) -> ReadDefaults:
@@ -110,6 +125,34 @@ class EpochService:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _folder(value: object) -> Path:
+    """:raises InvalidInput: naming ``local``."""
+    text = os.fspath(value) if isinstance(value, str | PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text or "://" in text:
+        raise InvalidInput(
+            field="local",
+            value=value,
+            expected="the path of a folder, in which a SQLite file and tables lie",
+            next_step="give a folder; for a store elsewhere pass settings=Settings(store_url=…, warehouse=…).",
+        )
+    place = Path(text).absolute()
+    if not _is_folder(place):
+        raise InvalidInput(
+            field="local",
+            value=text,
+            expected=f"a folder that is there, seen from {Path.cwd()}",
+            next_step="make the folder (mkdir -p), or correct the path.",
+        )
+    return place.resolve() if ".." in place.parts else place
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that no folder can have
+        return False
 
 
 def _not_atomic(settings: Settings) -> StoreIncompatible:

@@ -293,6 +293,21 @@ class EpochJob:
         return moment
 
 
+def as_job(value: object) -> EpochJob:
+    """Check what an author gave for a job.
+
+    :raises InvalidInput: it is no declaration.
+    """
+    if isinstance(value, EpochJob):
+        return value
+    raise InvalidInput(
+        field="job",
+        value=value,
+        expected="an EpochJob",
+        next_step="declare it once: EpochJob('name', inputs=[…], outputs=[…], cadence='@daily').",
+    )
+
+
 def _counted(value: int | None, field_name: str) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise InvalidInput(field=field_name, value=value, expected="a number of epochs, 1 or more, or None")

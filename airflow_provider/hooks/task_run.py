@@ -104,21 +104,6 @@ def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:
     raise InvalidInput(field=field, value=value, expected="a cron expression, such as @daily, or a Cadence")
 
 
-def as_job(value: object) -> EpochJob:
-    """Check what a DAG's author gave for a job.
-
-    :raises InvalidInput: it is no declaration.
-    """
-    if isinstance(value, EpochJob):
-        return value
-    raise InvalidInput(
-        field="job",
-        value=value,
-        expected="an EpochJob",
-        next_step="declare it once: EpochJob('name', inputs=[…], outputs=[…], cadence='@daily').",
-    )
-
-
 def grid_query(conn_id: str, job: EpochJob, interval: Interval) -> dict[str, str]:
     """Return what the page of tables and epochs is to show of a task."""
     return {

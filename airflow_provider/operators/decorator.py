@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import BaseHook
 from airflow.sdk.bases.decorator import (
     DecoratedOperator,
     TaskDecorator,
@@ -21,11 +24,10 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import EpochJob, as_job
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
-    as_job,
     final_errors_end_retries,
     grid_query,
     task_interval,
@@ -34,8 +36,10 @@ from airflow_provider.hooks.task_run import (
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
 from airflow_provider.operators.outcome import published_epochs, refuse_unpublished
+from airflow_provider.spark import refusals
 from airflow_provider.spark.connect import connected
 from airflow_provider.spark.epoch_run import epoch_runs
+from airflow_provider.spark.session import is_in_process, session
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,7 +54,8 @@ class EpochDecoratedOperator(DecoratedOperator):
     begins before the call and publishes after it; what is committed already is left out.
 
     :param job: the declaration.
-    :param spark_conn_id: connection of type ``spark_connect``.
+    :param spark_conn_id: connection of type ``spark_connect``; or of type ``spark`` with a master such as
+        ``local[2]``, for tests and work on one host: Spark runs in the task's own process then.
     :param interval: what to compute (templated); None for what the run names.
     :param batch: calendar of the runs, when one run computes several epochs.
     :param epochs_conn_id: connection of the metadata store.
@@ -126,7 +131,7 @@ class EpochDecoratedOperator(DecoratedOperator):
 
     def _compute(self, context: Context, interval: Interval, owner: Owner, settings: Settings) -> list[Any]:
         returned = []
-        with connected(SparkConnectHook(self.spark_conn_id).get_connection_url()) as self._spark:
+        with self._session() as self._spark:
             for epoch in epoch_runs(self.job, interval, spark=self._spark, owner=owner, settings=settings):
                 with epoch:
                     if self._killed:
@@ -135,6 +140,18 @@ class EpochDecoratedOperator(DecoratedOperator):
                 self.log.info("Published %s", epoch.attempt)
         self._spark = None
         return returned
+
+    @contextmanager
+    def _session(self) -> Iterator[Any]:
+        """Spark where the connection says: a Connect server that stays up, or this process."""
+        connection = BaseHook.get_connection(self.spark_conn_id)
+        if connection.conn_type != SparkSubmitHook.conn_type:
+            with connected(SparkConnectHook(self.spark_conn_id).get_connection_url()) as spark:
+                yield spark
+        elif is_in_process(connection.host):
+            yield session(master=connection.host)
+        else:
+            raise refusals.not_local(self.spark_conn_id, connection.host)
 
     def _call(self, context: Context, epoch: Any) -> Any:
         named = inspect.signature(self.python_callable).bind_partial(*self.op_args).arguments

@@ -16,14 +16,13 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_provider.coordination.checking import refuse_vetoed
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
-from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import EpochJob, as_job
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
-    as_job,
     final_errors_end_retries,
     grid_query,
     task_interval,
@@ -38,6 +37,7 @@ from airflow_provider.operators.outcome import (
     refuse_incomplete,
     refuse_unpublished,
 )
+from airflow_provider.spark import refusals
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.spark.heartbeat import Heartbeat
 from airflow_provider.spark.roots import ListedRoots
@@ -222,13 +222,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         if mode != "cluster":
             return
         if StoreCapability.CLUSTER not in service.store.capabilities:
-            raise StoreIncompatible(
-                f"deploy mode 'cluster' runs the driver on another host, and the metadata store of connection "
-                f"{self.epochs_conn_id!r} is for one host only.",
-                next_step="use deploy mode 'client', or a store that is cluster-wide.",
-                field="deploy_mode",
-                missing=StoreCapability.CLUSTER,
-            )
+            raise refusals.one_host(f"the metadata store of connection {self.epochs_conn_id!r}")
         raise InvalidInput(
             field="deploy_mode",
             value=mode,

@@ -5,7 +5,8 @@
     with epoch_run() as epoch:
         epoch.write("flights_clean", clean(epoch.read("flights")))
 
-Under the Airflow operator job, epoch and store come from the hand-over; elsewhere they are arguments.
+Under the Airflow operator job, epoch and store come from the hand-over. Elsewhere they are arguments: the store by
+``settings``, or by ``local``, a folder with a SQLite file and tables.
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
-from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob
-from airflow_provider.spark import handover, refusals, roots
+from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.spark import handover, refusals, roots, session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handover import Batch, HandOver
+from airflow_provider.stores.base import StoreCapability
+from airflow_provider.stores.factory import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,24 +50,28 @@ class AlreadyComputed(FinalError):
 @contextmanager
 def epoch_run(
     job: EpochJob | None = None,
-    interval: Interval | None = None,
+    interval: ExplicitInterval | None = None,
     *,
+    local: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
     spark: SparkSession | None = None,
     owner: Owner | None = None,
-    settings: Settings | None = None,
 ) -> Iterator[EpochRun]:
     """Compute one epoch.
 
-    :param job: the declaration. :param interval: the epoch. :param settings: where store and tables are.
-        All three are handed over under the operator; when given too, they must agree.
+    :param job: the declaration. :param interval: the epoch, or its start as text, such as ``2024-05-01``.
+    :param local: a folder that holds the store, a SQLite file, and the tables: for work on one host without
+        Airflow (:meth:`Settings.local`). :param settings: instead of it, where store and tables are.
+        All of them are handed over under the operator; when given too, they must agree.
     :param spark: the session; by default the running one, else a new one.
     :param owner: who asks; by default this user, with a run of its own, which never takes over another run's
         live attempt. Give one with a lasting ``run_id`` to a program that is to be retried.
+    :raises InvalidInput: naming what is missing, cannot be read, or does not agree; nothing is written.
     :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips instead.
     :raises NotReady: inputs have not reached the barrier. :raises EpochBusy: another run computes it.
     """
-    order = _order(job, interval, owner, settings)
-    with EpochService.open(order.settings) as service:
+    order = _order(job, interval, owner, _place(local, settings))
+    with _opened(order, spark) as service:
         attempt = order.attempt or _begin(service, order.job, _only_epoch(order), _owner_of(order))
         if isinstance(attempt, AlreadyCommitted):
             raise AlreadyComputed(
@@ -76,11 +85,12 @@ def epoch_run(
 
 def epoch_runs(
     job: EpochJob | None = None,
-    interval: Interval | None = None,
+    interval: ExplicitInterval | None = None,
     *,
+    local: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
     spark: SparkSession | None = None,
     owner: Owner | None = None,
-    settings: Settings | None = None,
 ) -> Iterator[EpochRun]:
     """Compute the epochs that fill *interval*, in their order; each begins and publishes by itself.
 
@@ -89,8 +99,8 @@ def epoch_runs(
 
     Parameters and errors are those of :func:`epoch_run`.
     """
-    order = _order(job, interval, owner, settings)
-    with EpochService.open(order.settings) as service:
+    order = _order(job, interval, owner, _place(local, settings))
+    with _opened(order, spark) as service:
         if order.attempt is not None:
             yield from _each(_run(service, order, order.attempt, spark))
             return
@@ -116,47 +126,54 @@ def _each(run: EpochRun) -> Iterator[EpochRun]:
         raise refusals.not_entered(run.attempt)
 
 
+def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Settings | None:
+    """Where the store is, as the arguments say; None when they say nothing."""
+    if local is None:
+        return settings
+    if settings is not None:
+        raise InvalidInput(
+            field="local",
+            value=local,
+            expected="either local= or settings=: each says where the store is",
+            next_step="leave one of them out.",
+        )
+    return Settings.local(local)
+
+
 def _order(
-    job: EpochJob | None, interval: Interval | None, owner: Owner | None, settings: Settings | None
+    job: EpochJob | None, interval: ExplicitInterval | None, owner: Owner | None, settings: Settings | None
 ) -> HandOver:
     """What to do: handed over, or said in arguments."""
     handed = handover.received()
     if handed is not None:
-        _refuse_other(handed, job, interval)
+        handover.refuse_other(handed, job, interval, settings)
         return handed
-    missing = [
-        name
-        for name, value in (("job", job), ("interval", interval), ("settings", settings))
-        if value is None
-    ]
-    if job is None or interval is None or settings is None:
+    if job is None or not interval or settings is None:
+        given = {"job": job, "interval": interval or None, "settings": settings}
+        missing = [name for name, value in given.items() if value is None]
         raise InvalidInput(
             f"epoch_run: {', '.join(missing)} missing, and nothing was handed over to this program.",
-            next_step="pass job=, interval= and settings=, or let EpochSparkSubmitOperator start the program.",
+            next_step="pass job=, interval= and local= (a folder) or settings=, "
+            "or let EpochSparkSubmitOperator start the program.",
             field=missing[0],
             value=None,
             expected="arguments, or a hand-over",
         )
+    whole = run_interval(as_job(job).cadence, explicit=interval)
     by_hand = Owner(dag_id=f"{getpass.getuser()}@{socket.gethostname()}", run_id=str(uuid7()))
-    return HandOver(settings=settings, job=job, batch=Batch(interval=interval, owner=owner or by_hand))
+    return HandOver(settings=settings, job=job, batch=Batch(interval=whole, owner=owner or by_hand))
 
 
-def _refuse_other(handed: HandOver, job: EpochJob | None, interval: Interval | None) -> None:
-    if job is not None and not handover.same_declaration(job, handed.job):
-        raise InvalidInput(
-            field="job",
-            value=job,
-            expected=f"the declaration that the operator has: {handed.job}",
-            next_step="import one declaration in the DAG and in the program, or leave job= out.",
-        )
-    given = handed.attempt.interval if handed.attempt else handed.batch.interval if handed.batch else None
-    if interval is not None and interval != given:
-        raise InvalidInput(
-            field="interval",
-            value=str(interval),
-            expected=f"the interval handed over, {given}",
-            next_step="leave interval= out under the operator.",
-        )
+def _opened(order: HandOver, spark: SparkSession | None) -> EpochService:
+    """:raises StoreIncompatible: the driver is on another host than the submitter, and the store is for one host."""
+    if handover.received() is not None or session.deploy_mode(spark) != session.CLUSTER:
+        return EpochService.open(order.settings)  # the operator has looked before it handed over
+    try:
+        return EpochService.open(order.settings, require=frozenset({StoreCapability.CLUSTER}))
+    except StoreIncompatible as error:
+        if StoreCapability.CLUSTER in error.details.get("missing", ()):
+            raise refusals.one_host(f"the store {redacted(order.settings.store_url)}") from error
+        raise
 
 
 def _epochs(order: HandOver) -> list[Interval]:

@@ -21,7 +21,18 @@ from airflow_provider.domain.checks import Check
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import Determinism, Edge, EpochJob, EpochTable, OnRerun, Root
+from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.domain.topology import (
+    Determinism,
+    Edge,
+    EpochJob,
+    EpochTable,
+    OnRerun,
+    Root,
+    as_job,
+)
+from airflow_provider.stores.factory import redacted
+from airflow_provider.tables.locations import checked_warehouse
 
 VARIABLE = "EPOCHS_HANDOVER"
 FORMAT = 1
@@ -196,3 +207,39 @@ class _Message:
 def same_declaration(one: EpochJob, other: EpochJob) -> bool:
     """Whether both declare the same; the order between tables and roots does not matter."""
     return _Declaration.of(one) == _Declaration.of(other)
+
+
+def refuse_other(
+    handed: HandOver, job: EpochJob | None, interval: ExplicitInterval | None, settings: Settings | None
+) -> None:
+    """Compare what a program says in arguments with what was handed over to it; None says nothing.
+
+    :raises InvalidInput: they do not agree; names the argument.
+    """
+    if job is not None and not same_declaration(as_job(job), handed.job):
+        raise InvalidInput(
+            field="job",
+            value=job,
+            expected=f"the declaration that the operator has: {handed.job}",
+            next_step="import one declaration in the DAG and in the program, or leave job= out.",
+        )
+    given = handed.attempt.interval if handed.attempt else handed.batch.interval if handed.batch else None
+    if interval and run_interval(handed.job.cadence, explicit=interval) != given:
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"the interval handed over, {given}",
+            next_step="leave interval= out under the operator.",
+        )
+    if settings is not None and _place(settings) != _place(handed.settings):
+        raise InvalidInput(
+            field="local",
+            value=_place(settings),
+            expected=f"what the operator's connection leads to, {_place(handed.settings)}",
+            next_step="leave local= and settings= out under the operator: give them on the command line by hand.",
+        )
+
+
+def _place(settings: Settings) -> tuple[str, str]:
+    """Where the store and the tables are, as it may be shown."""
+    return redacted(settings.store_url), checked_warehouse(settings.warehouse)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.stores.base import StoreCapability
 
 
 def not_entered(attempt: Attempt) -> InvalidInput:
@@ -109,4 +110,24 @@ def no_runtime(class_name: str, table: str) -> InvalidInput:
         field="spark.jars.packages",
         value=None,
         expected=f"a class path with {class_name}",
+    )
+
+
+def one_host(store: str) -> StoreIncompatible:
+    """:param store: which one, in a sentence."""
+    return StoreIncompatible(
+        f"deploy mode 'cluster' runs the driver on another host, and {store} is for one host only.",
+        next_step="use deploy mode 'client', or a store that is cluster-wide.",
+        field="deploy_mode",
+        missing=StoreCapability.CLUSTER,
+    )
+
+
+def not_local(conn_id: str, master: str | None) -> InvalidInput:
+    return InvalidInput(
+        field="spark_conn_id",
+        value=f"{conn_id!r}, which leads to {master!r}",
+        expected="a Spark Connect server (type spark_connect), or Spark in the task's own process (type spark, "
+        "host local[2])",
+        next_step="correct the connection; for other masters use EpochSparkSubmitOperator.",
     )

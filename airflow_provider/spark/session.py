@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.spark.interruption import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,12 +23,21 @@ REFUSED = {
 }
 """Settings under which Spark returns fewer rows instead of an error (R22)."""
 
+CLUSTER = "cluster"
+"""The deploy mode in which the driver runs on a host of the cluster."""
 
-def session(spark: SparkSession | None = None) -> SparkSession:
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by ``spark-submit`` in the programs that it starts."""
+
+_IN_PROCESS = re.compile(r"local(\[[^\]]+\])?")
+
+
+def session(spark: SparkSession | None = None, *, master: str | None = None) -> SparkSession:
     """Return *spark*, else the running session, else a new one; ready for epochs.
 
     A new one is classic, or of Spark Connect where ``SPARK_REMOTE`` says so; it ends with the program.
 
+    :param master: of a new one; by default what Spark's configuration says.
     :raises InvalidInput: the session has a setting under which a read may lose rows.
     """
     if spark is None:
@@ -35,13 +46,36 @@ def session(spark: SparkSession | None = None) -> SparkSession:
         # Spark's workers run the Python of this program, not the first one on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         running = SparkSession.getActiveSession()
-        spark = running or SparkSession.builder.getOrCreate()
+        builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+        spark = running or builder.getOrCreate()
         if running is None:
             atexit.register(spark.stop)
     for name, value in REQUIRED.items():
         spark.conf.set(name, value)
     check(spark)
     return spark
+
+
+def is_in_process(master: str | None) -> bool:
+    """Whether *master* is Spark within the program that asks for it, such as ``local[2]``."""
+    return master is not None and _IN_PROCESS.fullmatch(master) is not None
+
+
+def deploy_mode(spark: SparkSession | None = None) -> str:
+    """Return where the driver of the session runs that :func:`session` would return: ``client``, or :data:`CLUSTER`.
+
+    Starts nothing but where ``spark-submit`` has started Spark already.
+    """
+    from pyspark.sql import SparkSession
+
+    if spark is None and _SUBMITTED not in os.environ and SparkSession.getActiveSession() is None:
+        return "client"
+    found = session(spark)
+    if is_connect(found):  # the driver is the server's, and this program is where it is
+        return "client"
+    in_driver_pod = found.conf.get("spark.kubernetes.submitInDriver", "false") == "true"
+    mode = found.conf.get("spark.submit.deployMode", None) or "client"
+    return CLUSTER if in_driver_pod else mode
 
 
 def check(spark: SparkSession) -> None:

@@ -123,3 +123,15 @@ def test_a_task_that_is_ended_computes_no_further_epoch(service: EpochService) -
     with pytest.raises((AirflowException, PySparkException)):
         operator.execute(task_context())
     assert service.store.read(HOURLY.domain, []).head.csn <= 1
+
+
+@pytest.mark.parametrize(
+    "host", ["yarn", "spark://example:7077", "k8s://example", "local-cluster[1,1,1024]", None]
+)
+def test_spark_in_the_task_is_spark_of_this_process(
+    service: EpochService, monkeypatch: pytest.MonkeyPatch, host: str | None
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT_DEFAULT", json.dumps({"conn_type": "spark", "host": host}))
+    with pytest.raises(AirflowFailException, match="spark_conn_id.*EpochSparkSubmitOperator"):
+        made(hours, job=HOURLY, batch="@daily").execute(task_context())
+    assert service.store.domains() == []

@@ -176,7 +176,15 @@ def _console(page: Path) -> list[str]:
     return [line for block in blocks(page, "console") for line in block.text.splitlines()]
 
 
-@pytest.mark.parametrize("page", sorted(HOW_TO.glob("*.md")), ids=lambda page: page.stem)
+DONE_AS_A_WHOLE = {"work-locally", "test-jobs"}
+"""Pages of files and commands: tests/system/test_local_work.py does what they say."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in sorted(HOW_TO.glob("*.md")) if page.stem not in DONE_AS_A_WHOLE],
+    ids=lambda page: page.stem,
+)
 def test_the_python_of_the_how_tos_runs(page: Path) -> None:
     for block in blocks(page, "python"):
         exec(block.text, {"__name__": page.stem})  # noqa: S102

@@ -1,0 +1,264 @@
+"""Epochs in a folder: rows of a test published as a job's, and what a misuse is told before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochError,
+    InvalidInput,
+    NotReady,
+    SchemaMismatch,
+    UnknownName,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
+from airflow_provider.spark import handover
+from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
+from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.local_epochs import LocalEpochs
+
+pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
+
+RIDES, STATIONS = EpochTable("rides"), EpochTable("stations")
+TOTALS = EpochTable("totals", kind="full")
+LOAD = EpochJob("load", inputs=[Root("files", "/nowhere/{start:%Y}.csv")], outputs=[RIDES], cadence="@daily")
+BOTH = EpochJob(
+    "both",
+    outputs=[EpochTable("left"), EpochTable("right")],
+    cadence="@daily",
+    checks=[row_count("left", at_least=5)],
+)
+COUNT = EpochJob("count", inputs=[state(RIDES)], outputs=[TOTALS], cadence="@daily")
+ONE: list[dict[str, Any]] = [{"station": "Harbour", "minutes": 12}]
+SECOND = datetime(2024, 5, 2, tzinfo=UTC)
+DAY = Interval(datetime(2024, 5, 1, tzinfo=UTC), SECOND)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    handover.received.cache_clear()
+    yield
+    handover.received.cache_clear()
+
+
+def csn(epochs: LocalEpochs) -> int:
+    return epochs.service.store.read(LOAD.domain, []).head.csn
+
+
+def test_rows_of_a_test_are_read_as_any_others(local_epochs: LocalEpochs) -> None:
+    """Without the file that the job reads, and in every form in which rows may be given."""
+    assert local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE}).csn == 1
+    frame = pd.DataFrame({"station": ["Museum"], "minutes": [31]})
+    local_epochs.commit(LOAD, "2024-05-02", {"rides": frame})
+    local_epochs.commit(LOAD, "2024-05-03", {"rides": []})
+    local_epochs.commit(LOAD, "2024-05-04", {"rides": pa.table({"station": ["Castle"], "minutes": [44]})})
+    assert local_epochs.rows(RIDES, at=SECOND) == ONE
+    assert [row["station"] for row in local_epochs.rows("rides")] == ["Castle", "Harbour", "Museum"]
+    assert local_epochs.pandas(RIDES)["minutes"].sum() == 12 + 31 + 44
+
+
+def test_the_same_epoch_again_is_the_next_revision(local_epochs: LocalEpochs) -> None:
+    local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE})
+    again = local_epochs.commit(LOAD, "2024-05-01", {RIDES: [{"station": "Museum", "minutes": 31}]})
+    assert again.revision == 2
+    assert [row["station"] for row in local_epochs.rows(RIDES)] == ["Museum"]
+
+
+def test_all_outputs_of_a_job_are_one_commit(local_epochs: LocalEpochs) -> None:
+    """Its checks are for what it computes, not for what a test says."""
+    published = local_epochs.commit(BOTH, DAY, {"left": [{"n": 1}], "right": [{"n": 1}]})
+    cut = local_epochs.cut("left", "right")
+    assert cut.csn == published.csn == 1
+    assert {state.csn for state in cut.states.values()} == {1}
+
+
+def test_the_job_itself_goes_on_over_rows_of_a_test(local_epochs: LocalEpochs) -> None:
+    """R7: its declaration, with its inputs, is a later revision of the one that the rows came by."""
+    local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE})
+    local_epochs.commit(COUNT, "2024-05-01", {TOTALS: [{"station": "Harbour", "count": 1}]})
+    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})
+    coordinator = local_epochs.service.coordinator
+    attempt = coordinator.begin(
+        COUNT, Interval(SECOND, SECOND.replace(day=3)), Owner(dag_id="dag", run_id="run")
+    )
+    assert not hasattr(attempt, "csn")
+    read = coordinator.input(attempt, "rides")[0]
+    assert read.barrier == SECOND.replace(day=3)
+    write_rows(coordinator, attempt, "totals", pa.table({"station": ["Harbour"], "count": [2]}))
+    coordinator.publish(attempt)
+    assert local_epochs.rows(TOTALS) == [{"station": "Harbour", "count": 2}]
+    with pytest.raises(DependentReaders):  # what a committed epoch has read stays
+        local_epochs.commit(LOAD, "2024-05-02", {RIDES: []})
+
+
+def test_the_folder_is_that_of_local_settings(local_epochs: LocalEpochs) -> None:
+    local_epochs.commit(LOAD, DAY, {RIDES: ONE})
+    settings = Settings.local(local_epochs)
+    assert settings == local_epochs.settings
+    with EpochService.open(settings) as service:
+        cut = service.cuts.cut("default", ["rides"])
+        assert service.cuts.read(cut, "rides").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("commit", "error", "field"),
+    [
+        (lambda epochs: epochs.commit("load", DAY, {RIDES: ONE}), InvalidInput, "job"),
+        (lambda epochs: epochs.commit(LOAD, "soon", {RIDES: ONE}), InvalidInput, "interval"),
+        (lambda epochs: epochs.commit(LOAD, "2024-05-01T05", {RIDES: ONE}), InvalidInput, "interval"),
+        (lambda epochs: epochs.commit(LOAD, "2024-05", {RIDES: ONE}), InvalidInput, "interval"),
+        (lambda epochs: epochs.commit(LOAD, DAY, {}), InvalidInput, "rows"),
+        (lambda epochs: epochs.commit(LOAD, DAY, {STATIONS: ONE}), InvalidInput, "rows"),
+        (lambda epochs: epochs.commit(BOTH, DAY, {"left": ONE}), InvalidInput, "rows"),
+        (lambda epochs: epochs.commit(LOAD, DAY, {RIDES: "rows"}), InvalidInput, "rows of rides"),
+        (lambda epochs: epochs.commit(LOAD, DAY, {RIDES: [("Harbour", 12)]}), InvalidInput, "rows of rides"),
+        (lambda epochs: epochs.commit(LOAD, DAY, {RIDES: [*ONE, {"n": 1}]}), InvalidInput, "rows of rides"),
+        (lambda epochs: epochs.commit(LOAD, DAY, {RIDES: []}), InvalidInput, "rows of rides"),
+        (
+            lambda epochs: epochs.commit(LOAD, DAY, {RIDES: [{"a": 1}, {"a": "x"}]}),
+            InvalidInput,
+            "rows of rides",
+        ),
+        (lambda epochs: epochs.rows("rides"), UnknownName, None),
+        (lambda epochs: epochs.cut(), InvalidInput, "tables"),
+        (lambda epochs: epochs.cut(RIDES, EpochTable("a", domain="other")), InvalidInput, "tables"),
+    ],
+)
+def test_a_misuse_is_told_and_writes_nothing(
+    local_epochs: LocalEpochs,
+    commit: Callable[[LocalEpochs], Any],
+    error: type[EpochError],
+    field: str | None,
+) -> None:
+    with pytest.raises(error) as told:
+        commit(local_epochs)
+    assert told.value.details.get("field") == field
+    assert csn(local_epochs) == 0
+    assert not (local_epochs.folder / "warehouse").exists()
+
+
+def test_rows_that_do_not_fit_the_table_are_told_and_leave_nothing_open(local_epochs: LocalEpochs) -> None:
+    local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE})
+    for rows in ([{"station": "Harbour", "hours": 1}], pa.table({"station": ["Harbour"], "minutes": [1.5]})):
+        with pytest.raises(SchemaMismatch):
+            local_epochs.commit(LOAD, "2024-05-02", {RIDES: rows})
+    assert csn(local_epochs) == 1
+    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})  # nobody holds the epoch
+    with pytest.raises(NotReady):
+        local_epochs.cut(RIDES, at=DAY.start)
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [
+        ("", "path of a folder"),
+        (7, "path of a folder"),
+        (b"/tmp", "path of a folder"),
+        ("sqlite:////data/epochs.db", "settings=Settings"),
+        ("a\0b", "path of a folder"),
+        ("no/such/folder", "make the folder"),
+        ("x" * 5000, "make the folder"),
+        ("\ud800", "make the folder"),
+        ("file", "make the folder"),
+    ],
+)
+def test_what_is_no_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: Any, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(InvalidInput, match=words) as told, epoch_run(LOAD, DAY, local=local):
+        pass
+    assert told.value.field == "local"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_is_seen_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Settings.local(".") == Settings.local(tmp_path) == Settings.local("../" + tmp_path.name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"job": "load", "interval": DAY}, "job"),
+        ({"job": LOAD}, "interval"),
+        ({"job": LOAD, "interval": ""}, "interval"),
+        ({"interval": DAY}, "job"),
+        ({"job": LOAD, "interval": "2024-05-01T05"}, "interval"),
+        ({"job": LOAD, "interval": "2024-05"}, "interval"),
+        ({"job": LOAD, "interval": 7}, "interval"),
+        ({"job": LOAD, "interval": Interval(DAY.start.replace(hour=1), DAY.end)}, "interval"),
+        ({"job": LOAD, "interval": DAY, "settings": Settings.local("/")}, "local"),
+    ],
+)
+def test_arguments_that_do_not_fit_write_nothing(
+    tmp_path: Path, arguments: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidInput) as told, epoch_run(local=tmp_path, **arguments):
+        pass
+    assert told.value.field == field
+    with LocalEpochs(tmp_path) as epochs:
+        assert epochs.service.store.domains() == []
+    assert not (tmp_path / "warehouse").exists()
+
+
+def test_a_root_without_files_and_an_input_without_rows_are_not_ready(local_epochs: LocalEpochs) -> None:
+    for job, missing in ((LOAD, "files"), (COUNT, "rides")):
+        with pytest.raises(NotReady, match=missing), epoch_run(job, DAY, local=local_epochs):
+            pass
+    assert csn(local_epochs) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"local": "/"}, "local"),
+        ({"settings": Settings.local("/")}, "local"),
+        ({"interval": "2024-05-02"}, "interval"),
+        ({"job": COUNT}, "job"),
+        ({"job": "load"}, "job"),
+    ],
+)
+def test_arguments_must_agree_with_what_is_handed_over(
+    local_epochs: LocalEpochs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: dict[str, Any],
+    field: str,
+) -> None:
+    hand_over(local_epochs, tmp_path, monkeypatch)
+    with pytest.raises(InvalidInput) as told, epoch_run(**arguments):
+        pass
+    assert told.value.field == field
+    assert csn(local_epochs) == 0
+
+
+def test_the_same_arguments_as_handed_over_change_nothing(
+    local_epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program gets as far as its own epoch, whose source is not there."""
+    hand_over(local_epochs, tmp_path, monkeypatch)
+    arguments = {"job": LOAD, "interval": "2024-05-01", "local": local_epochs}
+    with pytest.raises(NotReady, match="files"), epoch_run(**arguments):  # type: ignore[arg-type]
+        pass
+
+
+def hand_over(epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = Batch(interval=DAY, owner=Owner(dag_id="dag", run_id="run"))
+    order = HandOver(settings=epochs.settings, job=LOAD, batch=batch)
+    monkeypatch.setenv(VARIABLE, str(order.write(tmp_path)))
