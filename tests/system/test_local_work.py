@@ -82,7 +82,10 @@ def test_notebook_program_and_spark_submit(tmp_path: Path) -> None:
     elsewhere = "spark-submit --master 'local[1]' --conf spark.kubernetes.submitInDriver=true"
     done = run(tmp_path, f"mkdir other && {elsewhere} count_rides.py --local other --interval 2024-05-02")
     assert done.returncode != 0
-    assert "StoreIncompatible: deploy mode 'cluster' runs the driver on another host" in done.stderr
+    assert (
+        "StoreIncompatible: deploy mode 'cluster' runs the driver on another host"
+        in done.stdout + done.stderr
+    )
     assert list((tmp_path / "other").iterdir()) == []
 
 
