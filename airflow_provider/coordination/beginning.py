@@ -93,6 +93,8 @@ class Begin:
         return Bounding(job=self.job, interval=self.interval, roots=roots, proposed=self.roots)
 
     def run(self) -> Attempt | AlreadyCommitted:
+        if not isinstance(self.interval, Interval):
+            raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         if self.participants < 1:
             raise InvalidInput(field="participants", value=self.participants, expected="1 or more")
         for _ in range(_TRIES):

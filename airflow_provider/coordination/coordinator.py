@@ -31,6 +31,7 @@ from airflow_provider.domain.epoch import (
     Owner,
     Published,
     RootBounds,
+    as_owner,
 )
 from airflow_provider.domain.errors import Fenced, InvalidInput, LeaseExpired, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName
@@ -47,7 +48,7 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import EpochJob, EpochTable, as_job
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
     Absent,
@@ -102,7 +103,7 @@ class Coordinator:
 
         :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
         """
-        return self._settled(Register(self.store, job).run)
+        return self._settled(Register(self.store, as_job(job)).run)
 
     def begin(
         self,
@@ -126,8 +127,8 @@ class Coordinator:
         :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
-        asking = replace(owner, request_id=f"{self.random.getrandbits(128):032x}")
-        request = Begin(self, job, interval, asking, roots or {}, participants)
+        asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
+        request = Begin(self, as_job(job), interval, asking, roots or {}, participants)
         return self._settled(request.run)
 
     def processed(self, attempt: Attempt, sink: str, *, participant: int = 0) -> None:

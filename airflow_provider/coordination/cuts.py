@@ -117,7 +117,9 @@ class Cuts:
             align=choice(Align, align, "align"),
             max_lag=checked_lag(choice(Align, align, "align"), max_lag),
             max_staleness=checked_staleness(max_staleness),
-            consistency=choice(Consistency, consistency or self.reading.consistency, "consistency"),
+            consistency=choice(
+                Consistency, self.reading.consistency if consistency is None else consistency, "consistency"
+            ),
             session=_checked_session(session, name),
         )
         if chosen is Level.READ_UNCOMMITTED:
@@ -371,6 +373,13 @@ def _level(value: Level | str) -> Level:
 
 
 def _checked_session(session: Session | None, domain: DomainName) -> Session | None:
+    if session is not None and not isinstance(session, Session):
+        raise InvalidInput(
+            field="session",
+            value=session,
+            expected="a Session",
+            next_step="read text with Session.parse(text).",
+        )
     if session is not None and session.domain != domain:
         raise InvalidInput(
             field="session",

@@ -225,6 +225,8 @@ def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
     """:raises InvalidInput: no table, or a name that cannot be one."""
     if isinstance(tables, str | EpochTable):
         tables = [tables]
+    if not isinstance(tables, Iterable):
+        raise InvalidInput(field="tables", value=tables, expected="a list of one table or more")
     names = [table_name(one.name if isinstance(one, EpochTable) else one) for one in tables]
     if not names:
         raise InvalidInput(field="tables", value=[], expected="one table or more")

@@ -15,7 +15,7 @@ from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.skipping import registered, worded
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
-from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, job_name, table_name
 from airflow_provider.domain.records import Kind, Stamped, job_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord, check_registration
 from airflow_provider.domain.version import TableRecord
@@ -153,7 +153,7 @@ def retire(
     """
     worded(reason=reason, by=by)
     name = None if table is None else table_name(table)
-    Retire(coordinator, domain_name(domain), job, f"{reason.strip()} ({by.strip()})", name).run()
+    Retire(coordinator, domain_name(domain), job_name(job), f"{reason.strip()} ({by.strip()})", name).run()
 
 
 def revive(coordinator: Coordinator, domain: str, job: str) -> None:
@@ -162,4 +162,4 @@ def revive(coordinator: Coordinator, domain: str, job: str) -> None:
     :raises UnknownName: no such job. :raises TopologyError: another job has taken one of its tables, or declares what
         cannot be together with it (R6).
     """
-    Retire(coordinator, domain_name(domain), job, "").run()
+    Retire(coordinator, domain_name(domain), job_name(job), "").run()

@@ -20,7 +20,7 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
     UnknownName,
 )
-from airflow_provider.domain.identifiers import TableName, domain_name, job_name
+from airflow_provider.domain.identifiers import TableName, domain_name, job_name, kept_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord, declaration
@@ -70,9 +70,9 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
 
 def worded(**texts: str) -> None:
     """:raises InvalidInput: one of *texts* says nothing."""
-    for field, text in texts.items():
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(field=field, value=text, expected="words that somebody will understand later")
+    for field, words in texts.items():
+        if not kept_text(words, field).strip():
+            raise InvalidInput(field=field, value=words, expected="words that somebody will understand later")
 
 
 def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:

@@ -17,7 +17,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import TableName, column_name, table_name
+from airflow_provider.domain.identifiers import TableName, column_name, kept_text, table_name
 
 if TYPE_CHECKING:
     from airflow_provider.domain.topology import EpochTable
@@ -119,7 +119,7 @@ def row_count(
         at_least=low,
         at_most=high,
         of=other,
-        name=name or f"rows of {subject} {_between(low, high)}{shares}",
+        name=_named(name) or f"rows of {subject} {_between(low, high)}{shares}",
     )
 
 
@@ -157,7 +157,7 @@ def in_range(
         columns=(checked,),
         at_least=low,
         at_most=high,
-        name=name or f"{subject}.{checked} {_between(low, high)}",
+        name=_named(name) or f"{subject}.{checked} {_between(low, high)}",
     )
 
 
@@ -167,7 +167,8 @@ def accepted(table: EpochTable | str, column: str, values: Iterable[Value], *, n
     :raises InvalidInput: no value, or one of a type that no column has.
     """
     subject, checked = _table(table), column_name(column)
-    texts = () if isinstance(values, str) else tuple(_text(one, "values") for one in values)
+    several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    texts = tuple(_text(one, "values") for one in values) if several else ()
     if not texts:
         raise InvalidInput(field="values", value=values, expected="a list of one value or more")
     return Check(
@@ -175,7 +176,7 @@ def accepted(table: EpochTable | str, column: str, values: Iterable[Value], *, n
         table=subject,
         columns=(checked,),
         values=texts,
-        name=name or f"{subject}.{checked} one of {', '.join(texts)}",
+        name=_named(name) or f"{subject}.{checked} one of {', '.join(texts)}",
     )
 
 
@@ -202,14 +203,17 @@ def _of_columns(
     if not checked:
         raise InvalidInput(field="columns", value=[], expected="one column or more")
     return Check(
-        kind=kind, table=subject, columns=checked, name=name or f"{subject}.{', '.join(checked)} {words}"
+        kind=kind,
+        table=subject,
+        columns=checked,
+        name=_named(name) or f"{subject}.{', '.join(checked)} {words}",
     )
 
 
 def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
-    text = sql.strip().rstrip(";") if isinstance(sql, str) else ""
+    query = kept_text(sql, "sql").strip().rstrip(";")
     try:
-        tables = [one[1] for one in Formatter().parse(text) if one[1] is not None and not (one[2] or one[3])]
+        tables = [one[1] for one in Formatter().parse(query) if one[1] is not None and not (one[2] or one[3])]
     except ValueError as error:
         raise InvalidInput(
             field="sql",
@@ -223,7 +227,12 @@ def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
         )
     for one in tables:
         table_name(one)
-    return Check(kind=kind, sql=text, name=name or f"{words} {' '.join(text.split())}")
+    return Check(kind=kind, sql=query, name=_named(name) or f"{words} {' '.join(query.split())}")
+
+
+def _named(name: str) -> str:
+    """:raises InvalidInput: naming ``name``; empty text stands for a name that the check gives itself."""
+    return kept_text(name, "name").strip()
 
 
 def _table(table: EpochTable | str) -> TableName:
@@ -243,7 +252,9 @@ def _text(value: Value, field: str) -> str:
         return str(value).lower()
     if isinstance(value, datetime | date):
         return value.isoformat()
-    if isinstance(value, str) or _is_number(value):
+    if isinstance(value, str):
+        return kept_text(value, field)
+    if _is_number(value):
         return str(value)
     raise InvalidInput(
         field=field, value=value, expected="text, a finite number, a date, a datetime, True or False"
@@ -251,9 +262,11 @@ def _text(value: Value, field: str) -> str:
 
 
 def _is_number(value: object) -> bool:
-    if isinstance(value, Decimal):
-        return value.is_finite()
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number that a column may have."""
+    try:
+        return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value)
+    except (OverflowError, ValueError):  # beyond every type of a column; a signalling NaN
+        return False
 
 
 def _refuse_bounds(low: Value | None, high: Value | None) -> None:

@@ -67,6 +67,18 @@ class Owner:
         return f"{self.dag_id}/{self.run_id} (generation {self.generation}, try {self.try_number})"
 
 
+def as_owner(value: object) -> Owner:
+    """:raises InvalidInput: it is none."""
+    if isinstance(value, Owner):
+        return value
+    raise InvalidInput(
+        field="owner",
+        value=value,
+        expected="an Owner",
+        next_step="say who asks: Owner(dag_id='my program', run_id='of 2024-05-01').",
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
     """What one edge reads: fixed before the read, kept with the commit.

@@ -145,5 +145,8 @@ class StoreIncompatible(FinalError):
 
 
 def _shorten(value: Any, limit: int = 120) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever it raises, the refusal itself is what matters
+        return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

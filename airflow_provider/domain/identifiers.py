@@ -15,6 +15,7 @@ ChangeSetId = NewType("ChangeSetId", str)
 LeaseId = NewType("LeaseId", str)
 
 MAX_NAME_BYTES = 255
+MAX_TEXT_BYTES = 65_536
 _RESERVED = frozenset({".", "..", "zookeeper"})
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -42,6 +43,28 @@ def lease_id(value: object) -> LeaseId:
 def column_name(value: object) -> str:
     """:raises InvalidInput: naming the field ``column``."""
     return _checked(value, "column")
+
+
+def format_name(value: object) -> str:
+    """:raises InvalidInput: naming the field ``format``."""
+    return _checked(value, "format")
+
+
+def kept_text(value: object, field: str) -> str:
+    """Check text that people or programs wrote and that every store is to keep: SQL, a reason, a location.
+
+    :raises InvalidInput: naming *field*.
+    """
+    expected = f"text of at most {MAX_TEXT_BYTES} bytes of UTF-8, without NUL and half surrogate pairs"
+    if not isinstance(value, str) or "\0" in value:
+        raise InvalidInput(field=field, value=value, expected=expected)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput(field=field, value=value, expected=expected) from error
+    if size > MAX_TEXT_BYTES:
+        raise InvalidInput(field=field, value=value, expected=expected)
+    return value
 
 
 def _checked(value: object, field: str) -> str:

@@ -21,6 +21,7 @@ EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
 _LARGEST_CLOCK_CHANGE = timedelta(hours=26)
+_ZONE = "an IANA time zone such as Europe/Berlin"
 _PRESETS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -125,6 +126,8 @@ class Cadence:
             raise InvalidInput(field="cadence", value=self.expression, expected="a cron expression as text")
         expression = _PRESETS.get(self.expression.strip(), self.expression.strip())
         object.__setattr__(self, "expression", expression)
+        if not isinstance(self.timezone, str):
+            raise InvalidInput(field="timezone", value=self.timezone, expected=_ZONE)
         _check_calendar(self.expression, self.timezone)
         if isinstance(self.before, str):
             object.__setattr__(self, "before", Cadence(self.before))
@@ -134,7 +137,7 @@ class Cadence:
     def _check_change(self) -> None:
         if self.since is None or not isinstance(self.before, Cadence):
             raise InvalidInput(
-                field="cadence", value=str(self.before), expected="both since and before, or neither"
+                field="cadence", value=self.before, expected="both since and before, or neither"
             )
         since = as_utc(self.since, "since")
         object.__setattr__(self, "since", since)
@@ -205,8 +208,10 @@ class Cadence:
     def split(self, interval: Interval) -> list[Interval]:
         """The epochs that fill *interval*.
 
-        :raises InvalidInput: when an end of *interval* is no barrier of this calendar.
+        :raises InvalidInput: when an end of *interval* is no barrier of this calendar, or it is no interval.
         """
+        if not isinstance(interval, Interval):
+            raise InvalidInput(field="interval", value=interval, expected="an Interval(start, end)")
         for field, moment in (("start", interval.start), ("end", interval.end)):
             if not self.is_barrier(moment):
                 raise InvalidInput(
@@ -237,9 +242,7 @@ def _check_calendar(expression: str, timezone: str) -> None:
     try:
         pendulum.timezone(timezone)
     except Exception as error:  # pendulum raises its own and the standard library's errors here
-        raise InvalidInput(
-            field="timezone", value=timezone, expected="an IANA time zone such as Europe/Berlin"
-        ) from error
+        raise InvalidInput(field="timezone", value=timezone, expected=_ZONE) from error
 
 
 @lru_cache(maxsize=65_536)

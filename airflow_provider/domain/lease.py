@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
-from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id
+from airflow_provider.domain.identifiers import LeaseId, TableName, kept_text, lease_id
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Stamped
 
@@ -69,7 +69,7 @@ def derived_id(task: str, interval: Interval, *, revision: int, input_generation
 
 def checked_owner(owner: str) -> str:
     """:raises InvalidInput: no text, or none that can be told apart."""
-    if not isinstance(owner, str) or not owner.strip():
+    if not kept_text(owner, "owner").strip():
         raise InvalidInput(
             field="owner",
             value=owner,

@@ -19,11 +19,14 @@ from airflow_provider.domain.identifiers import (
     TableName,
     column_name,
     domain_name,
+    format_name,
     job_name,
+    kept_text,
     table_name,
 )
 from airflow_provider.domain.interval import Cadence, as_utc
 
+_MOST_EPOCHS = 1_000_000
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
@@ -111,9 +114,10 @@ class EpochTable:
         object.__setattr__(self, "name", table_name(self.name))
         object.__setattr__(self, "domain", domain_name(self.domain))
         object.__setattr__(self, "kind", _member(TableKind, self.kind, "kind"))
+        format_name(self.format)
         for name in ("partition_by", "sort_by"):
             columns = getattr(self, name)
-            if isinstance(columns, str):
+            if not isinstance(columns, list | tuple):
                 raise InvalidInput(field=name, value=columns, expected="a sequence of column names")
             object.__setattr__(self, name, tuple(column_name(column) for column in columns))
 
@@ -147,6 +151,7 @@ class Root:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", table_name(self.name))
+        kept_text(self.location, "location")
 
 
 def increment(table: EpochTable, **options: Any) -> Edge:
@@ -235,7 +240,7 @@ class EpochJob:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
 
-        given = tuple(inputs)
+        given = _several(inputs, "inputs", "tables, edges and roots")
         put("name", job_name(name))
         put("outputs", _checked_outputs(outputs))
         put("cadence", cadence if isinstance(cadence, Cadence) else Cadence(cadence))
@@ -244,7 +249,7 @@ class EpochJob:
         put("origin", None if origin is None else self._checked_origin(origin))
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
-        put("checks", tuple(checks))
+        put("checks", _several(checks, "checks", "row_count(…), not_null(…), no_rows(…) and the like"))
         put("lapses_after", _counted(lapses_after, "lapses_after"))
         refuse_unknown_tables(
             self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
@@ -308,14 +313,25 @@ def as_job(value: object) -> EpochJob:
     )
 
 
+def _several(value: Iterable[Any], field_name: str, expected: str) -> tuple[Any, ...]:
+    """What *value* holds; text holds characters, which nobody means."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidInput(field=field_name, value=value, expected=f"a list of {expected}")
+    return tuple(value)
+
+
 def _counted(value: int | None, field_name: str) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise InvalidInput(field=field_name, value=value, expected="a number of epochs, 1 or more, or None")
+    allowed = range(1, _MOST_EPOCHS + 1)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value not in allowed):
+        raise InvalidInput(
+            field=field_name, value=value, expected=f"a number of epochs, 1 to {_MOST_EPOCHS}, or None"
+        )
     return value
 
 
 def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
-    tables = tuple(outputs) if not isinstance(outputs, EpochTable) else (outputs,)
+    one = isinstance(outputs, EpochTable)
+    tables = (outputs,) if one else _several(outputs, "outputs", "one or more EpochTable")
     if not tables or not all(isinstance(table, EpochTable) for table in tables):
         raise InvalidInput(field="outputs", value=outputs, expected="one or more EpochTable")
     if len({table.domain for table in tables}) > 1:

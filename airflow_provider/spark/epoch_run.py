@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
@@ -196,7 +196,7 @@ def _owner_of(order: HandOver) -> Owner:
     """The batch's owner with a request id of this begin's own."""
     if order.batch is None:
         raise InvalidInput(field="hand-over", value="an attempt", expected="a batch")
-    return replace(order.batch.owner, request_id=str(uuid7()))
+    return replace(as_owner(order.batch.owner), request_id=str(uuid7()))
 
 
 def _begin(

@@ -1,0 +1,79 @@
+"""Declarations against values that nobody means: each is taken, or refused by an error that says what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain.checks import accepted, in_range, is_true, no_rows, not_null, row_count, unique
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state, window
+from tests.hostile import NAMES, TEXTS, refused
+
+A = EpochTable("a")
+DAY = datetime(2024, 1, 1, tzinfo=UTC)
+BLANK = ("empty", "blank")
+TIMES = ("a time without zone", "a date")
+
+
+def job(name: Any = "j", **given: Any) -> EpochJob:
+    return EpochJob(name, **{"outputs": [A], "cadence": "@daily", **given})
+
+
+CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
+    "the table of a count": (lambda value: row_count(value, at_least=1), NAMES),
+    "the least count": (
+        lambda value: row_count(A, at_least=value, at_most=9),
+        ["nothing", "zero", "a fraction"],
+    ),
+    "the greatest count": (lambda value: row_count(A, at_least=1, at_most=value), ["nothing", "a fraction"]),
+    "the other table of a count": (lambda value: row_count(A, at_least=1, of=value), ["nothing", *NAMES]),
+    "the name of a check": (lambda value: unique(A, "x", name=value), [*TEXTS, *BLANK]),
+    "the name of a query": (lambda value: is_true("SELECT 1 FROM {a}", name=value), [*TEXTS, *BLANK]),
+    "a column": (lambda value: not_null(A, value), NAMES),
+    "the column of a range": (lambda value: in_range(A, value, at_least=1), NAMES),
+    "the least value": (
+        lambda value: in_range(A, "x", at_least=value, at_most="y"),
+        [*TEXTS, *BLANK, *TIMES, "nothing", "zero", "below zero", "true", "a fraction"],
+    ),
+    "accepted values": (lambda value: accepted(A, "x", value), ["a tuple"]),
+    "an accepted value": (
+        lambda value: accepted(A, "x", [value]),
+        [*TEXTS, *BLANK, *TIMES, "zero", "below zero", "true", "a fraction"],
+    ),
+    "a query": (no_rows, ["braces"]),
+    "checks": (lambda value: job(checks=value), ["a list", "a mapping"]),
+    "a check": (lambda value: job(checks=[value]), []),
+    "a number of epochs": (lambda value: job(lapses_after=value), ["nothing"]),
+    "the name of a job": (job, NAMES),
+    "outputs": (lambda value: job(outputs=value), []),
+    "inputs": (lambda value: job(inputs=value), ["a list", "a mapping"]),
+    "a cadence": (lambda value: job(cadence=value), []),
+    "a zone": (lambda value: Cadence("@daily", value), []),
+    "where a cadence changes": (
+        lambda value: Cadence("@hourly", since=value, before=Cadence("@daily")),
+        [],
+    ),
+    "the cadence before": (lambda value: Cadence("@hourly", since=DAY, before=value), []),
+    "an origin": (lambda value: job(origin=value), ["nothing"]),
+    "on_rerun": (lambda value: job(on_rerun=value), []),
+    "determinism": (lambda value: job(determinism=value), []),
+    "a format": (lambda value: EpochTable("a", format=value), NAMES),
+    "a domain": (lambda value: EpochTable("a", value), NAMES),
+    "partitions": (lambda value: EpochTable("a", partition_by=value), ["a list", "a tuple"]),
+    "an order": (lambda value: EpochTable("a", sort_by=value), ["a list", "a tuple"]),
+    "the place of a root": (lambda value: Root("r", value), [*TEXTS, *BLANK]),
+    "a state": (state, []),
+    "an as_of": (lambda value: state(A, as_of=value), ["nothing", "a duration"]),
+    "a length": (lambda value: window(A, value), ["a duration"]),
+    "a policy": (lambda value: state(A, on_upstream_revision=value), []),
+}
+
+
+@pytest.mark.parametrize("what", sorted(CALLS))
+def test_it_is_taken_or_refused_in_words(what: str) -> None:
+    call, good = CALLS[what]
+    refused(call, good)
