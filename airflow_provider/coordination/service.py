@@ -21,7 +21,7 @@ from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
 from airflow_provider.stores.base import MetadataStore, StoreCapability
-from airflow_provider.stores.factory import catalog_of, open_store, redacted
+from airflow_provider.stores.factory import catalog_of, local_url, open_store, redacted
 from airflow_provider.tables.factory import TableFormats, open_formats
 
 
@@ -54,7 +54,7 @@ class Settings:
         :raises InvalidInput: it is none.
         """
         place = _folder(folder)
-        return cls(store_url=f"sqlite:///{place / 'epochs.db'}", warehouse=f"file://{place / 'warehouse'}")
+        return cls(store_url=local_url(place), warehouse=f"file://{place / 'warehouse'}")
 
     @property
     def reading(self) -> ReadDefaults:

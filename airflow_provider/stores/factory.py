@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "adopt_catalog", "backends", "catalog_holders", "catalog_of", "catalog_operation", "catalog_properties",
-    "check_schema", "open_store", "redacted", "upgrade_schema",
+    "check_schema", "local_url", "open_store", "redacted", "upgrade_schema",
 ]  # fmt: skip
 
 _OPENERS = (
@@ -120,6 +121,12 @@ def catalog_holders() -> dict[str, str]:
         for opener in _STORES.values()
         if opener.holds_catalog and opener.connection is not None
     }
+
+
+def local_url(folder: Path) -> str:
+    """Return the URL of the store that lies in *folder*, an absolute path: the first one that is a file."""
+    opener = next(opener for opener in _STORES.values() if opener.file)
+    return f"{opener.scheme}:///{folder / opener.file}"
 
 
 def redacted(url: object) -> str:

@@ -50,6 +50,9 @@ class StoreOpener(ABC):
     local: bool = False
     """Whether its URLs hold neither user nor password."""
 
+    file: str = ""
+    """What it is called in a folder of its own; empty for a store that is no file."""
+
     connection: StoreConnection | None = None
     """How an Airflow connection leads to it; None when none does."""
 

@@ -49,7 +49,7 @@ class LocalEpochs(PathLike[str]):
         """The value of ``AIRFLOW_CONN_EPOCHS_DEFAULT`` that leads Airflow here."""
         fields = {
             "conn_type": "epochs",
-            "host": self.settings.store_url.removeprefix("sqlite:///"),
+            "host": self.settings.store_url.partition(":///")[2],
             "extra": {"warehouse": self.settings.warehouse},
         }
         return json.dumps(fields)

@@ -53,6 +53,7 @@ class SqliteOpener(SqlOpener):
     form = "sqlite:////absolute/path/of/the/file.db"
     name = "SQLite"
     local = True
+    file = "epochs.db"
     connection = SqliteConnection()
 
     def dialect(self, url: str, now: Now | None = None) -> SqlDialect:
