@@ -134,7 +134,7 @@ def _folder(value: object) -> Path:
         raise InvalidInput(
             field="local",
             value=value,
-            expected="the path of a folder, in which a SQLite file and tables lie",
+            expected="the path of a folder, for the store and the tables",
             next_step="give a folder; for a store elsewhere pass settings=Settings(store_url=…, warehouse=…).",
         )
     place = Path(text).absolute()
