@@ -264,7 +264,9 @@ def _text(value: Value, field: str) -> str:
 def _is_number(value: object) -> bool:
     """Whether it is a number that a column may have."""
     try:
-        return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value)
+        return (
+            isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value)
+        )
     except (OverflowError, ValueError):  # beyond every type of a column; a signalling NaN
         return False
 

@@ -177,7 +177,7 @@ def _console(page: Path) -> list[str]:
 
 
 DONE_AS_A_WHOLE = {"work-locally", "test-jobs"}
-"""Pages of files and commands: tests/system/test_local_work.py does what they say."""
+"""Pages of files and commands: tests/slow/test_local_work.py does what they say."""
 
 
 @pytest.mark.parametrize(
