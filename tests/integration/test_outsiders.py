@@ -5,24 +5,68 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
+import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.services.postgresql import postgresql
+
+__all__ = ["postgresql"]  # a fixture of this module
 
 ORIGIN = datetime(2013, 2, 4, tzinfo=UTC)
-COMMITS = 50
+EPOCHS = 50
 TABLES = [EpochTable(name, domain="shop") for name in ("orders", "lines", "totals")]
 JOB = EpochJob("sell", outputs=TABLES, cadence="@hourly", origin=ORIGIN)
+Seen = dict[str, dict[str, int]]
+"""Rows, sum and CSN by table."""
 
 
-def _commit(service: EpochService, number: int, revision: int) -> None:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """The store's URL, and the same database as a program without this package names it."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/epochs.db", f"{tmp_path}/epochs.db"
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    url = server.url(server.create_database())
+    upgrade_schema(url)
+    return url, url.replace("postgresql+psycopg://", "postgresql://")
+
+
+@contextmanager
+def outsider(database: str) -> Iterator[IO[str]]:
+    """Start the program; what it prints."""
+    command = [sys.executable, str(Path(__file__).with_name("outsider.py")), database]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        yield program.stdout
+        program.stdin.close()
+    assert program.returncode == 0
+
+
+def until(lines: IO[str], csn: int) -> Iterator[Seen]:
+    """What the outsider saw up to a commit; it asks on while the next commit is made."""
+    for line in lines:
+        seen: Seen = json.loads(line)
+        yield seen
+        if max(table["csn"] for table in seen.values()) == csn:
+            return
+    raise AssertionError("the outsider ended")
+
+
+def _commit(service: EpochService, number: int, revision: int) -> int:
     start = ORIGIN + timedelta(hours=number)
     owner = Owner(dag_id="d", run_id=str(number), generation=revision)
     attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(hours=1)), owner)
@@ -31,31 +75,23 @@ def _commit(service: EpochService, number: int, revision: int) -> None:
     write_rows(service.coordinator, attempt, "orders", pa.table({"value": [value]}))
     write_rows(service.coordinator, attempt, "lines", pa.table({"value": [value - 1, 1]}))
     write_rows(service.coordinator, attempt, "totals", pa.table({"value": [value, 0, 0]}))
-    service.coordinator.publish(attempt)
+    return service.coordinator.publish(attempt).csn
 
 
-def test_an_outsider_never_sees_a_part_of_a_commit(tmp_path: Path) -> None:
-    database, stop = tmp_path / "epochs.db", tmp_path / "stop"
-    settings = Settings(store_url=f"sqlite:///{database}", warehouse=str(tmp_path / "warehouse"))
+def test_an_outsider_never_sees_a_part_of_a_commit(tmp_path: Path, databases: tuple[str, str]) -> None:
+    url, database = databases
+    settings = Settings(store_url=url, warehouse=str(tmp_path / "warehouse"))
+    work = [(number, revision) for number in range(1, EPOCHS) for revision in range(1 + (number % 10 == 0))]
     with EpochService.open(settings) as service:
-        _commit(service, 0, 0)
-        outsider = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("outsider.py")), str(database), str(stop)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(1, COMMITS):
-            _commit(service, number, 0)
-            if number % 10 == 0:
-                _commit(service, number, 1)
-        stop.touch()
-        output, _ = outsider.communicate(timeout=120)
-    assert outsider.returncode == 0
-    reads = [json.loads(line) for line in output.splitlines()]
+        csn = _commit(service, 0, 0)
+        with outsider(database) as lines:
+            reads = list(until(lines, csn))
+            for number, revision in work:
+                reads += until(lines, _commit(service, number, revision))
     for seen in reads:
-        assert len({table["sum"] for table in seen.values()}) == 1, seen
         assert len({table["csn"] for table in seen.values()}) == 1, seen
+        assert len({table["sum"] for table in seen.values()}) == 1, seen
         assert seen["lines"]["rows"] == 2 * seen["orders"]["rows"]
         assert seen["totals"]["rows"] == 3 * seen["orders"]["rows"]
-    assert reads[-1]["orders"]["rows"] == COMMITS
-    assert len({seen["orders"]["csn"] for seen in reads}) > 5, "the outsider read only few of the commits"
+    assert reads[-1]["orders"]["rows"] == EPOCHS
+    assert len(reads) == 1 + len(work), "each commit was seen, and nothing between two of them"
