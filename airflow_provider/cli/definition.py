@@ -12,7 +12,9 @@ from airflow.cli.cli_config import (
 )
 
 ARG_CONN_ID = Arg(
-    ("--conn-id",), help="connection of the metadata store; default: [epochs] conn_id", default=None
+    ("--conn-id",),
+    help="connection of the metadata store; default: option conn_id of section epochs",
+    default=None,
 )
 ARG_DOMAIN = Arg(("--domain",), help="domain of the jobs and tables; default: default", default="default")
 ARG_OUTPUT = Arg(
@@ -35,7 +37,7 @@ ARG_TABLES = Arg(("tables",), help="names of the tables", nargs="+", metavar="TA
 ARG_AT = Arg(("--at",), help="greatest barrier wanted, such as 2013-02-08T00:00:00+00:00", default=None)
 ARG_LEVEL = Arg(
     ("--level",),
-    help="isolation; default: [epochs] read_level. repeatable_read needs --lease and --owner",
+    help="isolation; default: option read_level of section epochs; repeatable_read needs --lease and --owner",
     choices=("read_committed", "read_uncommitted", "repeatable_read"),
     default=None,
 )
@@ -47,7 +49,7 @@ ARG_MAX_STALENESS = Arg(
 )
 ARG_CONSISTENCY = Arg(
     ("--consistency",),
-    help="rolling, or altogether: only barriers of the whole domain; default: [epochs] read_consistency",
+    help="rolling, or altogether (barriers of the whole domain); default: option read_consistency of section epochs",
     choices=("rolling", "altogether"),
     default=None,
 )

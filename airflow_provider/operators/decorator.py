@@ -17,7 +17,7 @@ from airflow.sdk.bases.decorator import (
     determine_kwargs,
     task_decorator_factory,
 )
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
@@ -144,7 +144,10 @@ class EpochDecoratedOperator(DecoratedOperator):
     @contextmanager
     def _session(self) -> Iterator[Any]:
         """Spark where the connection says: a Connect server that stays up, or this process."""
-        connection = BaseHook.get_connection(self.spark_conn_id)
+        try:
+            connection = BaseHook.get_connection(self.spark_conn_id)
+        except AirflowNotFoundException as error:
+            raise refusals.no_spark(self.spark_conn_id) from error
         if connection.conn_type != SparkSubmitHook.conn_type:
             with connected(SparkConnectHook(self.spark_conn_id).get_connection_url()) as spark:
                 yield spark

@@ -123,6 +123,16 @@ def one_host(store: str) -> StoreIncompatible:
     )
 
 
+def no_spark(conn_id: str) -> InvalidInput:
+    return InvalidInput(
+        field="spark_conn_id",
+        value=conn_id,
+        expected="a connection that Airflow knows",
+        next_step=f"for Spark in the task's own process: `airflow connections add {conn_id} --conn-type spark "
+        "--conn-host 'local[2]'`; for a server that stays up, a connection of type spark_connect.",
+    )
+
+
 def not_local(conn_id: str, master: str | None) -> InvalidInput:
     return InvalidInput(
         field="spark_conn_id",

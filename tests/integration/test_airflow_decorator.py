@@ -125,6 +125,14 @@ def test_a_task_that_is_ended_computes_no_further_epoch(service: EpochService) -
     assert service.store.read(HOURLY.domain, []).head.csn <= 1
 
 
+def test_a_missing_connection_to_spark_says_what_to_type(service: EpochService) -> None:
+    with pytest.raises(
+        AirflowFailException, match="spark_conn_id.*'nowhere'.*airflow connections add nowhere"
+    ):
+        made(hours, job=HOURLY, batch="@daily", spark_conn_id="nowhere").execute(task_context())
+    assert service.store.domains() == []
+
+
 @pytest.mark.parametrize(
     "host", ["yarn", "spark://example:7077", "k8s://example", "local-cluster[1,1,1024]", None]
 )

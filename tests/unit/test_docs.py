@@ -152,3 +152,24 @@ def test_every_command_of_the_package_that_is_named_exists() -> None:
     for page in pages():
         named = set(re.findall(r"airflow epochs ([a-z]+)", page.read_text()))
         assert named <= known, page
+
+
+def test_help_has_no_brackets_which_airflow_takes_for_markup() -> None:
+    from airflow.cli.cli_config import Arg
+
+    from airflow_provider.cli import definition
+
+    helps = {
+        name: one.kwargs.get("help", "") for name, one in vars(definition).items() if isinstance(one, Arg)
+    }
+    assert len(helps) > 10
+    assert [name for name, text in helps.items() if "[" in text] == []
+
+
+def test_every_task_that_a_message_names_exists() -> None:
+    tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    folders = ("airflow_provider", "demo", "spark_jobs", "dags", "benchmarks")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    named = {task: path for path in files for task in re.findall(r"`make ([a-z-]+)", path.read_text())}
+    assert named
+    assert {task: path for task, path in named.items() if task not in tasks} == {}
