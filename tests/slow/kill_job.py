@@ -1,4 +1,7 @@
-"""The Spark program that ``test_kill_spark`` kills: it stops where it is told to, once, and waits for its end.
+"""What ``test_kill_spark`` kills: it stops where it is told to, once, and waits for its end.
+
+Without arguments it is a Spark program that computes what was handed over to it. ``kill_job.py task EPOCHS`` executes
+``@task.epoch``, as the process does that Airflow starts for a task.
 
 Only this program has places to stop at; the package knows nothing of them. A store around the store stops in the
 transactions of begin, of the barriers and of publish; a function in front of the sink stops inside a Spark task.
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -27,6 +31,7 @@ from airflow_provider.domain.version import CommitRecord
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_runs
 from airflow_provider.stores.base import MetadataStore, Put, Reading, Receipt, Transaction
+from tests.slow.kill_plan import JOB, span
 
 FOLDER = Path(os.environ["KILL_FOLDER"])
 TRY = os.environ["KILL_TRY"]
@@ -137,15 +142,30 @@ def stopping(table: str, epoch: int) -> Any:
     return run
 
 
-def main() -> None:
-    """Compute what was handed over."""
+def execute_task(epochs: int) -> None:
+    """Execute the task of a DAG; its connections are in the environment."""
+    from airflow.sdk import DAG, task
+
+    from tests.airflow_runs import task_context
+
+    with DAG("dag", schedule=None) as dag:
+        task.epoch(job=JOB, interval=span(epochs))(compute)()
+    (operator,) = dag.tasks
+    operator.execute(task_context(dag_id="dag", run_id="run", try_number=int(TRY), retries=10 * epochs))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Compute what was handed over, or what the task is for."""
     (FOLDER / f"driver-{TRY}").write_text(str(os.getpid()))
     opened = service.open_store
     service.open_store = lambda *args, **options: StoppingStore(opened(*args, **options))
+    if arguments:
+        execute_task(int(arguments[1]))
+        return
     for epoch in epoch_runs():
         with epoch:
             compute(epoch)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

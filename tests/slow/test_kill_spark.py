@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -25,11 +25,11 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration
+from tests.airflow_runs import epochs_connection
+from tests.slow.kill_plan import JOB, START, span
 
 KILLS = int(os.environ.get("KILLS_PER_WINDOW", "4"))
 """Kills of each target in each window."""
@@ -43,10 +43,6 @@ WINDOWS: dict[str, tuple[str, str]] = {
 }
 """For each window the places to stop at, taken in turn."""
 
-START = datetime(2013, 2, 1, tzinfo=UTC)
-JOB = EpochJob(
-    "killed", outputs=[EpochTable("hourly"), EpochTable("totals")], cadence="@hourly", origin=START
-)
 PROGRAM = Path(__file__).with_name("kill_job.py")
 PATIENCE_S = 1800.0
 """Longer than the busiest machine needs: a stop that is never reached is to end the test, not to hang it."""
@@ -100,9 +96,11 @@ class Hammer:
 
 @dataclass
 class Task:
-    """The Airflow task, as far as Spark knows: a process for each try, all of one owner.
+    """The Airflow task: a process for each try, all of one owner.
 
     :param command: what each try runs. :param environment: of each try.
+    :param is_airflows: whether the process executes Airflow's operator; else it is the program, to which the epochs are
+        handed over.
     """
 
     folder: Path
@@ -110,21 +108,23 @@ class Task:
     command: list[str]
     environment: dict[str, str]
     epochs: int
+    is_airflows: bool = False
     tries: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
         """Start the next try."""
         number = len(self.tries) + 1
-        batch = Batch(
-            interval=Interval(START, START + timedelta(hours=self.epochs)),
-            owner=Owner(dag_id="dag", run_id="run", try_number=number),
-        )
-        path = HandOver(settings=self.settings, job=JOB, batch=batch).write(self.folder)
+        environment = {**self.environment, "KILL_TRY": str(number)}
+        if not self.is_airflows:
+            owner = Owner(dag_id="dag", run_id="run", try_number=number)
+            batch = Batch(interval=span(self.epochs), owner=owner)
+            path = HandOver(settings=self.settings, job=JOB, batch=batch).write(self.folder)
+            environment[VARIABLE] = str(path)
         (self.folder / "current").write_text(str(number))
         with (self.folder / f"log-{number}").open("wb") as log:
             process = subprocess.Popen(
-                [*self.command, str(PROGRAM)],
-                env={**self.environment, VARIABLE: str(path), "KILL_TRY": str(number)},
+                [*self.command, str(PROGRAM), *(["task", str(self.epochs)] if self.is_airflows else [])],
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -268,6 +268,16 @@ def connected(
     task.end()
 
 
+@pytest.fixture
+def airflows(tmp_path: Path, connected: Task, connect_server: SparkConnectServer) -> Task:
+    """The same, executed as Airflow does: ``@task.epoch`` with its connections."""
+    spark = {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": connect_server.port}
+    connected.is_airflows = True
+    connected.environment["AIRFLOW_CONN_EPOCHS_DEFAULT"] = epochs_connection(tmp_path)
+    connected.environment["AIRFLOW_CONN_SPARK_CONNECT_DEFAULT"] = json.dumps(spark)
+    return connected
+
+
 def test_the_drivers_jvm_alone(submitted: Task, capsys: pytest.CaptureFixture[str]) -> None:
     """Its Python lives on and goes on, beside the retry that has taken its epoch."""
 
@@ -299,11 +309,11 @@ def test_the_shared_connect_server(
     run(connected, kill, capsys, "the shared Connect server")
 
 
-def test_the_task(connected: Task, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_task(airflows: Task, capsys: pytest.CaptureFixture[str]) -> None:
     """What it had asked of the server goes on there, with nobody to hear of it."""
 
     def kill() -> None:
-        connected.process.kill()
-        connected.process.wait()
+        airflows.process.kill()
+        airflows.process.wait()
 
-    run(connected, kill, capsys, "the task")
+    run(airflows, kill, capsys, "the task")
