@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from threading import Barrier, Thread
@@ -53,6 +54,14 @@ def test_one_in_use_when_the_pool_ends_is_closed_when_it_comes_back(
         with engine.connect():
             pass
     assert [is_open(one) for one in opened] == [False, True]
+
+
+def test_nothing_is_said_of_it_in_the_logs_of_tasks(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with engine.connect():
+        pass
+    engine.dispose()
+    assert caplog.messages == []
 
 
 def test_none_stays_open_however_many_come_back_while_it_ends(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 
@@ -23,3 +25,7 @@ class StorePool(QueuePool):
         super()._do_return_conn(record)
         if self._ended:
             super().dispose()
+
+
+# SQLAlchemy names a pool's logger after its class, and keeps its own pools' quiet.
+logging.getLogger(f"{StorePool.__module__}.{StorePool.__qualname__}").setLevel(logging.WARNING)
