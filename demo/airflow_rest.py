@@ -19,11 +19,13 @@ PAGE = 100
 class AirflowRestError(RuntimeError):
     """Airflow refused a request.
 
-    :param response: what it answered.
+    :param response: what it answered; ``reason`` is what it names as such, if it does.
     """
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
+        reason = response.json().get("detail") if "json" in response.headers.get("content-type", "") else None
+        self.reason = reason.get("reason") if isinstance(reason, dict) else None
         request = response.request
         super().__init__(f"{request.method} {request.url} gave {response.status_code}: {response.text[:500]}")
 
@@ -111,7 +113,8 @@ class AirflowRest:
     def backfill(self, dag_id: str, *, first: date, last: date, max_active_runs: int, **body: Any) -> int:
         """Do what ``airflow backfill create`` does: make the runs of whole days.
 
-        On SQLite Airflow gives up, cleanly, when its scheduler holds the database's lock; then it is asked again.
+        On SQLite Airflow gives up, cleanly, when its scheduler holds the database's lock; then it is asked again. It
+        answers 503, or "Database error" where the lock kept it from noting the request in its audit log.
 
         :param first: date of the first run.
         :param last: date of the last run, included.
@@ -129,7 +132,8 @@ class AirflowRest:
             try:
                 return int(self.request("POST", "/backfills", json=body)["id"])
             except AirflowRestError as error:
-                if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                locked = error.response.status_code == httpx.codes.SERVICE_UNAVAILABLE
+                if not locked and error.reason != "Database error":
                     raise
             time.sleep(wait_s)
         return int(self.request("POST", "/backfills", json=body)["id"])

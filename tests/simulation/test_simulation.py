@@ -13,7 +13,7 @@ import pytest
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.testing.simulation import __main__ as command
-from airflow_provider.testing.simulation.events import PROMISED, Event
+from airflow_provider.testing.simulation.events import PROMISED
 from airflow_provider.testing.simulation.run import Outcome, simulate
 from airflow_provider.testing.simulation.totals import Totals, simulate_all
 
@@ -67,7 +67,9 @@ def test_a_trace_says_what_happened() -> None:
     outcome = simulate(3, trace=lines)
     assert simulate(3).trace == outcome.trace
     assert sum("applied" in line for line in lines) > outcome.epochs
-    assert sum(f"event {Event.CRASH_BEFORE}" in line for line in lines) == outcome.events[Event.CRASH_BEFORE]
+    assert outcome.events
+    told = {event: sum(f"event {event}" in line for line in lines) for event in outcome.events}
+    assert told == outcome.events
 
 
 def test_an_error_in_the_coordination_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:

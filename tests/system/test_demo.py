@@ -88,6 +88,15 @@ def test_a_folder_with_other_files_is_not_emptied(home: Path) -> None:
     assert (home / "thesis.txt").read_text() == "mine"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs that are started here hear Ctrl-C; those of a shell's background job are told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_no_process(home: Path) -> None:
     command = demo(home, "run", "--days", "1", *own_ports())
     with subprocess.Popen(
