@@ -49,6 +49,7 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("s3.environment.AWS_SECRET_ACCESS_KEY", "${S3_SECRET_KEY}", "s3: AWS_SECRET_ACCESS_KEY: the secret"),
     ("airflow-init.environment.AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://a:b@postgres/a",
      "CONN: the secret"),
+    ("zk2.environment.ZOO_AUTOPURGE_PURGEINTERVAL", None, "zk2: ZOO_AUTOPURGE_PURGEINTERVAL"),
     ("zk1.environment.ZOO_MY_ID", "${ZOO_ID:?say}", "zk1: ZOO_MY_ID: ZOO_ID is in neither"),
     ("spark-worker-1.environment.AWS_ACCESS_KEY_ID", None, "spark-worker-1: AWS_ACCESS_KEY_ID: is not the one"),
     ("airflow-triggerer.environment.AIRFLOW__API_AUTH__JWT_SECRET", None,

@@ -31,7 +31,7 @@ class Image:
     :param pin: the line of versions.env that is its tag.
     :param programs: what commands and health checks may start.
     :param variables: pattern of what its programs read, beside what this project's and Airflow's own code reads.
-    :param required: variables without which it does not start.
+    :param required: variables without which it does not start, or not stay up for long.
     :param data: folders that it writes, and that must outlive the container.
     :param scripts: folder whose scripts it runs when it starts for the first time.
     """
@@ -56,8 +56,8 @@ IMAGES = {
     ZOOKEEPER: Image(
         pin="ZOOKEEPER_VERSION",
         programs=frozenset({"zkServer.sh"}),
-        variables=r"ZOO_(MY_ID|SERVERS)",
-        required=frozenset({"ZOO_MY_ID", "ZOO_SERVERS"}),
+        variables=r"ZOO_(MY_ID|SERVERS|AUTOPURGE_PURGEINTERVAL)",
+        required=frozenset({"ZOO_MY_ID", "ZOO_SERVERS", "ZOO_AUTOPURGE_PURGEINTERVAL"}),
         data=("/data", "/datalog"),
     ),
     # ``mini`` is a word of its entry point; its folder is an option
