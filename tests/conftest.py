@@ -88,6 +88,17 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
     return random.Random(f"{request.config.getoption('hypothesis_seed')} {request.node.nodeid}")
 
 
+@pytest.fixture
+def nothing_handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that nobody has handed anything to yet, as each Spark program is when it starts."""
+    from airflow_provider.spark import handover
+
+    monkeypatch.delenv(handover.VARIABLE, raising=False)
+    handover.received.cache_clear()
+    yield
+    handover.received.cache_clear()
+
+
 def _tier_of(item: pytest.Item) -> str | None:
     """Name a test's tier: ``slow`` when marked so, else its own marker, else the folder that it is in."""
     marked = {name for name in TIERS if item.get_closest_marker(name)}

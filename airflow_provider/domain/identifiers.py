@@ -50,19 +50,20 @@ def format_name(value: object) -> str:
     return _checked(value, "format")
 
 
-def kept_text(value: object, field: str) -> str:
+def kept_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
     """Check text that people or programs wrote and that every store is to keep: SQL, a reason, a location.
 
+    :param limit: bytes of UTF-8 that it may have.
     :raises InvalidInput: naming *field*.
     """
-    expected = f"text of at most {MAX_TEXT_BYTES} bytes of UTF-8, without NUL and half surrogate pairs"
+    expected = f"text of at most {limit} bytes of UTF-8, without NUL and half surrogate pairs"
     if not isinstance(value, str) or "\0" in value:
         raise InvalidInput(field=field, value=value, expected=expected)
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
         raise InvalidInput(field=field, value=value, expected=expected) from error
-    if size > MAX_TEXT_BYTES:
+    if size > limit:
         raise InvalidInput(field=field, value=value, expected=expected)
     return value
 

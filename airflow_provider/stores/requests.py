@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, kept_text
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (
@@ -103,15 +103,8 @@ def check_text(field: str, value: object, *, empty: bool) -> None:
     """:raises InvalidInput: no text, empty, too long, with NUL or with half a surrogate pair."""
     if value.__class__ is str and _is_plain(value) and (value or empty):
         return
-    expected = f"text of at most {MAX_KEY_BYTES} bytes of UTF-8, without NUL and surrogates"
-    if not isinstance(value, str) or "\0" in value or not (value or empty):
-        raise InvalidInput(field=field, value=value, expected=expected)
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidInput(field=field, value=value, expected=expected) from error
-    if size > MAX_KEY_BYTES:
-        raise InvalidInput(field=field, value=value, expected=expected)
+    if not kept_text(value, field, limit=MAX_KEY_BYTES) and not empty:
+        raise InvalidInput(field=field, value=value, expected="text that is not empty")
 
 
 @lru_cache(maxsize=16_384)

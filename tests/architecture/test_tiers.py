@@ -229,6 +229,21 @@ def test_workers_share_modules_keep_a_tier_whole_and_leave_another_alone(
     assert len(late) <= 1, "the other worker had one test left: it held that back until there was no more"
 
 
+WAITING = """
+import pytest
+from pathlib import Path
+from time import sleep
+pytestmark = pytest.mark.contract
+def test_waiting(request):
+    told = Path(request.config.workerinput["end"])
+    while not any(told.iterdir()):
+        sleep(0.01)
+@pytest.mark.parametrize("number", range(9))
+def test_many(number): pass
+"""
+"""A module whose first test waits until its worker is told to end, and which has many more."""
+
+
 def test_a_failure_ends_the_other_worker_too_when_one_is_enough(run: Run, pytester: pytest.Pytester) -> None:
     """The other is in the first of many tests that it was given, and waits until it is told to end."""
     pytester.makepyfile(
@@ -239,18 +254,7 @@ def test_a_failure_ends_the_other_worker_too_when_one_is_enough(run: Run, pytest
         """
     )
     result = run(
-        """
-        import pytest
-        from pathlib import Path
-        from time import sleep
-        pytestmark = pytest.mark.contract
-        def test_waiting(request):
-            told = Path(request.config.workerinput["end"])
-            while not any(told.iterdir()):
-                sleep(0.01)
-        @pytest.mark.parametrize("number", range(9))
-        def test_many(number): pass
-        """,
+        WAITING,
         "-n",
         "2",
         "-x",
@@ -272,18 +276,7 @@ def test_a_worker_that_is_killed_is_a_failure_with_the_name_of_its_test(
         """
     )
     result = run(
-        """
-        import pytest
-        from pathlib import Path
-        from time import sleep
-        pytestmark = pytest.mark.contract
-        def test_waiting(request):
-            told = Path(request.config.workerinput["end"])
-            while not any(told.iterdir()):
-                sleep(0.01)
-        @pytest.mark.parametrize("number", range(9))
-        def test_many(number): pass
-        """,
+        WAITING,
         "-n",
         "2",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
-from airflow_provider.spark import handover
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.local_epochs import LocalEpochs
+
+pytestmark = pytest.mark.usefixtures("nothing_handed_over")
 
 pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 
@@ -45,14 +46,6 @@ COUNT = EpochJob("count", inputs=[state(RIDES)], outputs=[TOTALS], cadence="@dai
 ONE: list[dict[str, Any]] = [{"station": "Harbour", "minutes": 12}]
 SECOND = datetime(2024, 5, 2, tzinfo=UTC)
 DAY = Interval(datetime(2024, 5, 1, tzinfo=UTC), SECOND)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    handover.received.cache_clear()
-    yield
-    handover.received.cache_clear()
 
 
 def csn(epochs: LocalEpochs) -> int:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +21,8 @@ from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previou
 from airflow_provider.spark import handover
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from demo.spark_connect import spark_home, write_configuration
+
+pytestmark = pytest.mark.usefixtures("nothing_handed_over")
 
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
 HOUR = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
@@ -40,14 +41,6 @@ JOB = EpochJob(
 )
 OWNER = Owner(dag_id="dag", run_id="scheduled__2013-02-08T00:00:00+00:00", generation=2, try_number=3)
 SETTINGS = Settings(store_url="sqlite:////tmp/of/nobody.db", warehouse="file:///data/warehouse")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    handover.received.cache_clear()
-    yield
-    handover.received.cache_clear()
 
 
 def attempt_at(service: EpochService) -> Attempt:
