@@ -31,6 +31,7 @@ class Pipeline:
     :param days: that the pipeline computes.
     :param run_date_lag: from a day to the logical date of the run that computes it.
     :param max_active_runs: of each DAG.
+    :param read_period_s: seconds from one read's start to the same reader's next.
     :param stops_at_failure: whether a failed run ends the half; else what can go on goes on.
     """
 
@@ -40,6 +41,7 @@ class Pipeline:
     days: Days
     run_date_lag: timedelta
     max_active_runs: int
+    read_period_s: float
     stops_at_failure: bool
 
 
@@ -65,7 +67,6 @@ class Phase:
     :param progress: shows it.
     :param least_reads: readers go on for this many reads.
     :param readers: number of ad-hoc readers.
-    :param period_s: seconds from one read's start to the next's.
     :param notes: further facts to show, asked for at each poll.
     """
 
@@ -77,7 +78,6 @@ class Phase:
         progress: Progress,
         least_reads: int,
         readers: int,
-        period_s: float,
         notes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._stack = stack
@@ -85,7 +85,8 @@ class Phase:
         self._progress = progress
         self._least_reads = least_reads
         self._readers = [
-            stack.reader(pipeline.family, number, period_s=period_s) for number in range(1, readers + 1)
+            stack.reader(pipeline.family, number, period_s=pipeline.read_period_s)
+            for number in range(1, readers + 1)
         ]
         self._notes = notes
         self._waits: set[tuple[str, str, str]] = set()

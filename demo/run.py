@@ -28,6 +28,8 @@ from demo.stack import DemoStack, Plan
 DOMAIN = "nyc"
 READERS = 2
 READ_PERIOD_S = 0.4
+TWIN_READ_PERIOD_S = 0.2
+"""Shorter: the twin's tables can be read only late in its three days, and nothing is to be seen after them."""
 
 EPOCHS_DAGS = (
     "nyc_weather",
@@ -158,6 +160,7 @@ def _with_epochs(plan: Plan) -> Pipeline:
         days=plan.epochs,
         run_date_lag=timedelta(days=1),
         max_active_runs=1,
+        read_period_s=READ_PERIOD_S,
         stops_at_failure=True,
     )
 
@@ -170,6 +173,7 @@ def _twin(days: Days) -> Pipeline:
         days=days,
         run_date_lag=timedelta(0),
         max_active_runs=1,
+        read_period_s=TWIN_READ_PERIOD_S,
         stops_at_failure=False,
     )
 
@@ -190,7 +194,6 @@ def _half(
             progress=progress,
             least_reads=int(figures.LEAST_READS * share),
             readers=READERS,
-            period_s=READ_PERIOD_S,
             notes=notes,
         )
         return phase.run()
