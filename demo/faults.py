@@ -41,7 +41,7 @@ class Stage(Enum):
 
 LOG = "faults.jsonl"
 LOOK_EVERY_S = 0.1
-"""How often an epoch to follow is looked for."""
+"""How often it is asked whether strikes may begin, and an epoch to follow is looked for."""
 FOLLOW_EVERY_S = {Stage.COMPUTING: 0.02, Stage.IN_FILES: 0.001}
 """How often its log is read: publish takes some hundredths of a second."""
 FOLLOW_FOR_S = 60.0
@@ -127,14 +127,14 @@ class Aim:
 
     :param domain: theirs.
     :param jobs: that publish as soon as they have reported; not one whose Airflow task publishes for it.
-    :param after: the job that must have committed before the first strike; None for no such job.
+    :param ready: asked until it says that strikes may begin.
     :param wanted: number of strikes that must count. :param most: number of strikes at most.
     :param calm_s: from a struck epoch's commit to the next strike.
     """
 
     domain: DomainName
     jobs: Sequence[JobName]
-    after: JobName | None
+    ready: Callable[[], bool]
     wanted: int
     most: int
     calm_s: float = 10.0
@@ -191,6 +191,9 @@ class FaultInjector:
 
     def _run(self) -> None:
         try:
+            while not self._aim.ready():
+                if self._told.wait(LOOK_EVERY_S):
+                    return
             with open_store(self._store.settings.store_url) as reader:
                 while self.counted < self._aim.wanted and self.strikes < self._aim.most:
                     target = self._next_target(reader)
@@ -233,22 +236,12 @@ class FaultInjector:
         while not self._told.wait(LOOK_EVERY_S):
             # A store that does not answer is one that recovers.
             with suppress(RetryableError):
-                if not self._readable(reader):
-                    continue
                 for job in self._least_struck_first():
                     found = self._open(reader, job)
                     target = self._follow(reader, job, found) if found else None
                     if target is not None:
                         return target
         return None
-
-    def _readable(self, reader: MetadataReader) -> bool:
-        if self._aim.after is None:
-            return True
-        first: list[Stamped[EpochRecord]] = reader.scan(
-            self._aim.domain, Kind.EPOCH, self._aim.after, limit=1
-        )
-        return bool(first) and first[0].record.committed is not None
 
     def _least_struck_first(self) -> list[JobName]:
         struck = Counter(one.job for one in self._strikes)

@@ -49,7 +49,6 @@ TWIN_DAGS = (
 )
 PUBLISHING_JOBS = ("scorecards", "delay_by_weather", "daily_report", "weather")
 """The jobs whose programs publish what they wrote at once. The flights' program leaves that to its Airflow task."""
-LAST_JOB = "daily_report"
 FAULTS = 2
 MOST_STRIKES = 10
 
@@ -132,7 +131,7 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
         return tuple(told)
 
     if fault:
-        stack.start_faults(_aim(plan), console.print)
+        stack.start_faults(aim_of(plan, reads=stack.reads), console.print)
     epochs = _half(stack, console, started, _with_epochs(plan), notes)
     if stack.faults:
         stack.faults.stop()
@@ -141,12 +140,19 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
     return Result(epochs=epochs, twin=twin, published=published(stack.store.settings, DOMAIN))
 
 
-def _aim(plan: Plan) -> Aim:
-    """Strike when there is something to read: with one day only, at any time."""
+def aim_of(plan: Plan, *, reads: Path) -> Aim:
+    """Strike from the first counted read on, so that a fault meets readers.
+
+    One day can be read at once when its last job has committed, and nothing is in publish then: it is struck before.
+    """
+
+    def ready() -> bool:
+        return plan.days == 1 or figures.count_reads(reads, "epochs").reads > 0
+
     return Aim(
         domain=DomainName(DOMAIN),
         jobs=[JobName(one) for one in PUBLISHING_JOBS],
-        after=JobName(LAST_JOB) if plan.days > 1 else None,
+        ready=ready,
         wanted=FAULTS,
         most=MOST_STRIKES,
     )

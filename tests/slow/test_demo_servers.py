@@ -19,8 +19,12 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.arrow_attempts import write_rows
 from demo.faults import Aim, FaultInjector
+from demo.figures import count_reads
 from demo.processes import ProcessFailedError, end_owned_by, owned_by
 from demo.published import published
+from demo.readers.epochs import is_retryable
+from demo.readers.reading import Read, ReaderSettings, ReadLog, Seen
+from demo.source import Days
 from demo.stores import STORES, MissingProgramError, ServerStore
 
 ORIGIN = datetime(2013, 2, 8, tzinfo=UTC)
@@ -112,12 +116,25 @@ def test_a_server_that_ends_by_itself_is_named_and_a_broken_one_is_not(
         store.check()
 
 
-def test_strikes_meet_epochs_in_publish_and_nothing_is_lost(store: ServerStore, home: Path) -> None:
+def read_once(service: EpochService, folder: Path) -> Read:
+    """Read the newest cut and write it down, as the demo's readers do."""
+    settings = ReaderSettings(days=Days.around_blizzard(1), totals=folder, reads=folder, warehouse=folder)
+
+    def read() -> Seen:
+        cut = service.cuts.cut("nyc", ["weather"])
+        return Seen(barrier=cut.barrier, csn=cut.csn)
+
+    return ReadLog(settings, family="epochs", reader="adhoc-1").perform(read, is_retryable=is_retryable)
+
+
+def test_strikes_meet_epochs_in_publish_once_somebody_reads_and_nothing_is_lost(
+    store: ServerStore, home: Path, tmp_path: Path
+) -> None:
     settings, told = store.settings, []
     aim = Aim(
         domain=DomainName("nyc"),
         jobs=[JobName("weather")],
-        after=JobName("weather"),
+        ready=lambda: count_reads(tmp_path, "epochs").reads > 0,
         wanted=2,
         most=40,
         calm_s=0,
@@ -128,6 +145,11 @@ def test_strikes_meet_epochs_in_publish_and_nothing_is_lost(store: ServerStore, 
     with EpochService.open(settings) as service:
         publish(service, hours)
         injector.start()
+        for _ in range(8):
+            hours += 1
+            publish(service, hours)
+        assert injector.strikes == 0, "nobody has read yet"
+        read = read_once(service, tmp_path)
         while not injector.join(0.1):
             hours += 1
             publish(service, hours)
@@ -139,10 +161,11 @@ def test_strikes_meet_epochs_in_publish_and_nothing_is_lost(store: ServerStore, 
     lines = [json.loads(line) for line in (home / "faults.jsonl").read_text().splitlines()]
     assert len(lines) == len(told) == injector.strikes
     assert sum(line["in_publish"] for line in lines) == 2
+    assert datetime.fromisoformat(lines[0]["struck_at"]).timestamp() > read.at
 
 
 def test_a_stopped_injector_leaves_the_server_running(store: ServerStore, home: Path) -> None:
-    aim = Aim(domain=DomainName("nyc"), jobs=[JobName("weather")], after=None, wanted=1, most=1)
+    aim = Aim(domain=DomainName("nyc"), jobs=[JobName("weather")], ready=lambda: True, wanted=1, most=1)
     injector = FaultInjector(store=store, aim=aim, log=home / "faults.jsonl", say=print)
     injector.start()
     injector.stop()

@@ -15,6 +15,7 @@ from demo.__main__ import main
 from demo.measures import measure
 from demo.readers import twin
 from demo.readers.reading import FAILED, RIGHT, WRONG, ReaderSettings, ReadLog, Seen, compare
+from demo.run import aim_of
 from demo.source import Days, Row
 from demo.stack import Plan
 from demo.totals import TABLES, SourceTotals
@@ -189,6 +190,19 @@ def test_a_file_has_no_server_that_could_be_broken(
         main(["--home", str(tmp_path / "demo"), "run", "--store", "sqlite", "--fault"])
     assert "sqlite has no server that could be broken; choose another --store" in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()
+
+
+def test_faults_wait_for_a_counted_read_with_the_package(tmp_path: Path) -> None:
+    settings = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path, warehouse=tmp_path)
+    ready = aim_of(Plan(days=2), reads=tmp_path).ready
+    for family in ("twin", "epochs"):
+        assert not ready()
+        ReadLog(settings, family=family, reader="adhoc-1").perform(failing(0, OSError()), is_retryable=bool)
+    assert ready()
+
+
+def test_a_single_day_is_struck_before_there_is_anything_to_read(tmp_path: Path) -> None:
+    assert aim_of(Plan(days=1), reads=tmp_path).ready()
 
 
 def test_a_plan_is_kept_for_the_next_start(tmp_path: Path) -> None:
