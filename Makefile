@@ -50,7 +50,6 @@ test-quick: prepare ## The tiers unit, property and contract, these on memory an
 
 .PHONY: test-slow
 test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on servers
-	@scripts/prepare-s3
 	@$(PY) -m pytest -m slow $(ARGS)
 
 .PHONY: bench

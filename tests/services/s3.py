@@ -6,6 +6,8 @@ It checks no signatures and keeps objects in memory: it shows that the requests 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,9 @@ import pyarrow.fs as pafs
 from airflow_provider.testing.servers.ports import free_port
 from demo.processes import ManagedProcess, wait_for_port
 
-PYTHON = Path(__file__).parents[2] / ".venv-s3" / "bin" / "python"
+ROOT = Path(__file__).parents[2]
+PREPARE = ROOT / "scripts" / "prepare-s3"
+PYTHON = ROOT / ".venv-s3" / "bin" / "python"
 READY_TIMEOUT_S = 120.0
 
 
@@ -42,6 +46,11 @@ class S3Emulator:
         )
 
     def start(self) -> None:
+        """Install what is not there yet, once per change of its requirements, and start it.
+
+        :raises subprocess.CalledProcessError: it cannot be installed.
+        """
+        subprocess.run([PREPARE], env={**os.environ, "PYTHON": sys.executable}, check=True)
         self._process.start()
         wait_for_port(self._process, self.port, timeout_s=READY_TIMEOUT_S)
 

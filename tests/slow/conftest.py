@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.services.s3 import PYTHON, S3Emulator, s3_emulator
+from tests.services.s3 import S3Emulator, s3_emulator
 
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Emulator]:
     """An emulator; this process's environment leads to it, too."""
-    if not PYTHON.exists():
-        pytest.skip("no S3 emulator is installed: scripts/prepare-s3")
     with pytest.MonkeyPatch.context() as patch, s3_emulator(tmp_path_factory.mktemp("s3")) as server:
         for name, value in server.environment.items():
             patch.setenv(name, value)

@@ -2,6 +2,9 @@
 
 One process computes epoch after epoch. In each epoch it is stopped in a window and something is killed; the next
 process, a retry of the same task, takes the epoch over, and is killed in the epoch after it.
+
+Only these: ``make test-slow ARGS='-k kill_spark'``. KILLS_PER_WINDOW=1 before it kills each target once in each window
+instead of four times.
 """
 
 from __future__ import annotations
