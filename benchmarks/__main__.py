@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-from benchmarks import cut, files, growth, protocol, publish, wake
+from benchmarks import cut, files, growth, protocol, publish, share, wake
 from benchmarks.figures import progress
 from benchmarks.stores import STORES, Store, place
 
@@ -17,18 +17,22 @@ PARTS: Mapping[str, Callable[[Store], None]] = {
 }
 SLOW: Mapping[str, Callable[[Store], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""
-TABLES: Mapping[str, Callable[[], None]] = {"files": files.measure, "growth": growth.measure}
-"""What is measured once, on SQLite: the work of a table format, not a store's."""
+ONCE: Mapping[str, Callable[[], None]] = {
+    "files": files.measure,
+    "growth": growth.measure,
+    "share": share.measure,
+}
+"""What is measured on SQLite only: the work of the table format and of Spark, not a store's."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--stores", nargs="+", choices=sorted(STORES), default=list(STORES))
-    parser.add_argument("--parts", nargs="+", choices=[*PARTS, *TABLES])
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, *ONCE])
     parser.add_argument("--slow", action="store_true", help="measure what takes long, and nothing else")
     chosen = parser.parse_args()
     parts = SLOW if chosen.slow else PARTS
-    wanted = chosen.parts or [*parts, *([] if chosen.slow else TABLES)]
+    wanted = chosen.parts or [*parts, *([] if chosen.slow else ONCE)]
     progress(f"measuring on {place()}")
     for name in chosen.stores if parts.keys() & set(wanted) else []:
         with STORES[name]() as store:
@@ -37,8 +41,8 @@ def main() -> None:
                 if part in parts:
                     parts[part](store)
     for part in wanted:
-        if part in TABLES:
-            TABLES[part]()
+        if part in ONCE:
+            ONCE[part]()
 
 
 if __name__ == "__main__":
