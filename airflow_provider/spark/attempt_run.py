@@ -244,7 +244,7 @@ class EpochRun:
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):
             raise  # a retry adopts what is complete, or finds it published
-        except EpochError as problem:
+        except Exception as problem:
             self.abandon(problem)
             raise
 

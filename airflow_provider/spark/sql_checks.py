@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def spark_answer(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) -> Answer:
     """Run *sql* over *tables*, each a temporary view of that name while it runs.
 
-    :raises InvalidInput: Spark does not understand *sql*.
+    :raises InvalidInput: Spark does not understand *sql*, or the rows are none that it can be asked about.
     """
-    from pyspark.errors import AnalysisException, ParseException
+    from pyspark import errors
 
     session.check(spark)
     try:
@@ -28,7 +28,16 @@ def spark_answer(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) 
         found = spark.sql(sql)
         sample = tuple(row.asDict() for row in found.limit(MOST_SAMPLED + 1).collect())
         rows = found.count() if len(sample) > MOST_SAMPLED else len(sample)
-    except (AnalysisException, ParseException) as error:
+    except (
+        errors.AnalysisException,
+        errors.ParseException,
+        errors.ArithmeticException,
+        errors.ArrayIndexOutOfBoundsException,
+        errors.DateTimeException,
+        errors.NumberFormatException,
+        errors.SparkNoSuchElementException,
+        errors.SparkRuntimeException,
+    ) as error:
         first_line = str(error).splitlines()[0]
         raise InvalidInput(
             field="checks", value=sql, expected=f"SQL that Spark runs: {first_line}"

@@ -155,6 +155,12 @@ def test_checks_run_in_the_session_that_computed_the_rows(
     ):
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
     assert not Path(place.removeprefix("file://")).exists()
+    divided = replace_checks(sums, is_true("SELECT 1 / (rows - rows) = 1 FROM {daily}"))
+    with (
+        pytest.raises(Vetoed, match="cannot be answered: .*DIVIDE_BY_ZERO"),
+        epoch_run(divided, HOUR, spark=spark, settings=settings, owner=again) as epoch,
+    ):
+        epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
 
 
 def replace_checks(job: EpochJob, *checks: Check) -> EpochJob:
