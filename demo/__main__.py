@@ -44,7 +44,9 @@ def main(argv: list[str] | None = None) -> int:
                 store=given.store,
             )
             return run(home=home, plan=plan, fault=given.fault)
-        return {"up": up, "serve": serve, "down": down}[given.command](home)
+        if given.command == "up":
+            return up(home, port=given.port, connect_port=given.connect_port)
+        return {"serve": serve, "down": down}[given.command](home)
     except CANNOT_START as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
@@ -59,30 +61,41 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--home", type=Path, default=CHECKOUT / ".demo", help="folder of all that is written")
     commands = parser.add_subparsers(dest="command", required=True)
     run_command = commands.add_parser("run", help="run the demo from its start to its end")
-    connect_port = _from_environment("DEMO_CONNECT_PORT", defaults.connect_port)
     for name, kind, default, meaning in (
         ("days", _positive, defaults.days, "days with the package"),
         ("twin-days", _whole, defaults.twin_days, "days of the naive twin; 0 leaves it out"),
-        ("port", _positive, _from_environment("DEMO_PORT", defaults.port), "Airflow's port"),
-        ("connect-port", _positive, connect_port, "Spark Connect's port"),
     ):
         run_command.add_argument(
             f"--{name}", type=kind, default=default, help=f"{meaning} (default {default})"
         )
+    _add_ports(run_command, str(defaults.port), str(defaults.connect_port))
     stores = "where the metadata are; a server is started in the demo's home"
     run_command.add_argument("--store", choices=sorted(STORES), default=defaults.store, help=stores)
     run_command.add_argument(
         "--fault", action="store_true", help="break the store's server while epochs are in publish"
     )
-    commands.add_parser("up", help="start what the last run left, and keep it running")
+    up_command = commands.add_parser("up", help="start what the last run left, and keep it running")
+    _add_ports(up_command, None, None)
     commands.add_parser("down", help="stop it")
     commands.add_parser("serve", help="what `up` starts: hold the processes until SIGTERM")
     return parser
 
 
-def _from_environment(name: str, default: int) -> str:
-    """Give an environment variable's text, which the argument's own parser then judges."""
-    return os.environ.get(name) or str(default)
+def _add_ports(command: argparse.ArgumentParser, port: str | None, connect_port: str | None) -> None:
+    """Let a command's ports be chosen, also by the environment, whose text the argument's own parser judges.
+
+    :param port: where nothing is chosen; None for the one that the last run had. :param connect_port: likewise.
+    """
+    for name, variable, default, meaning in (
+        ("port", "DEMO_PORT", port, "Airflow's port"),
+        ("connect-port", "DEMO_CONNECT_PORT", connect_port, "Spark Connect's port"),
+    ):
+        command.add_argument(
+            f"--{name}",
+            type=_positive,
+            default=os.environ.get(variable) or default,
+            help=f"{meaning} (default {default or 'that of the last run'}; the environment's {variable})",
+        )
 
 
 def _whole(text: str) -> int:

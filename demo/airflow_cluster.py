@@ -67,7 +67,7 @@ class AirflowCluster:
 
         :raises PortInUseError: naming it.
         """
-        require_free_port(self.port, purpose="Airflow's API server and UI", setting="--port, or DEMO_PORT")
+        require_free_port(self.port, purpose="Airflow's API server and UI", setting="DEMO_PORT")
 
     def migrate(self) -> None:
         """Make or upgrade the metadata database.

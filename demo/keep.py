@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -16,15 +17,20 @@ from demo.stack import CHECKOUT, DemoStack, Plan
 WAIT_S = 180.0
 
 
-def up(home: Path) -> int:
+def up(home: Path, *, port: int | None = None, connect_port: int | None = None) -> int:
     """Start Airflow and Spark over what the last run left; they outlive this command.
 
     :param home: the demo's home.
+    :param port: of Airflow, from now on; None for the one that it had. :param connect_port: likewise of Spark Connect.
     :returns: the exit code.
     """
-    stack = DemoStack(home=home, plan=Plan.load(home))
+    plan = Plan.load(home)
+    plan = replace(plan, port=port or plan.port, connect_port=connect_port or plan.connect_port)
+    stack = DemoStack(home=home, plan=plan)
+    stack.require_own_home()
     stack.require_nothing_in_the_way()
     home.mkdir(parents=True, exist_ok=True)
+    plan.save(home)
     log = home / "logs" / "serve.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("ab") as output:

@@ -28,7 +28,7 @@ class PortInUseError(RuntimeError):
 
     :param purpose: what the port is for, for example ``Airflow's API server``.
     :param port: the port.
-    :param setting: how another one is chosen.
+    :param setting: the environment variable that chooses another one.
     """
 
     def __init__(self, *, purpose: str, port: int, setting: str) -> None:
@@ -37,7 +37,8 @@ class PortInUseError(RuntimeError):
         self.setting = setting
         super().__init__(
             f"port {port} of 127.0.0.1, needed for {purpose}, is in use{_holder(port)}. "
-            f"Stop what holds it (`make down`, if an earlier demo does), or choose another: {setting}."
+            f"Stop what holds it (`make down`, if an earlier demo does), or choose another: `make demo {setting}=…`, "
+            f"`make up {setting}=…`."
         )
 
 

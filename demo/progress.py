@@ -49,8 +49,7 @@ class Progress:
         self._days = days
         self._started = started
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-        self._last_line = ""
-        self._last_line_at = 0.0
+        self._next_line_at = 0.0
 
     def __enter__(self) -> Progress:
         if self._live:
@@ -83,6 +82,10 @@ class Progress:
         return grid
 
     def _line(self, moment: Moment) -> None:
+        """Print a line now and then, also when nothing has changed: whoever waits sees that it goes on."""
+        if time.monotonic() < self._next_line_at:
+            return
+        self._next_line_at = time.monotonic() + LINE_EVERY_S
         done = sum(state == "success" for state in moment.runs.values())
         running = sorted(
             f"{dag} {day:%d %b}" for (dag, day), state in moment.runs.items() if state == "running"
@@ -90,11 +93,7 @@ class Progress:
         facts = [f"{done}/{len(self._dags) * len(self._days)} runs done", *moment.notes]
         if running:
             facts.append("running " + ", ".join(running[:4]))
-        line = f"{moment.title}: " + "; ".join(facts)
-        now = time.monotonic()
-        if line != self._last_line and now - self._last_line_at >= LINE_EVERY_S:
-            self._last_line, self._last_line_at = line, now
-            self._console.print(f"{self._clock()} {line}", soft_wrap=True)
+        self._console.print(f"{self._clock()} {moment.title}: " + "; ".join(facts), soft_wrap=True)
 
     def _clock(self) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)

@@ -96,8 +96,7 @@ class SparkConnectServer:
 
         :raises PortInUseError: naming it.
         """
-        setting = "--connect-port, or DEMO_CONNECT_PORT"
-        require_free_port(self.port, purpose="the Spark Connect server", setting=setting)
+        require_free_port(self.port, purpose="the Spark Connect server", setting="DEMO_CONNECT_PORT")
 
     def start(self) -> None:
         """Start it without waiting; does nothing when it runs."""

@@ -112,10 +112,20 @@ class DemoStack:
         self.airflow.require_free_ports()
         self.spark.require_free_port()
 
-    def clear(self) -> None:
-        """Make the home empty: a demo starts from nothing."""
+    def require_own_home(self) -> None:
+        """Refuse a home that is not the demo's: it gets emptied.
+
+        :raises FileExistsError: it holds what no demo wrote.
+        """
         if self.home.exists() and any(self.home.iterdir()) and not (self.home / PLAN).exists():
             raise FileExistsError(f"{self.home} holds files that no demo wrote; choose another --home")
+
+    def clear(self) -> None:
+        """Make the home empty: a demo starts from nothing.
+
+        :raises FileExistsError: it holds what no demo wrote.
+        """
+        self.require_own_home()
         shutil.rmtree(self.home, ignore_errors=True)
         self.reads.mkdir(parents=True)
         self.plan.save(self.home)

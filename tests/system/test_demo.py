@@ -57,18 +57,25 @@ def test_one_day_keeps_its_promises(home: Path) -> None:
     assert owned_by(home) == []
 
 
-def test_a_port_in_use_is_named_before_anything_starts(home: Path) -> None:
+@pytest.mark.parametrize(("command", "make"), [("run", "demo"), ("up", "up")])
+def test_a_port_in_use_is_named_before_anything_starts(home: Path, command: str, make: str) -> None:
+    """The port that was chosen by the environment, as the message says, and no other."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        command = demo(home, "run", "--port", str(port), "--connect-port", str(free_port()))
         ended = subprocess.run(
-            command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+            demo(home, command, "--connect-port", str(free_port())),
+            cwd=ROOT,
+            env={**environment(), "DEMO_PORT": str(port)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert ended.returncode == 2
     assert f"port {port} of 127.0.0.1, needed for Airflow's API server and UI, is in use" in ended.stderr
     assert str(os.getpid()) in ended.stderr
+    assert f"`make {make} DEMO_PORT=…`" in ended.stderr
     assert not home.exists()
 
 
