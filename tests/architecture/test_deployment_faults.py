@@ -9,11 +9,13 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.architecture import deployment
+from tests.architecture.deployment import spark
 from tests.services import compose
 from tests.services.compose import ROOT, Document
 
@@ -102,13 +104,13 @@ FAULTS: list[tuple[str, Any, str]] = [
      "SPARK_DEFAULT: spark://spark-mastr:7077 leads"),
     ("airflow-scheduler.environment.AIRFLOW_CONN_SPARK_DEFAULT",
      '{"conn_type": "spark", "host": "spark://spark-master", "port": 8090}', "does not listen on 8090 for spark"),
-    ("airflow-scheduler.environment.AWS_ENDPOINT_URL", "http://s3:9000",
-     "scheduler: AWS_ENDPOINT_URL: s3 does not listen"),
-    ("spark-worker-1.environment.AWS_ENDPOINT_URL", "http://s3:9000",
-     "worker-1: AWS_ENDPOINT_URL: s3 does not listen"),
+    ("airflow-scheduler.environment.AWS_ENDPOINT_URL_S3", "http://s3:9000",
+     "scheduler: AWS_ENDPOINT_URL_S3: s3 does not listen"),
+    ("spark-worker-1.environment.AWS_ENDPOINT_URL_S3", "http://s3:9000",
+     "worker-1: AWS_ENDPOINT_URL_S3: s3 does not listen"),
     ("s3.command[3]", "-bucket=data", "s3 does not make the bucket of s3://warehouse"),
     # ports
-    ("s3.command[2]", "-s3.port=9000", "spark-worker-1: AWS_ENDPOINT_URL: s3 does not listen on 8333"),
+    ("s3.command[2]", "-s3.port=9000", "spark-worker-1: AWS_ENDPOINT_URL_S3: s3 does not listen on 8333"),
     ("spark-master.command[5]", "7078", "spark-connect: command[6]: spark-master does not listen on 7077"),
     ("spark-connect.command[10]", "spark.connect.grpc.binding.port=15003", "does not listen on 15002"),
     ("spark-worker-1.command[9]", "spark://spark-masters:7077",
@@ -164,6 +166,28 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("spark-connect.command[6]", "local[2]", "spark-connect: command: local[2] is no master"),
     ("spark-worker-1.command[5]", "300m", "spark-worker-1: command: 2 cores and 300m have no room"),
     ("airflow-scheduler.healthcheck.test[6]", "http://localhost:8974/healthz", "airflow-scheduler has no /healthz"),
+    # what the checks believe, changed behind their back
+    ("spark-worker-1.mem_limit", "2g", "spark-worker-1: mem_limit: no check reads"),
+    ("postgres.network_mode", "none", "postgres: network_mode: no check reads"),
+    ("epochs-init.profiles", ["maintenance"], "epochs-init: profiles: no check reads"),
+    ("spark-worker-1.user", "root", "spark-worker-1: user: no check reads"),
+    ("postgres.tmpfs", ["/var/lib/postgresql/data"], "postgres: tmpfs: no check reads"),
+    ("airflow-api-server.deploy", {"replicas": 2}, "airflow-api-server: deploy: no check reads"),
+    ("airflow-api-server.scale", 2, "airflow-api-server: scale: no check reads"),
+    # slow, crowded, too large, killed
+    ("zk1.healthcheck.interval", "1h", "zk1: healthcheck.interval: it is asked every 3600 s"),
+    ("zk1.healthcheck.retries", 60, "zk1: healthcheck: it may be ill for more than 600 s"),
+    ("zk3.environment.ZOO_SERVERS", replaced("zk2:2888:3888", "zk2:2888:2888"), "server 2, zk2, is to listen twice"),
+    ("zk3.environment.ZOO_SERVERS", replaced("server.2=", "server.1="), "zk3: ZOO_SERVERS: ['server.1=zk1"),
+    ("spark-connect.command[10]", "spark.executor.memory=4g", "connect: command: spark-worker-1: 2 cores and 3g have"),
+    ("spark-connect.command[10]", "spark.executor.memory=4GB", "no room for 2 executors with 4GB each"),
+    ("spark-connect.command[10]", "spark.executor.cores=4", "2 cores and 3g have no room for 0 executors"),
+    ("spark-connect.command[10]", "spark.cores.max=4", "spark-connect: command: two applications take 6 cores"),
+    ("postgres.stop_grace_period", "10s", "postgres: stop_grace_period: 10.0 s to end, it may need 90"),
+    ("zk2.stop_grace_period", None, "zk2: stop_grace_period: 10.0 s to end"),
+    ("s3.stop_grace_period", "soon", "s3: stop_grace_period: None s to end"),
+    ("airflow-scheduler.stop_grace_period", None, "airflow-scheduler: stop_grace_period: 10.0 s to end"),
+    ("spark-worker-1.environment.AWS_ENDPOINT_URL_S3", None, "spark-worker-1: AWS_ENDPOINT_URL_S3: is ''"),
 ]  # fmt: skip
 
 ZOOKEEPER_FAULTS: list[tuple[str, Any, str]] = [
@@ -208,6 +232,43 @@ def test_a_fault_planted_beside_zookeeper_is_found(
 def test_a_secret_in_an_anchor_is_found(raw: Document) -> None:
     faulty = {**raw, "x-epochs-postgresql": '{"login": "epochs_task", "password": "hunter2"}'}
     assert any("x-epochs-postgresql: : the secret" in str(one) for one in deployment.problems(faulty))
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "expected"),
+    [
+        (
+            "volumes",
+            {"postgres": {"driver_opts": {"type": "tmpfs", "device": "tmpfs"}}},
+            "volumes: postgres: no check",
+        ),
+        ("networks", {"default": {"internal": True}}, ": networks: no check reads"),
+    ],
+)
+def test_a_fault_planted_beside_the_services_is_found(
+    raw: Document, part: str, change: Any, expected: str
+) -> None:
+    faulty = {**raw, part: {**raw.get(part, {}), **change}}
+    assert any(expected in str(one) for one in deployment.problems(faulty))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spark.executor.memory 4g",
+        "spark.executor.memory plenty",
+        "spark.executor.cores 4",
+        "spark.cores.max 3",
+    ],
+)
+def test_executors_that_no_worker_has_room_for_are_found(
+    raw: Document, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = tmp_path / spark.DEFAULTS.name
+    changed.write_text(f"{spark.DEFAULTS.read_text()}{line}\n")
+    monkeypatch.setattr(spark, "DEFAULTS", changed)
+    services = {one.service for one in deployment.problems(raw)}
+    assert services >= {"spark-connect"}
 
 
 def _expect(document: Document, path: str, change: Any, expected: str) -> None:

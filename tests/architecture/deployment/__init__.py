@@ -45,6 +45,13 @@ _CHECKS = (
     command_problems,
     cluster_problems,
 )
+_READ = {
+    "image", "build", "entrypoint", "command", "environment", "volumes", "depends_on", "ports", "restart",
+    "healthcheck", "stop_grace_period",
+}  # fmt: skip
+"""What a service may say: each of it is read by a check. Whatever else Compose knows (limits, networks, profiles,
+users, replicas, ``tmpfs``) changes what the checks believe: a check learns it first."""
+
 _FORMS = {"environment": dict, "command": list, "volumes": list, "depends_on": dict, "entrypoint": list}
 """Of the forms that Compose takes, the one in which this file is written and read here."""
 
@@ -72,7 +79,10 @@ def _schema() -> Any:
 
 
 def _form_problems(raw: Document) -> list[Finding]:
-    return [
+    unread = [(name, setting) for name, given in raw["services"].items() for setting in set(given) - _READ]
+    unread += [("volumes", name) for name, given in raw.get("volumes", {}).items() if given]
+    unread += [("", name) for name in set(raw) - {"name", "services", "volumes"} if not name.startswith("x-")]
+    return [Finding(*where, "no check reads what this changes") for where in sorted(unread)] + [
         Finding(name, setting, f"is written as a {type(given[setting]).__name__}; here as a {form.__name__}")
         for name, given in raw["services"].items()
         for setting, form in _FORMS.items()

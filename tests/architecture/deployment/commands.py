@@ -28,6 +28,7 @@ from tests.architecture.deployment.model import (
     Service,
     option,
     protocols,
+    seconds,
 )
 
 SEAWEEDFS_OPTIONS = {
@@ -44,7 +45,8 @@ HTTP_PATHS = {
 }
 """What tells over HTTP whether a service is well; the API server's paths are in its own description."""
 
-_DURATION = re.compile(r"(\d+h)?(\d+m)?(\d+(\.\d+)?s)?(\d+ms)?")
+LONGEST_INTERVAL_S, LONGEST_START_S = 60, 600
+"""Who waits for a service waits for an interval at least, and gives up after all tries."""
 
 
 def taken(parser: argparse.ArgumentParser, words: list[str]) -> Any | None:
@@ -94,12 +96,23 @@ def health_problems(deployment: Deployment) -> Findings:
 
 
 def _pace_problems(service: Service, check: dict[str, Any]) -> Findings:
-    for word in ("interval", "timeout", "start_period"):
-        given = str(check.get(word, "30s"))
-        if not given or not _DURATION.fullmatch(given):
-            yield Finding(service.name, f"healthcheck.{word}", f"{given!r} is no duration")
-    if not int(check.get("retries", 3)) > 0:
+    paces = {
+        word: seconds(str(check.get(word, default)))
+        for word, default in (("interval", "30s"), ("timeout", "30s"), ("start_period", "0s"))
+    }
+    for word, pace in paces.items():
+        if pace is None:
+            yield Finding(service.name, f"healthcheck.{word}", f"{check[word]!r} is no duration")
+    tries = int(check.get("retries", 3))
+    if not tries > 0:
         yield Finding(service.name, "healthcheck.retries", "it is never tried")
+    interval, timeout, start = (pace or 0 for pace in paces.values())
+    if interval > LONGEST_INTERVAL_S:
+        yield Finding(service.name, "healthcheck.interval", f"it is asked every {interval:g} s only")
+    if start + tries * (interval + timeout) > LONGEST_START_S:
+        yield Finding(
+            service.name, "healthcheck", f"it may be ill for more than {LONGEST_START_S} s unnoticed"
+        )
 
 
 def _asks(service: Service) -> Iterator[str]:

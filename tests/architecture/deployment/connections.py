@@ -265,6 +265,13 @@ def ensemble_problems(deployment: Deployment) -> Findings:
             yield Finding(
                 server.name, "ZOO_MY_ID", f"{mine!r} is not an id of 1 to 255 of its own; all are {ids}"
             )
+        given = server.environment.get("ZOO_SERVERS", "").split()
+        if len(given) != len(listed):
+            yield Finding(server.name, "ZOO_SERVERS", f"{given} are not servers of different ids")
+        for number, (host, *ports) in listed.items():
+            if len(set(ports)) != len(ports):
+                problem = f"server {number}, {host}, is to listen twice on one port: {ports}"
+                yield Finding(server.name, "ZOO_SERVERS", problem)
         if mine not in listed or listed[mine][0] != server.name:
             yield Finding(server.name, "ZOO_SERVERS", f"{server.name} is not in it with its id {mine}")
         if set(listed) != set(ids) or listed != ensemble(servers[0]):

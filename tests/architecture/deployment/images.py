@@ -9,12 +9,14 @@ from tests.architecture.deployment.model import (
     COMPONENTS,
     OWN_IMAGE,
     POSTGRES,
+    SCHEDULER,
     SEAWEEDFS,
     ZOOKEEPER,
     Deployment,
     Finding,
     Findings,
     Service,
+    seconds,
 )
 from tests.services import compose
 from tests.services.compose import ROOT
@@ -33,6 +35,7 @@ class Image:
     :param variables: pattern of what its programs read, beside what this project's and Airflow's own code reads.
     :param required: variables without which it does not start, or not stay up for long.
     :param data: folders that it writes, and that must outlive the container.
+    :param grace_s: seconds that it is given to end, at least: till then it writes what it has in memory only.
     :param scripts: folder whose scripts it runs when it starts for the first time.
     """
 
@@ -41,6 +44,7 @@ class Image:
     variables: str
     required: frozenset[str] = frozenset()
     data: tuple[str, ...] = ()
+    grace_s: int = 0
     scripts: str = ""
 
 
@@ -51,6 +55,7 @@ IMAGES = {
         variables=r"POSTGRES_(USER|DB|PASSWORD)",
         required=frozenset({"POSTGRES_PASSWORD"}),
         data=("/var/lib/postgresql/data",),
+        grace_s=90,
         scripts="/docker-entrypoint-initdb.d",
     ),
     ZOOKEEPER: Image(
@@ -59,6 +64,7 @@ IMAGES = {
         variables=r"ZOO_(MY_ID|SERVERS|AUTOPURGE_PURGEINTERVAL)",
         required=frozenset({"ZOO_MY_ID", "ZOO_SERVERS", "ZOO_AUTOPURGE_PURGEINTERVAL"}),
         data=("/data", "/datalog"),
+        grace_s=30,
     ),
     # ``mini`` is a word of its entry point; its folder is an option
     SEAWEEDFS: Image(
@@ -66,6 +72,7 @@ IMAGES = {
         programs=frozenset({"curl", "mini"}),
         variables=r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)",
         required=frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}),
+        grace_s=30,
     ),
     OWN_IMAGE: Image(
         pin="AIRFLOW_VERSION",
@@ -75,6 +82,12 @@ IMAGES = {
         variables=r"PYTHONPATH|SPARK_CONF_DIR|SPARK_WORKER_OPTS|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|EC2_\w+)",
     ),
 }
+
+
+TASKS_GRACE_S = 60
+"""What docs/how-to/deploy.md says that tasks need which are told to end: they abort their attempts."""
+_UNTOLD_GRACE_S = 10
+"""What Docker gives to a container that says nothing."""
 
 
 def data_folders(service: Service) -> tuple[str, ...]:
@@ -102,8 +115,16 @@ def image_problems(deployment: Deployment) -> Findings:
             yield Finding(
                 service.name, "image", f"its options were read at {SEAWEEDFS_READ_AT}; read them at {tag}"
             )
+        yield from _grace_problems(service)
         if service.image == OWN_IMAGE:
             yield from _build_problems(service)
+
+
+def _grace_problems(service: Service) -> Findings:
+    wanted = TASKS_GRACE_S if service.role == SCHEDULER else IMAGES[service.image].grace_s
+    grace = seconds(str(service.given.get("stop_grace_period", f"{_UNTOLD_GRACE_S}s")))
+    if grace is None or grace < wanted:
+        yield Finding(service.name, "stop_grace_period", f"{grace} s to end, it may need {wanted}")
 
 
 def _build_problems(service: Service) -> Findings:

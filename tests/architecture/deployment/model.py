@@ -114,6 +114,19 @@ class Service:
         return option(words, marker) if marker else words[0]
 
 
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+
+
+def seconds(text: str) -> float | None:
+    """Return how long a duration of Compose is, None for what is none."""
+    found = _DURATION.fullmatch(text)
+    if not found or not text:
+        return None
+    return sum(
+        float(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1, 0.001), strict=True)
+    )
+
+
 def option(words: list[str], *names: str) -> str:
     """Return the word after the first of *names*, empty when there is none."""
     return next((after for before, after in pairwise(words) if before in names), "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import zipfile
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from tests.architecture.deployment.model import (
@@ -16,6 +18,7 @@ from tests.architecture.deployment.model import (
     Deployment,
     Finding,
     Findings,
+    Service,
     option,
     protocols,
 )
@@ -28,7 +31,13 @@ _ARGUMENTS = {
 }
 _SUBMIT = "org/apache/spark/launcher/SparkSubmitOptionParser"
 _SETTINGS = re.compile(r"org/apache/spark/.*(/config/|SQLConf|SqlApiConf)")
-_MEMORY = re.compile(r"(\d+)([mg])")
+_UNITS = {"m": 1, "g": 1024}
+_MEMORY = re.compile(rf"(\d+)([{''.join(_UNITS)}])")
+_AS_OPTIONS = {
+    "--executor-memory": "spark.executor.memory",
+    "--executor-cores": "spark.executor.cores",
+    "--total-executor-cores": "spark.cores.max",
+}
 _OVERHEAD_MB = 384
 """What Spark adds to an executor's memory at least (``spark.executor.minMemoryOverhead``)."""
 
@@ -84,15 +93,7 @@ def cluster_problems(deployment: Deployment) -> Findings:
         named = option(service.command, "--master") if service.role == CONNECT else service.command[-1]
         if named not in masters:
             yield Finding(service.name, "command", f"{named} is no master of the file")
-    given = defaults()
-    cores_each = int(given["spark.executor.cores"])
-    for worker in deployment.with_role(WORKER):
-        cores, memory = option(worker.command, "--cores"), option(worker.command, "--memory")
-        executors = int(cores) // cores_each if cores.isdecimal() else 0
-        wanted = executors * (_megabytes(given["spark.executor.memory"]) + _OVERHEAD_MB)
-        if not executors or _megabytes(memory) < wanted:
-            problem = f"{cores} cores and {memory} have no room for {executors} executors, {wanted} MB in all"
-            yield Finding(worker.name, "command", problem)
+    yield from _room_problems(deployment)
     for service in deployment.services.values():
         for variable, text in service.environment.items():
             if re.fullmatch(r"SPARK_\w+_OPTS", variable):
@@ -101,9 +102,47 @@ def cluster_problems(deployment: Deployment) -> Findings:
                     yield Finding(service.name, variable, f"{text!r} names no setting of Spark")
 
 
-def _megabytes(text: str) -> int:
-    found = _MEMORY.fullmatch(text)
-    return int(found[1]) * (1024 if found[2] == "g" else 1) if found else 0
+def _room_problems(deployment: Deployment) -> Findings:
+    """The workers have room for the executors of the Connect server, and of what runs beside it with the defaults."""
+    workers, usual = deployment.with_role(WORKER), defaults()
+    for worker in workers:
+        yield from (Finding(worker.name, "command", one) for one in _too_large(usual, worker))
+    for connect in deployment.with_role(CONNECT):
+        asked = {**usual, **_asked(connect.command)}
+        for worker in workers:
+            yield from (
+                Finding(connect.name, "command", f"{worker.name}: {one}") for one in _too_large(asked, worker)
+            )
+        wanted = int(asked["spark.cores.max"]) + int(usual["spark.cores.max"])
+        if wanted > (offered := sum(_cores(worker) for worker in workers)):
+            problem = f"two applications take {wanted} cores, the workers have {offered}"
+            yield Finding(connect.name, "command", problem)
+
+
+def _asked(words: list[str]) -> dict[str, str]:
+    """The settings that the command of a Spark program gives."""
+    pairs = list(pairwise(words))
+    settings = dict(after.split("=", 1) for before, after in pairs if before == "--conf" and "=" in after)
+    return {**settings, **{_AS_OPTIONS[before]: after for before, after in pairs if before in _AS_OPTIONS}}
+
+
+def _too_large(asked: dict[str, str], worker: Service) -> Iterator[str]:
+    """Why *worker* has not the room for as many executors as its cores allow."""
+    memory, cores, each = option(worker.command, "--memory"), _cores(worker), asked["spark.executor.memory"]
+    executors = cores // int(asked["spark.executor.cores"])
+    if not executors or not _megabytes(memory) >= executors * (_megabytes(each) + _OVERHEAD_MB):
+        yield f"{cores} cores and {memory} have no room for {executors} executors with {each} each"
+
+
+def _cores(worker: Service) -> int:
+    text = option(worker.command, "--cores")
+    return int(text) if text.isdecimal() else 0
+
+
+def _megabytes(text: str) -> float:
+    """NaN, which is not enough for anything and too much for everything, for what is not read here."""
+    found = _MEMORY.fullmatch(text.lower())
+    return int(found[1]) * _UNITS[found[2]] if found else math.nan
 
 
 @cache
