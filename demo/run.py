@@ -27,8 +27,8 @@ from demo.stack import DemoStack, Plan
 
 DOMAIN = "nyc"
 READERS = 2
-READ_PERIOD_S = 0.4
-TWIN_READ_PERIOD_S = 0.2
+READ_PERIOD_S = 0.7
+TWIN_READ_PERIOD_S = 0.3
 """Shorter: the twin's tables can be read only late in its three days, and nothing is to be seen after them."""
 
 EPOCHS_DAGS = (
