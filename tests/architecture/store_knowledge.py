@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,23 @@ OPEN = {
 _WORD_OF_ITS_OWN = {"memory"}
 """Schemes that are also words, and the name of a table format: only as the beginning of a URL do they name a store."""
 
+_FOR_ALL = {"airflow_provider", "sqlalchemy", "alembic", "msgspec", "tenacity"}
+"""Imported by stores, and by others for other reasons; whatever else a store imports is its driver."""
+
+_TEXT_TESTS = {
+    "startswith",
+    "endswith",
+    "find",
+    "index",
+    "count",
+    "partition",
+    "removeprefix",
+    "search",
+    "match",
+}
+_SHORTEST_PART = 3
+"""From so many letters on a part of a store's word stands for it where a text is held against it."""
+
 _CONTRACT = ("MetadataReader", "MetadataStore")
 _A_STORE = re.compile(r"(.*\.)?_?(store|reader)")
 """How a store is called in code that has one."""
@@ -38,11 +56,13 @@ _IDENTITY = {"__class__", "__name__", "__qualname__", "__module__", "__mro__"}
 class Stores:
     """What names a store.
 
-    :param modules: protected ones. :param words: backends, schemes and classes. :param contract: what every store has.
+    :param modules: protected ones. :param words: backends, schemes, classes and drivers.
+    :param drivers: libraries that only stores import. :param contract: what every store has.
     """
 
     modules: frozenset[str]
     words: frozenset[str]
+    drivers: frozenset[str]
     schemes: frozenset[str]
     contract: frozenset[str]
 
@@ -63,7 +83,10 @@ class Stores:
         schemes = set(_constants(trees, {"scheme"}))
         words = {word for scheme in schemes for word in (scheme, scheme.partition("+")[0])}
         words |= set(_constants(trees, {"backend"})) | {one for one in classes if one.endswith("Store")}
+        drivers = {name for tree in trees for name in _libraries(tree) if _is_driver(name, words)}
+        words |= drivers
         return cls(
+            drivers=frozenset(drivers),
             modules=frozenset(f"{ROOM}.{one}" for one in protected),
             words=frozenset(word.lower() for word in words - _WORD_OF_ITS_OWN),
             schemes=frozenset(schemes),
@@ -78,7 +101,25 @@ class Stores:
         return re.compile(rf"(?<![\w+])(?:{urls}):|(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
     def is_protected(self, name: str) -> bool:
-        return any(name == one or name.startswith(f"{one}.") for one in self.modules)
+        return any(name == one or name.startswith(f"{one}.") for one in self.modules | self.drivers)
+
+    def has_part(self, text: str) -> bool:
+        """Whether *text* is a part of a store's word."""
+        part = text.lower().strip(":/+ ")
+        return len(part) >= _SHORTEST_PART and any(
+            part in word for word in self.words - _WORD_OF_ITS_OWN if part not in _WORD_OF_ITS_OWN
+        )
+
+
+def _libraries(tree: ast.Module) -> Iterator[str]:
+    yield from (name.partition(".")[0] for name in _all_imported(tree))
+
+
+def _is_driver(name: str, words: set[str]) -> bool:
+    """Whether a library of a store is there for it alone; of Python's own, the one that is called like a store."""
+    if name in sys.stdlib_module_names:
+        return any(name.startswith(word) for word in words)
+    return name not in _FOR_ALL
 
 
 def _members(base: ast.Module) -> Iterator[str]:
@@ -116,13 +157,61 @@ def knowledge(source: str, stores: Stores) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"takes {name}, which is the factory's own") for name in _private(node))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
             yield from ((node.lineno, f"names {word!r}") for word in _named(node.value, stores))
-        elif isinstance(node, ast.BinOp) and (joined := _joined(node)):
+        elif isinstance(node, ast.BinOp | ast.JoinedStr) and (joined := _joined(node)):
             yield from ((node.lineno, f"names {word!r}") for word in _named(joined, stores))
+        elif isinstance(node, ast.Attribute) and _is_private_of_another(node):
+            yield node.lineno, f"uses {ast.unparse(node)}, a field of another's"
         elif has_store and isinstance(node, ast.Attribute) and _A_STORE.fullmatch(ast.unparse(node.value)):
             if node.attr not in stores.contract:
                 yield node.lineno, f"uses {ast.unparse(node)}, which the contract does not have"
         elif isinstance(node, ast.Compare | ast.Match | ast.Call):
             yield from _identities(node)
+            yield from _parts(node, stores)
+            yield from _sets(node)
+
+
+def _is_private_of_another(node: ast.Attribute) -> bool:
+    """Whether it reaches behind the front of something that has a store, or of a store."""
+    private = node.attr.startswith("_") and not node.attr.startswith("__")
+    if not private or ast.unparse(node.value) in {"self", "cls"}:
+        return False
+    return bool(_A_STORE.fullmatch(ast.unparse(node.value)) or _A_STORE.fullmatch(node.attr))
+
+
+def _parts(node: ast.Compare | ast.Match | ast.Call, stores: Stores) -> Iterator[tuple[int, str]]:
+    """Texts that are held against a part of a store's word."""
+    if isinstance(node, ast.Compare):
+        tested: list[ast.expr] = [node.left, *node.comparators]
+        tested += [
+            one for each in tested if isinstance(each, ast.Set | ast.Tuple | ast.List) for one in each.elts
+        ]
+    elif isinstance(node, ast.Match):
+        tested = [
+            one.value for case in node.cases for one in ast.walk(case) if isinstance(one, ast.MatchValue)
+        ]
+    else:
+        tests = isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_TESTS
+        tested = node.args if tests else []
+    for one in tested:
+        text = one.value if isinstance(one, ast.Constant) else _joined(one)
+        if isinstance(text, str) and stores.has_part(text):
+            yield node.lineno, f"looks for {text!r}"
+
+
+def _sets(node: ast.Compare | ast.Match | ast.Call) -> Iterator[tuple[int, str]]:
+    """Decisions on all capabilities at once, which are a store's face; one may be asked for."""
+    asks_for_one = isinstance(node, ast.Compare) and all(
+        isinstance(one, ast.In | ast.NotIn) for one in node.ops
+    )
+    if isinstance(node, ast.Compare):
+        subjects: list[ast.AST] = [node.left, *([] if asks_for_one else node.comparators)]
+    elif isinstance(node, ast.Match):
+        subjects = [node.subject]
+    else:
+        subjects = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+    for subject in subjects:
+        if any(isinstance(one, ast.Attribute) and one.attr == "capabilities" for one in ast.walk(subject)):
+            yield node.lineno, f"decides on {ast.unparse(subject)}"
 
 
 def _all_imported(tree: ast.Module) -> list[str]:
@@ -130,10 +219,15 @@ def _all_imported(tree: ast.Module) -> list[str]:
     return [name for node in nodes for name in _imported(node)]
 
 
-def _joined(node: ast.BinOp) -> str:
-    """The text that a sum of texts makes, empty for another sum."""
-    parts = [one.value for one in (node.left, node.right) if isinstance(one, ast.Constant)]
-    return "".join(parts) if len(parts) == 2 and all(isinstance(one, str) for one in parts) else ""
+def _joined(node: ast.AST) -> str:
+    """The text that constants make, added or in an f-string; the rest is left out."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _joined(node.left) + _joined(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_joined, node.values))
+    return _joined(node.value) if isinstance(node, ast.FormattedValue) else ""
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:

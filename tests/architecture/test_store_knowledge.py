@@ -14,6 +14,7 @@ FOLDER = PACKAGE / "stores"
 
 EXCEPTIONS = {
     "testing.servers": "starts servers of a kind, and looks at their records behind the store's back",
+    "testing.store_cases.concurrency": "names what its processes load beforehand; what is not installed is passed over",
     "testing.simulation": "runs on the memory store, whose clock and faults it owns",
     "tables.memory": "memory tables lie in the memory store of the same name, and are refused on any other",
     "domain.identifiers": "refuses a name that one of the stores keeps for itself, so that domains can be moved",
@@ -90,6 +91,21 @@ VIOLATIONS = [
     "def f(url):\n    return url.startswith('zoo' + 'keeper')",
     "SLOW = {'PostgreSQL': 3}",
     "def f(connection):\n    return connection.extra['backend'] == 'postgresql'",
+    "def f(url):\n    return 'postgres' in url",
+    "def f(url):\n    return url.startswith('zoo')",
+    "def f(kind):\n    return kind in {'postgres', 'lite'}",
+    "def f(kind):\n    match kind:\n        case 'keeper':\n            return 1",
+    "def f(service):\n    return service._store.location",
+    "def f(reader):\n    return reader._engine",
+    "import sqlite3\ndef f(error):\n    return isinstance(error, sqlite3.OperationalError)",
+    "def f(error):\n    from kazoo.exceptions import KazooException\n    return isinstance(error, KazooException)",
+    "from psycopg import errors",
+    "def f(kind):\n    return f'{kind}' == f'post{\"gres\"}ql'",
+    "def f(kind):\n    return kind == 'zo' + 'oke' + 'eper'",
+    "def f(store):\n    return store.capabilities == {StoreCapability.WATCH}",
+    "def f(store):\n    return not store.capabilities - {StoreCapability.WATCH}\nlen(store.capabilities)",
+    "def f(store, known):\n    return known.issuperset(store.capabilities)",
+    "def f(store, known):\n    return store.capabilities in known",
 ]
 
 
@@ -106,6 +122,9 @@ INNOCENT = [
     "FORMATS = {'memory': None, 'iceberg': None}",
     "def f(uri):\n    return uri.startswith('file://')",
     "def f(store):\n    return getattr(options, 'limit', 3)",
+    "def f(self, inner):\n    self.capabilities = inner.capabilities\n    return self._store",
+    "def f(kind):\n    return kind in {'memory', 'iceberg'} or kind.startswith('file')",
+    "import sqlalchemy",
 ]
 
 
