@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,7 @@ def _asks_by_http(service: Service, words: list[str]) -> Iterator[str]:
         yield f"{service.name} has no {url.path}"
 
 
+@cache
 def _api_paths() -> set[str]:
     from airflow.api_fastapi.core_api import openapi
 

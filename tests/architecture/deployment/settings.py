@@ -137,12 +137,20 @@ def _executor(service: Service) -> Findings:
 
 def _generated(service: Service) -> Findings:
     """What Airflow makes up anew in each container that is not told."""
-    for (section, option), facts in _options().items():
-        variable = f"AIRFLOW__{section}__{option}".upper()
-        if re.fullmatch(r"\{\w*KEY\}", str(facts.get("default"))) and not service.environment.get(variable):
+    for variable in _made_up():
+        if not service.environment.get(variable):
             yield Finding(
                 service.name, variable, "is not given: Airflow makes up one, another than its neighbours'"
             )
+
+
+@cache
+def _made_up() -> list[str]:
+    return [
+        f"AIRFLOW__{section}__{option}".upper()
+        for (section, option), facts in _options().items()
+        if re.fullmatch(r"\{\w*KEY\}", str(facts.get("default")))
+    ]
 
 
 def _execution_api(service: Service, deployment: Deployment) -> Findings:
