@@ -65,7 +65,7 @@ simulate: prepare ## 100,000 faults against the real coordination, in virtual ti
 	@$(PY) -m airflow_provider.testing.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: anomalies
-anomalies: prepare ## The named schedules of docs/anomalies.md on every store, as one table
+anomalies: prepare ## The named schedules of docs/anomalies.md on every store, and without this package, as one table
 	@$(PY) -m tests.anomalies $(ARGS)
 
 .PHONY: mutants

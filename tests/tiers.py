@@ -39,6 +39,7 @@ class Tier:
 SPARK_MODULES = frozenset(
     {
         "test_airflow_decorator",
+        "test_anomalies_plain",
         "test_demo_transforms",
         "test_readme",
         "test_spark_drafts",

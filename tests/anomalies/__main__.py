@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,8 +15,9 @@ from rich.table import Table
 
 from tests.anomalies.collecting import Outcome, read_outcomes
 from tests.anomalies.page import PAGE, cell, page, with_package, without
+from tests.anomalies.plain.running import run, session
 from tests.anomalies.schedules import ROOT, SUITE, schedules
-from tests.anomalies.verdicts import PLAIN, STORES, Verdict, figures, save, verdicts
+from tests.anomalies.verdicts import PLAIN, STORES, Observed, Verdict, figures, save, verdicts
 
 MODULES = "test_coordination_*.py"
 
@@ -32,13 +33,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(SUITE)}")
     if options.write and names != list(SUITE):
         parser.error("--write keeps a run of all schedules: name none")
-    found = verdicts(names, with_this_package(names), {})
+    plain = without_this_package(names)
+    found = verdicts(names, with_this_package(names), plain)
     show(found)
     if options.write:
         save(found)
         PAGE.write_text(page(found))
     known = schedules()
     return int(any(known[one.name].is_prevented and not one.is_prevented(known[one.name]) for one in found))
+
+
+def without_this_package(names: Sequence[str]) -> Mapping[str, Mapping[str, Observed]]:
+    """Run the schedules in plain Spark, and say what came of each when it is known."""
+    plain: dict[str, Mapping[str, Observed]] = {}
+    with session() as (spark, folder):
+        for name in names:
+            plain.update(run([name], spark, folder))
+            said = [f"{title}: {without(plain[name][column])}" for column, title in PLAIN.items()]
+            print(name, ", ".join(said), flush=True)
+    return plain
 
 
 def with_this_package(names: Sequence[str]) -> Sequence[Outcome]:

@@ -19,12 +19,17 @@ memory tables on the five stores, Iceberg tables on two. A dash says that none r
 "Prevented" needs all seven, and docs that leave no case open.
 
 **Plain Parquet, plain Iceberg**: the same schedule without this package, as a careful team has it today. Real are
-Spark (one local session), the tables, and every read and write. Parquet is partitioned by epoch and written with
-dynamic partition overwrite; Iceberg is written through its own Spark runtime, each table atomic by itself, with an
-audit branch where a job writes one table in steps, pinned snapshots where a task reads one twice, and tags where a
-reader takes long. Airflow itself does not run there: its part is the order in which tasks start (one after its
-upstream ended, as assets or an ExternalTaskSensor have it), and a kill is an exception between two steps of a job.
-Whether a schedule came out well is computed from the rows that were read, by what must hold of them.
+Spark (one local session), the tables, and every read and write. Whatever such a team can have is there:
+
+- Tables are partitioned by epoch, and a job replaces its own epoch, so that a retry adds nothing twice.
+- What takes several steps is staged (Parquet: a folder beside the table; Iceberg: a branch) and shown at its end.
+- Iceberg refuses a write to an epoch that another has written since the job began (`validate-from-snapshot-id`).
+- A task that reads a table twice pins its files or its snapshot; who reads for long holds a tag.
+- Airflow starts a task when those before it have ended, as assets or an ExternalTaskSensor have it. It does not run
+  itself: its part is that order, and a kill is an exception between two steps of a job.
+
+R asks for what is there: which epochs of which tables fit together is what it wants to hear. Whether a schedule came
+out well is computed from the rows that were read, by what must hold of them.
 
 """
 

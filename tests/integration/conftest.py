@@ -11,8 +11,9 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.testing.servers.ports import free_port
-from demo.spark_connect import SETTINGS, SparkConnectServer, write_configuration
+from demo.spark_connect import SparkConnectServer, write_configuration
 from tests.services import iceberg_runtime
+from tests.services.spark import classic_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,18 +49,11 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCo
 
 @pytest.fixture(scope="session")
 def classic_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    warehouse = tmp_path_factory.mktemp("spark-warehouse")
-    builder = SparkSession.builder.master(MASTER).config("spark.sql.warehouse.dir", str(warehouse))
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
+    settings = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse"))}
     if jar := iceberg_runtime.jar():
-        builder = builder.config("spark.jars", str(jar))
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+        settings["spark.jars"] = str(jar)
+    with classic_spark(MASTER, settings) as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

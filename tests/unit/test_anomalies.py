@@ -9,6 +9,7 @@ import pytest
 
 from tests.anomalies.collecting import Outcome
 from tests.anomalies.page import cell, with_package
+from tests.anomalies.plain.running import ABSENT, FORMATS, functions
 from tests.anomalies.schedules import ROOT, SUITE, schedule_of, schedules
 from tests.anomalies.verdicts import STORES, Observed, figures, verdicts
 
@@ -74,3 +75,11 @@ def test_what_is_prevented_in_part_is_not_counted() -> None:
     counted = figures(found, {"ISO6": partly})
     assert (counted["anomalies.run"], counted["anomalies.prevented"]) == (1, 0)
     assert counted["anomalies.plain_parquet.prevented"] == 0
+
+
+def test_every_schedule_runs_without_the_package_or_says_why_not() -> None:
+    known = functions()
+    for column in FORMATS:
+        assert set(known) | set(ABSENT[column]) == set(SUITE)
+        assert set(ABSENT[column]) <= set(SUITE)
+    assert [name for name, one in known.items() if not one.__doc__] == []
