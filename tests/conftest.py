@@ -25,7 +25,13 @@ NO_CONNECTION_TIERS = frozenset({"unit"})
 CONNECTION_EVENTS = frozenset({"socket.connect", "socket.bind", "sqlite3.connect", "subprocess.Popen"})
 
 pytest.register_assert_rewrite("airflow_provider.testing.store_cases", "airflow_provider.testing.table_cases")
-hypothesis.settings.register_profile("epochs", deadline=None, print_blob=True, derandomize=False)
+hypothesis.settings.register_profile(
+    "epochs",
+    deadline=None,
+    print_blob=True,
+    derandomize=False,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],  # a busy machine is no finding
+)
 hypothesis.settings.load_profile("epochs")
 
 
