@@ -24,7 +24,11 @@ TESTS = Path(__file__).parent
 NO_CONNECTION_TIERS = frozenset({"unit"})
 CONNECTION_EVENTS = frozenset({"socket.connect", "socket.bind", "sqlite3.connect", "subprocess.Popen"})
 
-pytest.register_assert_rewrite("airflow_provider.testing.store_cases", "airflow_provider.testing.table_cases")
+pytest.register_assert_rewrite(
+    "airflow_provider.testing.store_cases",
+    "airflow_provider.testing.table_cases",
+    "tests.contract.differential",
+)
 hypothesis.settings.register_profile(
     "epochs",
     deadline=None,

@@ -103,6 +103,22 @@ class TransactionCases(StoreCases):
             assert failed.value.requirement == requires[0]
             assert requires[0].key.item in str(failed.value)
 
+    @pytest.mark.parametrize("there", [True, False], ids=["there", "absent"])
+    def test_what_contradicts_itself_changes_nothing(
+        self, store: MetadataStore, domain: DomainName, there: bool
+    ) -> None:
+        """R2: of two requirements of one record that exclude each other, one fails, whichever comes last."""
+        key, other = counter_key(domain), counter_key(domain, "other")
+        version = write(store, put(key)).versions[key] if there else 1
+        before = everything(store, domain)
+        holds, fails = (Exists(key, version), Absent(key)) if there else (Absent(key), Exists(key, version))
+        for requires in ([fails, holds], [holds, fails]):
+            for changed in (key, other):
+                with pytest.raises(RequirementFailed) as failed:
+                    write(store, put(changed, 9), requires=requires)
+                assert failed.value.requirement == fails
+                assert everything(store, domain) == before
+
     def test_requirements_alone_are_checked(self, store: MetadataStore, domain: DomainName) -> None:
         key = counter_key(domain)
         version = write(store, put(key)).versions[key]

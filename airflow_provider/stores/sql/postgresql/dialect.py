@@ -134,10 +134,14 @@ class PostgresqlDialect(SqlDialect):
         )
 
     def can_at_once(self, request: CheckedTransaction) -> bool:
-        """Whether nothing is taken, moved or deleted, and nothing must be absent that is not made."""
+        """Whether nothing is taken, moved or deleted, and nothing must be absent that is not made.
+
+        Nor may two requirements be of one record: the statement compares each record with one expectation.
+        """
         puts = {put.key for put, _ in request.puts}
         absent = {one.key for one in request.requires if isinstance(one, Absent)}
-        return not (request.commit or request.swaps or request.deletes or absent - puts)
+        contested = len({one.key for one in request.requires}) < len(request.requires)
+        return not (request.commit or request.swaps or request.deletes or absent - puts or contested)
 
     def at_once(
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
