@@ -21,6 +21,12 @@ def test_every_rule_that_is_built_has_a_test() -> None:
     assert [rule.name for rule in rules() if not rule.missing and rule.name not in carried] == []
 
 
+def test_a_rule_that_is_not_wholly_built_says_what_is_left() -> None:
+    unfinished = [rule for rule in rules() if rule.standing.startswith(("in part", "not yet"))]
+    assert unfinished
+    assert [rule.name for rule in unfinished if not rule.left] == []
+
+
 def test_every_invariant_has_a_test() -> None:
     """Those of sessions are looked at by the simulation as far as they hold; I12 comes with retention."""
     assert [name for name in INVARIANTS if name not in tagged()] == []
