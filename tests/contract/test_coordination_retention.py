@@ -205,6 +205,22 @@ def test_r24_the_inputs_of_a_live_attempt_stay(world: World) -> None:
     assert found["value"].to_pylist() == [1]
 
 
+def test_r24_what_a_table_was_before_an_open_epoch_stays(world: World) -> None:
+    """R24: the baseline of an attempt that is open, and silent for however long; it goes when the attempt has ended."""
+    job = full_job(world, 1)
+    attempt = world.begin(job, day(2))
+    world.run(job, day(1), [10], owner("again"))
+    world.clock.advance(PAST_GRACE)
+    before = world.data()
+    swept = world.retention.sweep(DOMAIN)
+    assert len(swept.ended) == 1, "its lock"
+    assert (swept.claimed, world.data()) == (1, before)
+    world.coordinator.abort(attempt, "no")
+    assert world.retention.sweep(DOMAIN).claimed == 0
+    assert world.data() == world.newest_data("f")
+    assert world.data() < before
+
+
 def test_r24_a_withdrawal_meets_a_begin(world: World) -> None:
     """R23, R24: an epoch whose input is withdrawn between its look and its claim does not begin."""
     full_job(world, 2)

@@ -146,6 +146,25 @@ def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) 
     assert world.begin(job, day(3), owner("manual")).revision == 2
 
 
+def test_a_reader_with_a_slower_calendar_is_named(world: World) -> None:
+    """R18: a week that has read a day began before it, and keeps it as it is all the same."""
+    job = world.job("d")
+    weekly = world.job("w", cadence="0 0 * * 1", inputs=[increment(world.table("d"))])
+    week = Interval(barrier(0), barrier(7))
+    for number in range(1, 8):
+        world.run(job, day(number))
+    staged = world.begin(job, day(3), owner("before"))
+    world.write(staged, [30])
+    world.run(weekly, week)
+    for refused in (
+        lambda: world.coordinator.publish(staged),
+        lambda: world.begin(job, day(7), owner("again")),
+    ):
+        with pytest.raises(DependentReaders) as told:
+            refused()
+        assert [(str(one.job), one.interval) for one in told.value.details["readers"]] == [("w", week)]
+
+
 def test_a_reader_that_commits_while_a_revision_is_staged_stops_it(world: World) -> None:
     """R13, R18: a reader's first commit slips in between begin and publish of a revision."""
     job, reader = world.job("d"), world.job("r", inputs=[world.table("d")])

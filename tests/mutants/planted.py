@@ -11,6 +11,7 @@ CRASHES = "tests/contract/test_coordination_crashes.py"
 DECISIONS = "tests/unit/test_decisions.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 RACES = "tests/contract/test_coordination_races.py"
+RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
@@ -222,6 +223,21 @@ PLANTED = (
         old="if one[0].job not in lapsed and not one[0].ended",
         new="if not one[0].ended",
         tests=(LAPSING,),
+    ),
+    Mutant(
+        name="only readers whose epoch began within it keep a revision from publishing",
+        rule="R18",
+        file="coordination/dependents.py",
+        old="start=time_key(job.cadence.last_before(interval.start))",
+        new="start=time_key(interval.start)",
+    ),
+    Mutant(
+        name="what a table was before an open epoch is nobody's",
+        rule="R24",
+        file="coordination/claims.py",
+        old="            yield from epoch.attempt.baseline\n",
+        new="",
+        tests=(RETENTION,),
     ),
 )
 """The planted errors, in the order in which they are tried."""
