@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,9 +19,29 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Root, previous, state
+from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, execute, owner
 from tests.contract.interruptions import interrupted
+
+
+class AnyNumber(FaultyStore):
+    """A store that gives a commit the next number, whichever it was meant to have."""
+
+    def transact(self, transaction: Transaction) -> Receipt:
+        """Pass the change on without that requirement."""
+        number = transaction.number and replace(transaction.number, expected=None)
+        return super().transact(replace(transaction, number=number))
+
+
+@pytest.fixture(params=["its number", "any number"])
+def racing(request: pytest.FixtureRequest, world: World) -> World:
+    """A world twice: with any number, nothing but what publish requires by version holds it back (R3)."""
+    if request.param == "any number":
+        world.store = AnyNumber(world.store, lambda _: None)
+        world.coordinator = world.worker()
+    return world
 
 
 def test_att2_a_holder_that_wakes_in_time_is_not_overtaken(world: World) -> None:
@@ -112,8 +133,9 @@ def test_der8_shared_root(world: World) -> None:
         world.begin(jobs[0], day(2))
 
 
-def test_iso7_a_rewrite_between_the_check_and_the_commit(world: World) -> None:
-    """R13: what the attempt read is computed again after its inputs were validated and before its transaction."""
+def test_iso7_a_rewrite_between_the_check_and_the_commit(racing: World) -> None:
+    """R3, R13: what the attempt read is computed again after its inputs were validated and before its transaction."""
+    world = racing
     source, reader = world.job("d"), world.job("r", inputs=[state(world.table("d"))])
     world.run(source, day(1), [1])
     attempt = world.begin(reader, day(1))
@@ -125,8 +147,9 @@ def test_iso7_a_rewrite_between_the_check_and_the_commit(world: World) -> None:
 
 
 @pytest.mark.parametrize("registered", [True, False], ids=["known-reader", "new-reader"])
-def test_iso7_a_reader_between_the_check_and_the_commit(world: World, registered: bool) -> None:
-    """R13, R18: a reader commits after a revision looked for readers and before its transaction."""
+def test_iso7_a_reader_between_the_check_and_the_commit(racing: World, registered: bool) -> None:
+    """R3, R13, R18: a reader commits after a revision looked for readers and before its transaction."""
+    world = racing
     source, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
     world.run(source, day(1), [1])
     if registered:
@@ -139,8 +162,17 @@ def test_iso7_a_reader_between_the_check_and_the_commit(world: World, registered
 
 
 def test_att13_others_commit_between_the_check_and_the_commit(table_world: World) -> None:
-    """R11: another epoch of the table, or a revision of the same one, commits first: rebased, or refused."""
-    world = table_world
+    """R11: another epoch of the table commits first: this one is put on the new head."""
+    another_epoch_between(table_world)
+
+
+def test_att13_the_table_itself_is_required(racing: World) -> None:
+    """R3, R11: likewise when no number and no pointer would tell."""
+    another_epoch_between(racing)
+
+
+def another_epoch_between(world: World) -> None:
+    """Publish one epoch, and another one between its decision and its transaction."""
     job = world.job("d")
     world.run(job, day(1), [1])
     attempt = world.begin(job, day(2))

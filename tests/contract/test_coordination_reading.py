@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.alignment import Consistency, ReadDefaults
-from airflow_provider.domain.cut import Level
+from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.session import Session
@@ -155,6 +155,24 @@ def test_floor_takes_a_slower_full_table_at_its_last_barrier(world: World) -> No
     closer = world.cuts.cut(DOMAIN, ["d", "f"], align="floor", max_lag=5 * HOUR)
     assert (closer.barrier, dict(closer.behind)) == (ORIGIN + 27 * HOUR, {"f": 3 * HOUR})
     assert dict(world.cuts.cut(DOMAIN, ["f"], align="floor", max_lag=HOUR).behind) == {}
+
+
+def test_r21_a_table_that_stays_behind_may_be_too_old_alone(world: World) -> None:
+    """R21: the cut is as old as the oldest state in it: d is young enough, f with its six hours more is not."""
+    slower(world)
+    set_clock(world, datetime(2030, 1, 1, tzinfo=UTC))
+    age = datetime(2030, 1, 1, tzinfo=UTC) - barrier(1)
+
+    def cut(max_staleness: timedelta) -> Cut:
+        return world.cuts.cut(
+            DOMAIN, ["d", "f"], align="floor", max_lag=6 * HOUR, max_staleness=max_staleness
+        )
+
+    assert dict(cut(age).behind) == {"f": 6 * HOUR}
+    with pytest.raises(NotReady) as refused:
+        cut(age - HOUR)
+    (lag,) = refused.value.details["missing"]
+    assert (lag.table, lag.staleness.wall_clock) == ("f", age)
 
 
 @pytest.mark.parametrize(

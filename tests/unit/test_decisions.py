@@ -218,6 +218,7 @@ def test_a_barrier_beyond_a_gap_is_not_reached() -> None:
 
 
 def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
+    """R3: a reader of an older head gets the state of that head, or is told to read again."""
     stamped = table(csn=None)
     for csn in range(1, 13):
         moved = moved_table(stamped, epoch(csn - 1), ref(csn), DEFAULTS)
