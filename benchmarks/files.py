@@ -26,7 +26,8 @@ def measure() -> None:
         written, published = [], []
         for number in range(EPOCHS):
             attempt = job.begin(number)
-            written += [_write(job, attempt, participant) for participant in range(PARTICIPANTS)]
+            joined = (coordinator.join(attempt, one, attempt.owner) for one in range(PARTICIPANTS))
+            written += [_write(job, writer) for writer in joined]
             began = time.perf_counter()
             coordinator.publish(attempt)
             published.append(time.perf_counter() - began)
@@ -38,7 +39,7 @@ def measure() -> None:
     figure("bench.files.written_seconds", statistics.median(written))
 
 
-def _write(job: IcebergJob, attempt: Attempt, participant: int) -> float:
+def _write(job: IcebergJob, attempt: Attempt) -> float:
     """Stage files for one participant, and report them; return how long that took, the files not counted.
 
     One file is written; the others are described as it is, since neither WRITTEN nor publish reads any.
@@ -46,13 +47,13 @@ def _write(job: IcebergJob, attempt: Attempt, participant: int) -> float:
     coordinator, table = job.coordinator, attempt.sink(job.sink)
     table_format = coordinator.formats[table.format]
     info = table_format.create(table, ROWS.schema)
-    place = coordinator.place(attempt, job.sink, participant=participant)
+    place = coordinator.place(attempt, job.sink)
     (file,) = table_format.task_writer(place, info)(ROWS.to_batches())
     files = [_copy(file, place.uri, number) for number in range(FILES)]
     began = time.perf_counter()
     committable = table_format.describe_output(place, info, files)
-    coordinator.processed(attempt, job.sink, participant=participant)
-    coordinator.written(attempt, job.sink, committable, participant=participant)
+    coordinator.processed(attempt, job.sink)
+    coordinator.written(attempt, job.sink, committable)
     return time.perf_counter() - began
 
 

@@ -134,7 +134,7 @@ class Begin:
 
     @property
     def _undoing(self) -> Undoing:
-        return Undoing(self.coordinator.formats, self.job, self.interval)
+        return Undoing(self.coordinator.formats, self.job, self.interval, self._log)
 
     def _decided(self, reading: Reading, job: JobRecord, epoch: EpochRecord | None) -> Beginning:
         if self.skips and epoch is not None and epoch.committed is not None:
@@ -211,7 +211,7 @@ class Begin:
             skips=self.skips,
         )
         if epoch is not None:
-            self._undoing.finish(epoch, self._log)
+            self._undoing.finish(epoch)
         version = self._store(reading, stamped, record)
         if version is None:
             return None

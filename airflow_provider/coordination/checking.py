@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider.coordination.ending import End
+from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.sql_checks import Answer, Readable, duckdb_answer
 from airflow_provider.domain.checks import (
     Check,
@@ -82,7 +83,7 @@ class Checking:
             owner=attempt.owner,
             note=f"{len(attempt.checks)} checks passed",
         )
-        coordinator.report(attempt, passed)
+        coordinator.report(attempt, passed, unjoined(attempt, log))
 
     def _record(self) -> AttemptRecord:
         attempt = self.attempt

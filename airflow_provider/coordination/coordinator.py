@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.checking import Checking, Query
 from airflow_provider.coordination.ending import End
+from airflow_provider.coordination.joining import Join, newer_try, overtaken, refuse_alone, tries, unjoined
 from airflow_provider.coordination.publishing import Publish
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.retiring import retire, revive
-from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.settling import decided, settled
 from airflow_provider.coordination.skipping import Skipped, skip
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import State, state_of
@@ -33,7 +34,7 @@ from airflow_provider.domain.epoch import (
     RootBounds,
     as_owner,
 )
-from airflow_provider.domain.errors import Fenced, InvalidInput, LeaseExpired, UnknownName
+from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, LeaseExpired, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
@@ -48,7 +49,7 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochJob, EpochTable, as_job
+from airflow_provider.domain.topology import EpochJob, as_job
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
     Absent,
@@ -118,7 +119,7 @@ class Coordinator:
 
         :param roots: proposed bounds of each root of the job; those that somebody recorded before win (I11), and
             only of a root without them is the proposal looked at, when all else allows the attempt.
-        :param participants: writers of this attempt, each with a number below it.
+        :param participants: writers of this attempt; with several, each of them joins it (:meth:`join`).
         :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
         :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
         :raises EpochBusy: another run's live attempt.
@@ -131,20 +132,41 @@ class Coordinator:
         request = Begin(self, as_job(job), interval, asking, roots or {}, participants)
         return self._settled(request.run)
 
-    def processed(self, attempt: Attempt, sink: str, *, participant: int = 0) -> None:
+    def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
+        """Let one of several writers of *attempt* begin, or begin again: its earlier tries are fenced, no others (R10).
+
+        What its earlier tries staged is deleted; what the other participants do goes on. Tries of one participant
+        come in the order of their owners, as attempts do.
+
+        :param participant: 0 to ``attempt.participants - 1``. :param owner: of this try.
+        :return: the attempt as this try holds it: it writes and sends heartbeats with it.
+        :raises Fenced: a newer attempt, or a newer try of this participant, exists.
+        :raises Conflict: the attempt's output is complete or checked: no part of it changes any more.
+        :raises InvalidInput: the attempt has one writer, or not this one; or it adopts complete output.
+        """
+        asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
+        return decided(
+            Join(self, attempt, participant, asking).run,
+            Conflict(f"{attempt}: others kept joining it.", next_step="try again."),
+            clock=self.clock,
+            random=self.random,
+            patience=self.defaults.unknown_outcome_patience,
+        )
+
+    def processed(self, attempt: Attempt, sink: str) -> None:
         """Report that all records for *sink* are in files that no reader can reach.
 
-        :raises Fenced: a newer attempt exists; nothing was changed.
+        :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
         """
-        self._report(attempt, sink, EpochState.PROCESSED, None, participant)
+        self._report(attempt, sink, EpochState.PROCESSED, None)
 
-    def written(self, attempt: Attempt, sink: str, committable: Committable, *, participant: int = 0) -> None:
+    def written(self, attempt: Attempt, sink: str, committable: Committable) -> None:
         """Record what is to be published for *sink*.
 
-        :raises Fenced: a newer attempt exists; nothing was changed.
+        :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
         :raises InvalidInput: other content was recorded for the same attempt, participant and sink (R1).
         """
-        self._report(attempt, sink, EpochState.WRITTEN, committable, participant)
+        self._report(attempt, sink, EpochState.WRITTEN, committable)
 
     def check(self, attempt: Attempt, query: Query | None = None) -> None:
         """Run the job's checks on exactly what is recorded at WRITTEN, once for each output (R14).
@@ -154,6 +176,7 @@ class Coordinator:
         :raises Fenced: a newer attempt exists.
         :raises InvalidInput: a check needs an SQL engine, and there is none.
         """
+        refuse_alone(attempt)
         if attempt.checks:
             self._settled(Checking(self, attempt, query).run)
 
@@ -188,8 +211,9 @@ class Coordinator:
 
         :raises Fenced: a newer attempt exists; it has ended this one already.
         """
+        refuse_alone(attempt)
         if self._settled(End(self, attempt, reason).run):
-            self.discard(self.places(attempt, attempt.token))
+            self.discard(self._settled(lambda: self._places(attempt)))
 
     def heartbeat(self, attempt: Attempt) -> timedelta:
         """Renew the attempt's lock; return how long it lasts from now on.
@@ -222,24 +246,27 @@ class Coordinator:
         schema = reading.get(keys[-1]) if provenance.ref is not None else None
         return state_of(provenance, record.record.kind), schema.record.schema if schema else ""
 
-    def place(self, attempt: Attempt, sink: str, *, participant: int = 0) -> Place:
+    def place(self, attempt: Attempt, sink: str) -> Place:
         """Return where *attempt* stages the rows of *sink*."""
-        return self._place(attempt, attempt.sink(sink), attempt.token, participant)
-
-    def places(self, attempt: Attempt, token: int) -> list[Place]:
-        """Return all places of the attempt with *token* at the revision of *attempt*."""
-        participants = range(attempt.participants)
-        return [self._place(attempt, sink, token, one) for sink in attempt.sinks for one in participants]
-
-    def _place(self, attempt: Attempt, table: EpochTable, token: int, participant: int) -> Place:
+        table = attempt.sink(sink)
         return self.formats[table.format].place(
             table,
             job=attempt.job,
             interval=attempt.interval,
             revision=attempt.revision,
-            token=token,
-            participant=participant,
+            token=attempt.token,
+            participant=attempt.participant,
+            subtoken=attempt.subtoken,
         )
+
+    def _places(self, attempt: Attempt) -> list[Place]:
+        """All places of *attempt*, of every try of each of its participants."""
+        writers = [attempt]
+        if attempt.is_shared:
+            log = [one.record for one in self.barriers(attempt.domain, attempt.job, attempt.interval)]
+            found = tries(log, attempt.token)
+            writers = [replace(attempt, participant=number, subtoken=one) for number, one in found]
+        return [self.place(writer, sink.name) for writer in writers for sink in attempt.sinks]
 
     def epoch(self, domain: DomainName, job: JobName, interval: Interval) -> Stamped[EpochRecord] | None:
         """Return the record of one epoch, None when nobody has begun it."""
@@ -269,22 +296,25 @@ class Coordinator:
         sink: str,
         state: EpochState,
         committable: Committable | None,
-        participant: int,
     ) -> None:
         table = attempt.sink(sink)
-        if not 0 <= participant < attempt.participants:
+        if attempt.is_shared and not attempt.subtoken:
             raise InvalidInput(
-                field="participant", value=participant, expected=f"0 to {attempt.participants - 1}"
+                field="participant",
+                value=None,
+                expected=f"one of the {attempt.participants} participants of {attempt}",
+                next_step="join the attempt, and write with what join returns.",
             )
         record = BarrierRecord(
             state=state,
             sink=table.name,
             token=attempt.token,
-            participant=participant,
+            participant=attempt.participant,
+            subtoken=attempt.subtoken,
             owner=attempt.owner,
             committable=committable,
         )
-        self._settled(lambda: self.report(attempt, record))
+        self._settled(lambda: self.report(attempt, record, newer_try(attempt)))
 
     def complete(self, attempt: Attempt) -> None:
         """Record that the attempt's code came to its end, before somebody else publishes it.
@@ -292,17 +322,25 @@ class Coordinator:
         Only such output is adopted by a later try (R16): code that dies after its last write may have been
         about to refuse it.
 
-        :raises Fenced: a newer attempt exists.
+        :raises Fenced: a newer attempt exists. :raises Conflict: a participant was begun again at this moment.
         """
+        refuse_alone(attempt)
         record = BarrierRecord(
             state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner
         )
-        self._settled(lambda: self.report(attempt, record))
 
-    def report(self, attempt: Attempt, record: BarrierRecord) -> None:
+        def operation() -> None:
+            log = self.barriers(attempt.domain, attempt.job, attempt.interval) if attempt.is_shared else []
+            self.report(attempt, record, unjoined(attempt, [one.record for one in log]))
+
+        self._settled(operation)
+
+    def report(self, attempt: Attempt, record: BarrierRecord, without: tuple[Absent, ...] = ()) -> None:
         """Append *record* to the barrier log; a repetition with equal content changes nothing (R1).
 
-        :raises Fenced: a newer attempt exists. :raises InvalidInput: other content is there.
+        :param without: newer tries of participants that must not be there (R10).
+        :raises Fenced: a newer attempt, or a newer try of the participant, exists.
+        :raises Conflict: a participant was begun again. :raises InvalidInput: other content is there.
         """
         key = barrier_key(
             attempt.domain,
@@ -312,13 +350,14 @@ class Coordinator:
             sink=record.sink,
             state=record.state,
             participant=record.participant,
+            subtoken=record.subtoken,
         )
         try:
             self.store.transact(
                 Transaction(
                     domain=attempt.domain,
                     store=SameStore(attempt.incarnation),
-                    requires=(Exists(fence_of(attempt), attempt.fence), Absent(key)),
+                    requires=(Exists(fence_of(attempt), attempt.fence), Absent(key), *without),
                     updates=(Put(key, record),),
                 )
             )
@@ -326,14 +365,17 @@ class Coordinator:
             reading = self.store.read(attempt.domain, [key])
             existing = reading.get(key)
             if existing is None or reading.head.incarnation != attempt.incarnation:
-                raise self.fenced(attempt) from error
+                raise overtaken(self, attempt, without) from error
             if existing.record != record:
                 raise _other_content(existing.record, record) from error
 
     def _heartbeat(self, attempt: Attempt) -> timedelta:
         key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
-        reading = self.store.read(attempt.domain, [key, fence])
+        without = newer_try(attempt)
+        reading = self.store.read(attempt.domain, [key, fence, *(one.key for one in without)])
         lock, epoch = reading.get(key), reading.get(fence)
+        if any(one.key in reading.records for one in without):
+            raise overtaken(self, attempt, without)
         if (
             epoch is None
             or epoch.record.token != attempt.token
@@ -355,7 +397,7 @@ class Coordinator:
                 Transaction(
                     domain=attempt.domain,
                     store=SameStore(attempt.incarnation),
-                    requires=(Exists(fence, attempt.fence), Exists(key, lock.version)),
+                    requires=(Exists(fence, attempt.fence), Exists(key, lock.version), *without),
                     updates=(Put(key, lock.record),),
                 )
             )

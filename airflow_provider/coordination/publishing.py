@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.dependents import reading_jobs, refuse_dependents
+from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.domain.epoch import (
     Attempt,
@@ -19,7 +20,6 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.publishing import invalidated, is_rewrite, marked_fence, moved_table
 from airflow_provider.domain.records import (
     Key,
@@ -46,6 +46,7 @@ from airflow_provider.domain.version import (
     TableRecord,
 )
 from airflow_provider.stores.base import (
+    Absent,
     Delete,
     Exists,
     Number,
@@ -136,8 +137,9 @@ class Publish:
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
             raise self.coordinator.fenced(attempt)
         self._refuse_invalid_inputs(record, reading)
-        sinks = self._sinks(reading, record)
-        extra = self._rewrite_requirements(reading, sinks)
+        log = self._written(reading, record)
+        sinks = self._sinks(reading, record, log)
+        extra: list[Exists | Absent] = [*self._rewrite_requirements(reading, sinks), *unjoined(attempt, log)]
         prepared = self._prepare_all(sinks, reading, record)
         if prepared is None:
             return None
@@ -197,10 +199,10 @@ class Publish:
                 inputs=tuple(one for one, _ in broken),
             )
 
-    def _sinks(self, reading: Reading, record: AttemptRecord) -> list[_Sink]:
+    def _sinks(self, reading: Reading, record: AttemptRecord, log: list[BarrierRecord]) -> list[_Sink]:
         attempt = self.attempt
         names = [sink.name for sink in attempt.sinks]
-        output = self._output(reading, record, names)
+        output = written_output(log, names, token=record.output_token, participants=record.participants)
         unwritten = [name for name in names if name not in output]
         if unwritten:
             raise InvalidInput(
@@ -248,15 +250,16 @@ class Publish:
                 expected=f"{len(attempt.checks)} checks that have passed",
             )
 
-    def _output(
-        self, reading: Reading, record: AttemptRecord, sinks: list[TableName]
-    ) -> dict[TableName, tuple[Committable, ...]]:
-        """What the sinks that are WRITTEN are to show; the read that was decided on holds what the attempt wrote."""
-        keys = self.attempt.written_keys(record.output_token)
+    def _written(self, reading: Reading, record: AttemptRecord) -> list[BarrierRecord]:
+        """What was reported of the output; of the only writer, the read that was decided on holds it."""
+        attempt = self.attempt
+        if attempt.is_shared:
+            log = self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+            return [one.record for one in log]
+        keys = attempt.written_keys(record.output_token)
         if record.adopts is not None:
-            reading = self.coordinator.store.read(self.attempt.domain, keys)
-        log = [reading.records[key].record for key in keys if key in reading.records]
-        return written_output(log, sinks, token=record.output_token, participants=record.participants)
+            reading = self.coordinator.store.read(attempt.domain, keys)
+        return [reading.records[key].record for key in keys if key in reading.records]
 
     def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
         """Requirements that keep readers from committing on what a rewrite replaces, none for a forward commit.
@@ -309,13 +312,15 @@ class Publish:
         )
         return publication, self.coordinator.formats[sink.table.format].prepare(publication)
 
-    def _transaction(self, decided: _Decided, extra: list[Exists]) -> tuple[Transaction, CommitRecord]:
+    def _transaction(
+        self, decided: _Decided, extra: list[Exists | Absent]
+    ) -> tuple[Transaction, CommitRecord]:
         reading, epoch, record = decided.reading, decided.epoch, decided.record
         sinks, prepared = decided.sinks, decided.prepared
         attempt = self.attempt
         inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
         held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.rewrite)]
-        requires = {Exists(one.key, one.version): None for one in (epoch, *held)}
+        requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
         requires.update(dict.fromkeys(extra))
         updates: list[Any] = [
             Put(epoch.key, self._committed_epoch(epoch.record, record)),

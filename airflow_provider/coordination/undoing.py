@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from airflow_provider.coordination.joining import tries
 from airflow_provider.domain.epoch import Abandoned, AttemptRecord, BarrierRecord, EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
@@ -29,23 +30,27 @@ def abandoned(epoch: EpochRecord | None, interval: Interval, adopts: int | None)
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """Deletes what is to be undone of one epoch, once those who wrote it are fenced; it never was visible (R16)."""
+    """Deletes what is to be undone of one epoch, once those who wrote it are fenced; it never was visible (R16).
+
+    :param log: reads the epoch's barrier log.
+    """
 
     formats: TableFormats
     job: EpochJob
     interval: Interval
+    log: Callable[[], Iterable[Stamped[BarrierRecord]]]
 
     def of(self, attempt: AttemptRecord) -> None:
         """Delete what *attempt*, which has begun, is to undo; idempotent."""
         self._delete(attempt, self.interval)
 
-    def finish(self, epoch: EpochRecord, log: Callable[[], Iterable[Stamped[BarrierRecord]]]) -> None:
+    def finish(self, epoch: EpochRecord) -> None:
         """Delete what the last attempt of *epoch* was to undo, if it died on the way.
 
         Before the next begin adds its own: so what is left to undo never grows, however many tries die.
         """
         left = epoch.attempt
-        if left is not None and left.undoes and not _passed_begin(log(), left.token):
+        if left is not None and left.undoes and not _passed_begin(self.log(), left.token):
             self._delete(left, epoch.interval)
 
     def _delete(self, attempt: AttemptRecord, interval: Interval) -> None:
@@ -63,10 +68,17 @@ class Undoing:
                 revision=left.revision,
                 token=left.token,
                 participant=participant,
+                subtoken=subtoken,
             )
             for table in self.job.outputs
-            for participant in range(left.participants)
+            for participant, subtoken in self._tries(left)
         ]
+
+    def _tries(self, left: Abandoned) -> list[tuple[int, int]]:
+        """Those that may have written; whoever began them is fenced, so that their log is at its end."""
+        if left.participants == 1:
+            return [(0, 0)]
+        return tries((one.record for one in self.log()), left.token)
 
 
 def _passed_begin(log: Iterable[Stamped[BarrierRecord]], token: int) -> bool:

@@ -221,6 +221,7 @@ class LockRecord:
 class BarrierRecord:
     """An entry of the barrier log; ``sink`` is empty for the epoch as a whole.
 
+    :param subtoken: of the participant's try; an OPEN with one says that this try began (R10).
     :param findings: of the checks that refused the output.
     """
 
@@ -232,6 +233,7 @@ class BarrierRecord:
     committable: Committable | None = None
     note: str = ""
     findings: tuple[Finding, ...] = ()
+    subtoken: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,6 +252,8 @@ class Attempt:
     :param fence: version of the epoch's record at begin: any later attempt changes it.
     :param adopted: the output of an earlier attempt is complete: nothing needs to be computed.
     :param checks: what must hold of the output before it is published.
+    :param participants: its writers. With several, each joins before it writes.
+    :param participant: which of them holds this. :param subtoken: of its try, 0 for who has not joined.
     """
 
     domain: DomainName
@@ -267,34 +271,54 @@ class Attempt:
     participants: int = 1
     adopted: bool = False
     checks: tuple[Check, ...] = ()
+    participant: int = 0
+    subtoken: int = 0
 
     @property
     def change_set(self) -> ChangeSetId:
         return change_set_id(self.job, self.interval, self.revision)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has several writers, hence a token for each try of each of them (R10)."""
+        return self.participants > 1
+
     def written_keys(self, token: int) -> list[Key]:
-        """Where every writer of every sink reports what it has WRITTEN under *token*."""
-        return [
-            barrier_key(
-                self.domain,
-                self.job,
-                self.interval.start,
-                token=token,
-                sink=sink.name,
-                state=EpochState.WRITTEN,
-                participant=participant,
-            )
-            for sink in self.sinks
-            for participant in range(self.participants)
-        ]
+        """Where the only writer reports what it has WRITTEN under *token*; of several, the log is asked."""
+        return (
+            []
+            if self.is_shared
+            else [self._log_key(EpochState.WRITTEN, token, one.name) for one in self.sinks]
+        )
+
+    def completed_key(self, token: int) -> Key:
+        """Where it stands that the attempt's code came to its end."""
+        return self._log_key(EpochState.WRITTEN, token)
 
     def checked_key(self, token: int) -> Key:
         """Where it stands that the job's checks have passed on what was written under *token*."""
-        start, state = self.interval.start, EpochState.CHECKED
-        return barrier_key(self.domain, self.job, start, token=token, sink="", state=state)
+        return self._log_key(EpochState.CHECKED, token)
+
+    def joined_key(self, participant: int, subtoken: int) -> Key:
+        """Where it stands that this try of a participant began."""
+        start, state = self.interval.start, EpochState.OPEN
+        return barrier_key(
+            self.domain,
+            self.job,
+            start,
+            token=self.token,
+            sink="",
+            state=state,
+            participant=participant,
+            subtoken=subtoken,
+        )
+
+    def _log_key(self, state: EpochState, token: int, sink: str = "") -> Key:
+        return barrier_key(self.domain, self.job, self.interval.start, token=token, sink=sink, state=state)
 
     def __str__(self) -> str:
-        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
+        writer = f" participant {self.participant} try {self.subtoken}" if self.subtoken else ""
+        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}{writer}"
 
     def input(self, table: str) -> Provenance:
         """:raises InvalidInput: when the job declares no edge on *table*."""
@@ -383,20 +407,37 @@ def epoch_state(
     """
     if attempt.aborted is not None:
         return attempt.end
+    log = list(barriers)
+    newest = newest_tries(log, attempt.output_token)
     reported = {
-        (one.sink, one.participant) for one in barriers if one.token == attempt.output_token and one.sink
+        (one.sink, one.participant)
+        for one in log
+        if one.token == attempt.output_token and one.sink and one.subtoken == newest.get(one.participant, 0)
     }
     wanted = {(sink, participant) for sink in sinks for participant in range(attempt.participants)}
     return EpochState.PRECOMMIT if wanted and reported >= wanted else EpochState.OPEN
 
 
+def newest_tries(barriers: Iterable[BarrierRecord], token: int) -> dict[int, int]:
+    """The newest subtoken of each participant that has joined the attempt with *token* (R10)."""
+    found: dict[int, int] = {}
+    for one in barriers:
+        if one.token == token and one.state is EpochState.OPEN and one.subtoken:
+            found[one.participant] = max(one.subtoken, found.get(one.participant, 0))
+    return found
+
+
 def written_output(
     barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
 ) -> dict[TableName, tuple[Committable, ...]]:
-    """Committables of those *sinks* that every participant of the attempt with *token* has WRITTEN."""
+    """Committables of those *sinks* that every participant's newest try with *token* has WRITTEN."""
     found: dict[TableName, dict[int, Committable]] = {sink: {} for sink in sinks}
-    for one in barriers:
-        if one.token == token and one.state is EpochState.WRITTEN and one.committable and one.sink in found:
+    log = list(barriers)
+    newest = newest_tries(log, token)
+    for one in log:
+        if one.token != token or one.subtoken != newest.get(one.participant, 0):
+            continue
+        if one.state is EpochState.WRITTEN and one.committable and one.sink in found:
             found[TableName(one.sink)][one.participant] = one.committable
     return {
         sink: tuple(committable for _, committable in sorted(parts.items()))

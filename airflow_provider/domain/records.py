@@ -116,12 +116,15 @@ def barrier_key(
     sink: str,
     state: str,
     participant: int = 0,
+    subtoken: int = 0,
 ) -> Key:
     """One entry of the barrier log: written once, never changed.
 
     :param sink: a table's name; the empty text stands for the whole epoch (begin, publish, abort).
+    :param subtoken: of the participant's try; 0 for the only writer of an attempt.
     """
-    item = f"{token:010d}:{participant:06d}:{state}:{sink}"
+    writer = f"{participant:06d}.{subtoken:06d}" if subtoken else f"{participant:06d}"
+    item = f"{token:010d}:{writer}:{state}:{sink}"
     return Key(domain, Kind.BARRIER, barrier_partition(job, start), item)
 
 

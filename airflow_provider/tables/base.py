@@ -70,7 +70,7 @@ class TableInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where one attempt stages the rows of one table; unique for each token and participant."""
+    """Where one attempt stages the rows of one table; unique for each token, participant and subtoken."""
 
     table: EpochTable
     job: JobName
@@ -79,6 +79,7 @@ class Place:
     token: int
     participant: int
     uri: str
+    subtoken: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,6 +242,7 @@ class TableFormat(ABC):
         revision: int,
         token: int,
         participant: int = 0,
+        subtoken: int = 0,
     ) -> Place:
         """Return where an attempt stages; a pure function of its arguments, makes nothing."""
 

@@ -42,13 +42,22 @@ def table_path(domain: DomainName, table: TableName) -> str:
 
 
 def place_path(
-    domain: DomainName, table: TableName, *, barrier: datetime, revision: int, token: int, participant: int
+    domain: DomainName,
+    table: TableName,
+    *,
+    barrier: datetime,
+    revision: int,
+    token: int,
+    participant: int,
+    subtoken: int = 0,
 ) -> str:
-    """Path below the warehouse of all that one participant of an attempt stages for a table.
+    """Path below the warehouse of all that one try of a participant of an attempt stages for a table.
 
     No ``=`` in it: Spark would take it for a partition column.
     """
-    attempt = f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}"
+    attempt = (
+        f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}{f'-s{subtoken}' if subtoken else ''}"
+    )
     return f"{table_path(domain, table)}/data/{attempt}"
 
 

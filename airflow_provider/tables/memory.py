@@ -135,6 +135,7 @@ class MemoryFormat(TableFormat):
         revision: int,
         token: int,
         participant: int = 0,
+        subtoken: int = 0,
     ) -> Place:
         path = place_path(
             table.domain,
@@ -143,6 +144,7 @@ class MemoryFormat(TableFormat):
             revision=revision,
             token=token,
             participant=participant,
+            subtoken=subtoken,
         )
         return Place(
             table=table,
@@ -151,6 +153,7 @@ class MemoryFormat(TableFormat):
             revision=revision,
             token=token,
             participant=participant,
+            subtoken=subtoken,
             uri=f"{self._warehouse}/{path}/",
         )
 
@@ -223,6 +226,7 @@ class MemoryFormat(TableFormat):
                 revision=place.revision,
                 token=place.token,
                 participant=place.participant,
+                subtoken=place.subtoken,
             ),
         )
         for uri in [uri for uri in self._catalog.objects if uri.startswith(place.uri)]:

@@ -41,7 +41,7 @@ TABLES = ("memory", "sqlite", "iceberg", "iceberg elsewhere")
 SERVERS = ("postgresql", "zookeeper")
 MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
 """Where the named schedules of docs/anomalies.md run besides."""
-ALWAYS_ON_SERVERS = frozenset({"attempts", "leases", "races", "retention"})
+ALWAYS_ON_SERVERS = frozenset({"attempts", "leases", "participants", "races", "retention"})
 """Modules ``test_coordination_…`` whose worlds are on servers in every run; those of others in the slow tier."""
 NEVER_ON_SERVERS = frozenset({"crashes", "lost_replies"})
 """Modules that copy worlds as they are at a moment, which a server's cannot be."""

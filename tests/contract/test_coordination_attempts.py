@@ -379,27 +379,6 @@ def test_att14_half_adopted(world: World, complete: bool) -> None:
     assert world.staged() == []
 
 
-def test_att15_siblings(world: World) -> None:
-    """R10: each participant reports for itself; the epoch publishes when all have, and adopts whole sets."""
-    job = world.job("d")
-    attempt = world.begin(job, day(1), participants=2)
-    with pytest.raises(InvalidInput, match="participant"):
-        world.coordinator.processed(attempt, "d", participant=2)
-    info = world.formats[world.table_format].create(attempt.sink("d"), rows([]).schema)
-    for number in range(2):
-        with pytest.raises(InvalidInput, match="not WRITTEN"):
-            world.coordinator.publish(attempt)
-        place = world.coordinator.place(attempt, "d", participant=number)
-        files = list(world.formats[world.table_format].task_writer(place, info)(rows([number]).to_batches()))
-        output = world.formats[world.table_format].describe_output(place, info, files)
-        world.coordinator.processed(attempt, "d", participant=number)
-        world.coordinator.written(attempt, "d", output, participant=number)
-    world.coordinator.complete(attempt)
-    assert not world.begin(job, day(1), owner(try_number=2), participants=1).adopted
-    with pytest.raises(InvalidInput, match="participants"):
-        world.begin(job, day(1), owner(try_number=3), participants=0)
-
-
 def test_an_abort_after_the_own_commit_deletes_nothing(world: World) -> None:
     """R15, I6: the task fails after its publish; its abort finds the commit and leaves it alone."""
     job = world.job("d")

@@ -86,6 +86,21 @@ def revised(world: World) -> Attempt:
     return attempt
 
 
+def shared(world: World) -> Attempt:
+    """An attempt with two writers; one has written, the other has begun."""
+    attempt = world.begin(job(world), day(1), roots=BOUNDS, participants=2)
+    for number in range(2):
+        writer = world.coordinator.join(attempt, number, owner())
+        world.write(writer, [number], sinks=["d"] if number else ["d", "d2"])
+    return attempt
+
+
+def shared_written(world: World) -> Attempt:
+    attempt = shared(world)
+    world.write(world.coordinator.join(attempt, 1, owner(try_number=2)), [1])
+    return attempt
+
+
 def begin(by: Any) -> Callable[[Coordinator, Any], Any]:
     return lambda own, declared: own.begin(declared, day(1), by, roots=BOUNDS)
 
@@ -102,6 +117,10 @@ OPERATIONS = {
     "processed": Operation(opened, lambda own, attempt: own.processed(attempt, "d")),
     "written": Operation(staged, lambda own, given: own.written(given[0], "d", given[1])),
     "complete": Operation(written, lambda own, attempt: own.complete(attempt)),
+    "join": Operation(shared, lambda own, attempt: own.join(attempt, 1, owner(try_number=2))),
+    "complete-shared": Operation(shared_written, lambda own, attempt: own.complete(attempt)),
+    "abort-shared": Operation(shared, lambda own, attempt: own.abort(attempt, "no")),
+    "publish-shared": Operation(shared_written, lambda own, attempt: own.publish(attempt)),
     "heartbeat": Operation(opened, lambda own, attempt: own.heartbeat(attempt)),
     "abort": Operation(written, lambda own, attempt: own.abort(attempt, "no")),
     "publish": Operation(written, lambda own, attempt: own.publish(attempt)),

@@ -10,6 +10,7 @@ CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
 DECISIONS = "tests/unit/test_decisions.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
+PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 RACES = "tests/contract/test_coordination_races.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
@@ -43,8 +44,24 @@ PLANTED = (
         name="a report is written without a look at the token",
         rule="R10",
         file=COORDINATOR,
-        old="requires=(Exists(fence_of(attempt), attempt.fence), Absent(key)),",
-        new="requires=(Absent(key),),",
+        old="requires=(Exists(fence_of(attempt), attempt.fence), Absent(key), *without),",
+        new="requires=(Absent(key), *without),",
+    ),
+    Mutant(
+        name="an earlier try of a participant reports as if it were the newest",
+        rule="R10",
+        file="coordination/joining.py",
+        old="if attempt.subtoken else ()",
+        new="if not attempt.subtoken else ()",
+        tests=(PARTICIPANTS,),
+    ),
+    Mutant(
+        name="what an earlier try of a participant has WRITTEN counts, too",
+        rule="R10",
+        file="domain/epoch.py",
+        old="if one.token != token or one.subtoken != newest.get(one.participant, 0):",
+        new="if one.token != token:",
+        tests=(PARTICIPANTS,),
     ),
     Mutant(
         name="publish checks the token before its transaction, not in it",

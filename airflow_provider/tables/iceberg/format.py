@@ -117,6 +117,7 @@ class IcebergFormat(DraftingFormat):
         revision: int,
         token: int,
         participant: int = 0,
+        subtoken: int = 0,
     ) -> Place:
         path = place_path(
             table.domain,
@@ -125,6 +126,7 @@ class IcebergFormat(DraftingFormat):
             revision=revision,
             token=token,
             participant=participant,
+            subtoken=subtoken,
         )
         return Place(
             table=table,
@@ -133,6 +135,7 @@ class IcebergFormat(DraftingFormat):
             revision=revision,
             token=token,
             participant=participant,
+            subtoken=subtoken,
             uri=f"{self._warehouse}/{path}/",
         )
 
@@ -245,6 +248,7 @@ class IcebergFormat(DraftingFormat):
             revision=place.revision,
             token=place.token,
             participant=place.participant,
+            subtoken=place.subtoken,
         )
         checks.refuse_other_place(place, own)
         filesystem, path = storage.filesystem(place.uri.rstrip("/"))

@@ -23,6 +23,7 @@ class Event(StrEnum):
     RETIRED = "table retired"
     INHERITED = "table taken over"
     SLOWED = "cadence changed"
+    PARTICIPANT_RETRIED = "earlier try of a participant refused"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -63,5 +64,6 @@ PROMISED = (
     Event.RETIRED,
     Event.INHERITED,
     Event.SLOWED,
+    Event.PARTICIPANT_RETRIED,
 )
 """Events of which a whole run must meet each some fifty times."""

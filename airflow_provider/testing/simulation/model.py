@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider.domain.epoch import Commitment, EpochRecord, EpochState, Provenance
+from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.topology import TableKind
@@ -102,6 +102,7 @@ class Model:
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _written_once: set[Key] = field(default_factory=set)
+    _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     # --- what tables hold ------------------------------------------------------------------------------------
 
@@ -228,6 +229,7 @@ class Model:
                 expect(key not in self._written_once, "R1", f"{key} is written twice")
                 self._refuse_old_token(record.token, key)
                 self._written_once.add(key)
+                self._refuse_old_try(key, record)
                 if record.state is EpochState.CHECKED:
                     job, _, start = key.partition.partition("/")
                     self._checked.add((job, _moment(start), record.token))
@@ -272,6 +274,16 @@ class Model:
         """The newest token of the epoch to which the record at *key* belongs (epoch, lock, barrier log)."""
         job, _, start = key.partition.partition("/")
         return self.tokens.get((job, _moment(start or key.item)), 0)
+
+    def _refuse_old_try(self, key: Key, record: BarrierRecord) -> None:
+        """Tries of a participant are numbered without gaps, and only its newest reports (R10)."""
+        writer = key.partition, record.token, record.participant
+        newest = self._tries.get(writer, 0)
+        if record.state is EpochState.OPEN and record.subtoken:
+            expect(record.subtoken == newest + 1, "R10", f"{key}: try {record.subtoken} after {newest}")
+            self._tries[writer] = record.subtoken
+        elif record.sink:
+            expect(record.subtoken == newest, "R10", f"{key}: try {record.subtoken}, the newest is {newest}")
 
     def _refuse_old_token(self, token: int, key: Key) -> None:
         newest = self.newest_token(key)

@@ -25,6 +25,7 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.version import Committable
 from airflow_provider.tables.base import WarehouseUnavailable
 from airflow_provider.testing.simulation.cascade import (
     CHANGING,
@@ -34,11 +35,12 @@ from airflow_provider.testing.simulation.cascade import (
     proposal,
 )
 from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.model import Model, expect
+from airflow_provider.testing.simulation.model import Model, Violation, expect
 from airflow_provider.testing.simulation.readers import rows_of
 from airflow_provider.testing.simulation.scheduler import Process
 
 Count = Callable[[Event], None]
+_NEVER_COMPUTED = -1
 
 
 @dataclass(slots=True)
@@ -146,8 +148,10 @@ class Attempting:
         for sink in attempt.sinks:
             self._work(attempt)
             values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)
-            for participant in range(attempt.participants):
-                self._write(attempt, str(sink.name), values[participant :: attempt.participants], participant)
+            name, parts = str(sink.name), attempt.participants
+            for number in range(parts):
+                writer = self._joined(attempt, name, number) if attempt.is_shared else attempt
+                self._write(writer, name, values[number::parts])
         self._work(attempt)
         self.coordinator.complete(attempt)
 
@@ -163,16 +167,35 @@ class Attempting:
         if self.random.random() < 0.5:
             self.coordinator.heartbeat(attempt)
 
-    def _write(self, attempt: Attempt, sink: str, values: Sequence[int], participant: int) -> None:
+    def _joined(self, attempt: Attempt, sink: str, number: int) -> Attempt:
+        """Let a participant join; sometimes twice, when the first try staged other rows and reports them too late."""
+        writer = self.coordinator.join(attempt, number, self.owner)
+        if self.random.random() < 0.7:
+            return writer
+        staged = self._stage(writer, sink, [_NEVER_COMPUTED])
+        self.coordinator.processed(writer, sink)
+        self._work(writer)
+        again = self.coordinator.join(attempt, number, self.owner)
+        try:
+            self.coordinator.written(writer, sink, staged)
+        except Fenced:
+            self.count(Event.PARTICIPANT_RETRIED)
+            return again
+        raise Violation("R10", f"{writer} reported after {again} had joined")
+
+    def _write(self, attempt: Attempt, sink: str, values: Sequence[int]) -> None:
+        staged = self._stage(attempt, sink, values)
+        self.coordinator.processed(attempt, sink)
+        self.coordinator.written(attempt, sink, staged)
+
+    def _stage(self, attempt: Attempt, sink: str, values: Sequence[int]) -> Committable:
         table = attempt.sink(sink)
         tables = self.coordinator.formats[table.format]
         rows = pa.table({"value": pa.array(values, pa.int64())})
         info = tables.create(table, rows.schema)
-        place = self.coordinator.place(attempt, sink, participant=participant)
+        place = self.coordinator.place(attempt, sink)
         files = list(tables.task_writer(place, info)(rows.to_batches()))
-        self.coordinator.processed(attempt, sink, participant=participant)
-        committable = tables.describe_output(place, info, files)
-        self.coordinator.written(attempt, sink, committable, participant=participant)
+        return tables.describe_output(place, info, files)
 
     def _abort(self, attempt: Attempt, reason: str) -> None:
         try:

@@ -1,0 +1,216 @@
+"""Several writers of one attempt, each with tries of its own: ATT15 on each store, and the corners of joining (R10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.cut import Level
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, NotReady
+from airflow_provider.testing.arrow_attempts import stage_rows
+from tests.contract.coordination_world import DOMAIN, World, day, owner, rows, side_by_side
+
+MAPPED = 3
+
+
+def begin(world: World, try_number: int = 1, **options: object) -> Attempt:
+    """Begin an attempt with three writers, of two tables."""
+    job = world.job("j", [world.table("d"), world.table("d2")], **options)
+    return world.begin(job, day(1), owner(try_number=try_number), participants=MAPPED)
+
+
+def stage_late(world: World, writer: Attempt, value: int) -> Callable[[], None]:
+    """Stage a row for "d", and return what reports it."""
+    staged = stage_rows(world.coordinator, writer, "d", rows([value]))
+    return lambda: world.coordinator.written(writer, "d", staged)
+
+
+def test_att15_siblings(table_world: World) -> None:
+    """R10: mapped writers of one attempt; one is retried while the others run: no other one is harmed, and each row of
+    the retried one is there once.
+    """
+    world = table_world
+    attempt = begin(world)
+    first, second, third = (world.coordinator.join(attempt, number, owner()) for number in range(MAPPED))
+    world.write(first, [1])
+    in_flight = stage_late(world, third, 3)
+    world.write(second, [20], sinks=["d"])
+    late = stage_rows(world.coordinator, second, "d2", rows([20]))
+    with pytest.raises(InvalidInput, match="not WRITTEN"):
+        world.coordinator.publish(attempt)
+    siblings = world.data() - {uri for uri in world.data() if "-p1-" in uri}
+
+    retry = world.coordinator.join(attempt, 1, owner(try_number=2))
+    assert (retry.participant, retry.subtoken, retry.token) == (1, 2, attempt.token)
+    assert world.data() == siblings, "the retry deletes what its own first try staged, and nothing else"
+    before = world.exactly()
+    for report in (
+        lambda: world.coordinator.written(second, "d2", late),
+        lambda: world.coordinator.processed(second, "d2"),
+        lambda: world.coordinator.heartbeat(second),
+        lambda: world.coordinator.join(attempt, 1, owner()),
+    ):
+        with pytest.raises(Fenced, match="participant 1"):
+            report()
+    assert world.exactly() == before
+    in_flight()
+    world.write(third, [3], sinks=["d2"])
+    assert world.coordinator.heartbeat(third) == attempt.ttl
+    with pytest.raises(InvalidInput, match="not WRITTEN"):
+        world.coordinator.publish(attempt)
+    world.write(retry, [2])
+    world.coordinator.complete(attempt)
+    world.coordinator.publish(attempt)
+    whole = [(1, 1), (1, 2), (1, 3)]
+    assert world.rows("d", "d2") == {"d": whole, "d2": whole}
+    assert world.staged() == []
+
+
+def test_att15_siblings_of_a_retry_that_wrote_in_full(world: World) -> None:
+    """R10: the first try had WRITTEN everything; its retry replaces it, and nobody publishes what it replaces."""
+    attempt = begin(world)
+    for number in range(MAPPED):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    retry = world.coordinator.join(attempt, 2, owner(try_number=2))
+    with pytest.raises(InvalidInput, match="not WRITTEN"):
+        world.coordinator.publish(attempt)
+    with pytest.raises(NotReady):
+        world.rows("d", level=Level.READ_UNCOMMITTED)
+    world.write(retry, [20])
+    world.coordinator.publish(attempt)
+    whole = [(1, 0), (1, 1), (1, 20)]
+    assert world.rows("d", "d2") == {"d": whole, "d2": whole}
+    assert world.staged() == []
+
+
+def test_a_retry_races_the_publish(world: World) -> None:
+    """R10, R2: the retry is in time, and nothing is published without it; or it is told that the epoch is over."""
+    for epoch in range(1, 9):
+        job = world.job("j", [world.table("d")])
+        attempt = world.begin(job, day(epoch), participants=2)
+        for number in range(2):
+            world.write(world.coordinator.join(attempt, number, owner()), [number])
+        publish = partial(world.coordinator.publish, attempt)
+        join = partial(world.worker(seed=epoch).join, attempt, 1, owner(try_number=2))
+        published, retry = side_by_side(publish, join)
+        if isinstance(retry, Attempt):
+            assert isinstance(published, InvalidInput), published
+            assert "not WRITTEN" in str(published)
+            world.write(retry, [1])
+            world.coordinator.publish(attempt)
+        else:
+            assert isinstance(retry, Fenced), retry
+        found = world.rows("d")["d"]
+        assert [value for number, value in found if number == epoch] == [0, 1]
+    assert world.staged() == []
+
+
+def test_a_newer_attempt_fences_all_participants_and_undoes_all_their_tries(world: World) -> None:
+    """R10, R16: what every try of every participant staged is deleted, also what a fenced one staged last."""
+    attempt = begin(world)
+    first = world.coordinator.join(attempt, 0, owner())
+    second = world.coordinator.join(attempt, 0, owner(try_number=2))
+    sibling = world.coordinator.join(attempt, 1, owner())
+    world.write(second, [1])
+    world.write(sibling, [2])
+    stage_rows(world.coordinator, first, "d", rows([3]))
+    assert len(world.data()) == 5
+    begin(world, try_number=2)
+    assert world.data() == set()
+    for writer in (second, sibling):
+        with pytest.raises(Fenced, match="newest token"):
+            world.coordinator.heartbeat(writer)
+    with pytest.raises(Fenced, match="newest token"):
+        world.coordinator.join(attempt, 2, owner())
+
+
+def test_an_abort_deletes_what_all_participants_staged(world: World) -> None:
+    attempt = begin(world)
+    for number in range(MAPPED):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    world.coordinator.abort(attempt, "given up")
+    assert world.data() == set()
+
+
+def test_a_participant_ends_nothing_for_the_others(world: World) -> None:
+    """R10: to abort, check, complete and publish is for whoever began; no participant writes without having joined."""
+    attempt = begin(world)
+    writer = world.coordinator.join(attempt, 0, owner())
+    world.write(writer, [1])
+    before = world.exactly()
+    own = world.coordinator
+    for call in (own.publish, own.complete, own.check, lambda one: own.abort(one, "no")):
+        with pytest.raises(InvalidInput, match="as begin returned it"):
+            call(writer)
+    with pytest.raises(InvalidInput, match="join the attempt"):
+        own.processed(attempt, "d")
+    for number in (-1, MAPPED, "1"):
+        with pytest.raises(InvalidInput, match="0 to 2"):
+            own.join(attempt, number, owner())  # type: ignore[arg-type]
+    assert world.exactly() == before
+    alone = world.begin(world.job("alone"), day(1))
+    with pytest.raises(InvalidInput, match="one writer"):
+        own.join(alone, 0, owner())
+    with pytest.raises(InvalidInput, match="participants"):
+        world.begin(world.job("nobody"), day(1), participants=0)
+
+
+def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:
+    """R10, R14, R16: once the output is checked or adopted, no part of it changes any more."""
+    checked = begin(world, checks=[row_count("d", at_least=1)])
+    for number in range(MAPPED):
+        world.write(world.coordinator.join(checked, number, owner()), [number])
+    world.coordinator.check(checked)
+    with pytest.raises(Conflict, match="too late"):
+        world.coordinator.join(checked, 0, owner(try_number=2))
+    world.coordinator.complete(checked)
+    adopting = begin(world, try_number=2, checks=[row_count("d", at_least=1)])
+    assert adopting.adopted
+    with pytest.raises(InvalidInput, match="is complete"):
+        world.coordinator.join(adopting, 0, owner(try_number=2))
+    world.coordinator.publish(adopting)
+    whole = [(1, 0), (1, 1), (1, 2)]
+    assert world.rows("d", "d2") == {"d": whole, "d2": whole}
+
+
+def test_only_whole_sets_of_newest_tries_are_adopted(world: World) -> None:
+    """R10, R16: a participant that began again and died leaves nothing to adopt."""
+    attempt = begin(world)
+    for number in range(MAPPED):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    world.coordinator.join(attempt, 1, owner(try_number=2))
+    world.coordinator.complete(attempt)
+    assert not begin(world, try_number=2).adopted
+    assert world.data() == set()
+    other = world.job("k", [world.table("e")])
+    shared = world.begin(other, day(1), participants=2)
+    for number in range(2):
+        world.write(world.coordinator.join(shared, number, owner()), [number])
+    world.coordinator.complete(shared)
+    assert not world.begin(other, day(1), owner(try_number=2), participants=1).adopted
+
+
+def test_all_participants_join_at_once(world: World) -> None:
+    """R10: tries of one participant that race are numbered without gaps; one of them is the newest."""
+    job = world.job("j", [world.table("d")])
+    attempt = world.begin(job, day(1), participants=2)
+    workers = [world.worker(seed=number) for number in range(6)]
+    joins = [partial(one.join, attempt, number % 2, owner()) for number, one in enumerate(workers)]
+    joined = side_by_side(*joins)
+    tries = [(one.participant, one.subtoken) for one in joined if isinstance(one, Attempt)]
+    assert all(isinstance(one, Attempt | Fenced) for one in joined), joined
+    assert len(set(tries)) == len(tries)
+    newest = {number: max(one for participant, one in tries if participant == number) for number in range(2)}
+    log = world.coordinator.barriers(DOMAIN, attempt.job, attempt.interval)
+    assert sorted((one.record.participant, one.record.subtoken) for one in log if one.record.subtoken) == [
+        (number, one) for number in range(2) for one in range(1, newest[number] + 1)
+    ]
+    for one in joined:
+        if isinstance(one, Attempt) and one.subtoken == newest[one.participant]:
+            world.write(one, [one.participant])
+    world.coordinator.publish(attempt)
+    assert world.rows("d") == {"d": [(1, 0), (1, 1)]}
