@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+from airflow.cli import cli_parser
 from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
@@ -63,3 +66,23 @@ def epochs_connection(folder: Path) -> str:
             "extra": {"backend": "sqlite", "warehouse": f"file://{folder}/warehouse"},
         }
     )
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def typed(*arguments: str) -> Done:
+    """Run ``airflow epochs …`` as Airflow's own entry point does, in this process."""
+    code: Any = 0
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        try:
+            given = cli_parser.get_parser().parse_args(["epochs", *arguments])
+            given.func(given)
+        except SystemExit as end:
+            code = end.code
+    return Done(code, out.getvalue(), err.getvalue())

@@ -46,7 +46,7 @@ def command(function: Command) -> Command:
             step = (
                 "make it with `airflow connections add --conn-type epochs`, or name another with --conn-id."
             )
-            _fail(f"{error}. Next step: {step}")
+            _fail(f"UnknownName: {error}. Next step: {step}")
 
     quiet: Command = suppress_logs_and_warning(providers_configuration_loaded(run))
     return quiet

@@ -21,7 +21,7 @@ ARG_OUTPUT = Arg(
     ("-o", "--output"), help="table (default) or json", choices=("table", "json"), default="table"
 )
 ARG_HOURS = Arg(
-    ("--hours",), help="how far to look back from the latest barrier; default: 168", type=int, default=168
+    ("--hours",), help="how far to look back from the latest barrier; default: 168", default="168"
 )
 ARG_JOB = Arg(("job",), help="name of the job")
 ARG_INTERVAL = Arg(

@@ -68,7 +68,7 @@ def _interval(reader: MetadataReader, domain: str, job: str, text: str | None) -
     """The epoch that *text* names on the job's own calendar; None leaves the choice to :func:`explain`."""
     key = job_key(domain_name(domain), job_name(job))
     stamped = reader.read(key.domain, [key]).get(key)
-    if text is None or stamped is None:
+    if not text or stamped is None:
         return None
     record: JobRecord = stamped.record
     cadence = record.cadence

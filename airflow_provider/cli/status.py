@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections import Counter
 from datetime import timedelta
@@ -22,13 +23,10 @@ _FINEST_PER_HOUR = 60
 @command
 def status(arguments: Namespace) -> None:
     """List the tables of a domain and what became of their epochs."""
-    if not 1 <= arguments.hours <= _MAX_HOURS:
-        raise InvalidInput(
-            field="--hours", value=arguments.hours, expected=f"a number from 1 to {_MAX_HOURS}"
-        )
+    hours = _hours(arguments.hours)
     with hook_of(arguments).get_reader() as reader:
-        most = arguments.hours * _FINEST_PER_HOUR
-        found = grid(reader, arguments.domain, span=timedelta(hours=arguments.hours), max_cells=most)
+        most = hours * _FINEST_PER_HOUR
+        found = grid(reader, arguments.domain, span=timedelta(hours=hours), max_cells=most)
         others = [name for name in reader.domains() if name != arguments.domain]
     rows = [_line(row) for row in found.rows]
     if arguments.output == "json":
@@ -61,6 +59,13 @@ def status(arguments: Namespace) -> None:
         title=f"domain {found.domain}, CSN {found.csn}, epochs from {found.shown.start:%Y-%m-%d %H:%M} "
         f"to {found.shown.end:%Y-%m-%d %H:%M} UTC",
     )
+
+
+def _hours(text: str) -> int:
+    """:raises InvalidInput: no number, or one that nobody can look at."""
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= _MAX_HOURS:
+        raise InvalidInput(field="--hours", value=text, expected=f"a number from 1 to {_MAX_HOURS}")
+    return int(text)
 
 
 def _line(row: Row) -> dict[str, Any]:

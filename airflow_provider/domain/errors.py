@@ -98,9 +98,10 @@ class InvalidInput(FinalError):
     def __init__(self, message: str = "", *, next_step: str = "", **details: Any) -> None:
         if not message:
             message = (
-                f"{details.get('field')}: {_shorten(details.get('value'))} is not accepted; "
+                f"{details.get('field')}: {shown(details.get('value'))} is not accepted; "
                 f"expected {details.get('expected')}."
             )
+        next_step = next_step or f"correct {details.get('field')}, and try again."
         super().__init__(message, next_step=next_step, **details)
 
 
@@ -144,7 +145,8 @@ class StoreIncompatible(FinalError):
     """The store's schema, record format or capabilities do not fit this version of the package."""
 
 
-def _shorten(value: Any, limit: int = 120) -> str:
+def shown(value: Any, limit: int = 120) -> str:
+    """*value* as a message shows it: on one line, not longer than needed, and never an error itself."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever it raises, the refusal itself is what matters

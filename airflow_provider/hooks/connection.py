@@ -6,20 +6,32 @@ What all connections have in common is read here; what a backend makes of its fi
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.base import StoreCapability
-from airflow_provider.stores.connecting import ConnectionFields, StoreConnection, refused
+from airflow_provider.stores.connecting import ConnectionFields, StoreConnection, refused, text_of
 from airflow_provider.stores.factory import backends, catalog_holders
 from airflow_provider.tables.locations import checked_warehouse
 
-__all__ = ["CONN_TYPE", "ConnectionFields", "Place", "catalog_url_of", "parsed_extra", "place_of"]
+__all__ = [
+    "CONN_TYPE",
+    "ConnectionFields",
+    "Place",
+    "catalog_url_of",
+    "checked_conn_id",
+    "parsed_extra",
+    "place_of",
+]
 
 CONN_TYPE = "epochs"
 COMMON_EXTRAS = ("backend", "warehouse", "catalog", "require")
 """Extras of every connection; each backend adds its own."""
+
+_CONN_ID = re.compile(r"[\w#!()\-.:/\\]{1,250}")
+"""What Airflow itself takes for the id of a connection."""
 
 WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
 
@@ -38,6 +50,21 @@ class Place:
     warehouse: str
     catalog: str | None = None
     require: frozenset[StoreCapability] = frozenset()
+
+
+def checked_conn_id(value: object) -> str:
+    """Return the id of a connection, which is looked up next.
+
+    :raises InvalidInput: no connection can have it; naming ``conn_id``.
+    """
+    if isinstance(value, str) and _CONN_ID.fullmatch(value):
+        return value
+    raise InvalidInput(
+        field="conn_id",
+        value=value,
+        expected="the id of a connection: letters, digits and _#!()-.:/\\, at most 250",
+        next_step="see `airflow connections list`; correct the id where it was given.",
+    )
 
 
 def parsed_extra(conn_id: str, text: str | None) -> dict[str, Any]:
@@ -96,7 +123,10 @@ def _store(connection: ConnectionFields) -> StoreConnection:
     if connection.conn_type not in (CONN_TYPE, None, ""):
         raise refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
     known = backends()
-    backend = connection.extra.get("backend") or next(iter(known))
+    for name in ("host", "schema", "login", "password"):
+        given = getattr(connection, name)
+        text_of(connection, name, "" if given is None else given)
+    backend = connection.extra.get("backend", next(iter(known)))
     if not isinstance(backend, str) or backend not in known:
         raise refused(connection, "backend", backend, f"one of {sorted(known)}")
     extras = {*COMMON_EXTRAS, *known[backend].extras}
@@ -110,7 +140,7 @@ def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
     named = connection.extra.get("catalog")
     if named is None and not needed:
         return None
-    if not isinstance(named, str) or named == connection.conn_id:
+    if not isinstance(named, str) or not _CONN_ID.fullmatch(named) or named == connection.conn_id:
         databases = " or ".join(catalog_holders().values())
         expected = f"the id of a connection of type {CONN_TYPE} to {databases}, for the tables' pointers"
         raise refused(connection, "catalog", named, expected)

@@ -19,6 +19,7 @@ from airflow_provider.hooks.connection import (
     ConnectionFields,
     Place,
     catalog_url_of,
+    checked_conn_id,
     parsed_extra,
     place_of,
 )
@@ -51,7 +52,7 @@ class EpochsHook(BaseHook):
 
         :raises InvalidInput: naming the connection's field.
         """
-        connection = self.get_connection(self.epochs_conn_id)
+        connection = self.get_connection(checked_conn_id(self.epochs_conn_id))
         place = place_of(_fields_of(connection))
         catalog = None if place.catalog is None else self.get_connection(place.catalog)
         settings = _settings_of(place, catalog)
@@ -64,7 +65,7 @@ class EpochsHook(BaseHook):
 
         :raises InvalidInput: naming the connection's field.
         """
-        connection = await self.aget_connection(self.epochs_conn_id)
+        connection = await self.aget_connection(checked_conn_id(self.epochs_conn_id))
         place = place_of(_fields_of(connection))
         catalog = None if place.catalog is None else await self.aget_connection(place.catalog)
         settings = _settings_of(place, catalog)

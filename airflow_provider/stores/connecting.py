@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, shown
+from airflow_provider.domain.identifiers import kept_text
 
+_MOST_BYTES = 4096
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _FORM = (
     "correct it in the UI under Admin > Connections, or with `airflow connections`; "
@@ -66,15 +68,26 @@ class StoreConnection(ABC):
 
 def refused(connection: ConnectionFields, name: str, value: object, expected: str) -> InvalidInput:
     """The error for the field *name* of *connection*. :param value: what was found, and may be shown."""
-    shown = repr(value)
     return InvalidInput(
-        f"connection {connection.conn_id!r}, field {name}: {shown[:200]} is not accepted; expected {expected}.",
+        f"connection {connection.conn_id!r}, field {name}: {shown(value, 200)} is not accepted; expected {expected}.",
         next_step=_FORM,
         field=name,
         value=value,
         expected=expected,
         conn_id=connection.conn_id,
     )
+
+
+def text_of(connection: ConnectionFields, name: str, value: object) -> str:
+    """Return *value*, the field *name* of *connection*, as text that a URL can hold.
+
+    :raises InvalidInput: it is none; a password is not shown.
+    """
+    try:
+        return kept_text(value, name, limit=_MOST_BYTES)
+    except InvalidInput as error:
+        found = "(a password)" if name == "password" else value
+        raise refused(connection, name, found, error.expected) from None
 
 
 def one_host(connection: ConnectionFields) -> str:
@@ -102,6 +115,6 @@ def port_or(connection: ConnectionFields, default: int) -> int:
     :raises InvalidInput: no port.
     """
     port = connection.port if connection.port is not None else default
-    if not 1 <= port <= 65_535:
+    if type(port) is not int or not 1 <= port <= 65_535:
         raise refused(connection, "port", port, "a number from 1 to 65535")
     return port

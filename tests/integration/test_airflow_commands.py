@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -25,21 +24,13 @@ from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.arrow_attempts import write_rows
-from tests.airflow_runs import epochs_connection
+from tests.airflow_runs import Done, epochs_connection, typed
 
 ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
 JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
 READER = EpochJob(
     "report", inputs=[EpochTable("flights")], outputs=[EpochTable("totals")], cadence="@daily", origin=ORIGIN
 )
-
-
-class Done(NamedTuple):
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 Run = Callable[..., Done]
@@ -74,20 +65,13 @@ def published(service: EpochService, day: int) -> None:
 
 
 @pytest.fixture
-def epochs(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command as Airflow's own entry point does."""
+def epochs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command with a connection to *home*, or another one."""
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
 
     def run(*arguments: str, connection: str | None = None) -> Done:
         monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", connection or epochs_connection(home))
-        given = cli_parser.get_parser().parse_args(["epochs", *arguments])
-        code: Any = 0
-        try:
-            given.func(given)
-        except SystemExit as end:
-            code = end.code
-        printed = capsys.readouterr()
-        return Done(code, printed.out, printed.err)
+        return typed(*arguments)
 
     return run
 

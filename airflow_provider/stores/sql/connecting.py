@@ -14,6 +14,7 @@ from airflow_provider.stores.connecting import (
     one_host,
     port_or,
     refused,
+    text_of,
 )
 
 POSTGRESQL_PORT = 5432
@@ -42,7 +43,7 @@ class SqliteConnection(StoreConnection):
             )
             raise refused(connection, "host", path, expected)
         for name in ("login", "password", "port", "schema"):
-            if getattr(connection, name):
+            if getattr(connection, name) not in (None, ""):
                 raise refused(connection, name, "(given)", "nothing: a SQLite file has no server")
         return f"sqlite:///{path}"
 
@@ -91,8 +92,9 @@ class PostgresqlConnection(StoreConnection):
         return f"postgresql+psycopg://{user}{secret}{at}{address}{self._tls(connection)}"
 
     def _tls(self, connection: ConnectionFields) -> str:
-        options = {name: connection.extra[name] for name in self.extras if name in connection.extra}
-        for name, value in options.items():
-            if not isinstance(value, str):
-                raise refused(connection, name, type(value).__name__, "text, as libpq has it")
+        options = {
+            name: text_of(connection, name, connection.extra[name])
+            for name in self.extras
+            if name in connection.extra
+        }
         return f"?{urlencode(options)}" if options else ""

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import quote, urlencode
 
-from airflow_provider.stores.connecting import ConnectionFields, FormField, StoreConnection, refused
+from airflow_provider.domain.errors import shown
+from airflow_provider.stores.connecting import (
+    ConnectionFields,
+    FormField,
+    StoreConnection,
+    port_or,
+    refused,
+    text_of,
+)
 from airflow_provider.stores.hosts import is_this_host
 
 ZOOKEEPER_PORT = 2181
@@ -55,14 +63,20 @@ class ZookeeperConnection(StoreConnection):
         at = ""
         if connection.login and connection.password:
             at = f"{quote(connection.login, safe='')}:{quote(connection.password, safe='')}@"
-        options = {name: connection.extra[name] for name in self.extras if name in connection.extra}
-        for name, value in options.items():
-            if not isinstance(value, str | int | float) or isinstance(value, bool):
-                raise refused(connection, name, type(value).__name__, "text or a number")
+        options = {
+            name: _option(connection, name, connection.extra[name])
+            for name in self.extras
+            if name in connection.extra
+        }
         if at and not options.keys() & {"tls", "ca", "cert", "key"}:
             _refuse_open_login(connection, hosts)
         query = f"?{urlencode(options)}" if options else ""
         return f"zookeeper://{at}{','.join(hosts)}/{chroot}{query}"
+
+
+def _option(connection: ConnectionFields, name: str, value: object) -> str:
+    is_number = name == "session_timeout" and type(value) in (int, float)
+    return text_of(connection, name, shown(value) if is_number else value)
 
 
 def _refuse_open_login(connection: ConnectionFields, hosts: Sequence[str]) -> None:
@@ -76,9 +90,8 @@ def _refuse_open_login(connection: ConnectionFields, hosts: Sequence[str]) -> No
 
 def _server(connection: ConnectionFields, text: str) -> str:
     found = _SERVER.fullmatch(text)
-    default = ZOOKEEPER_PORT if connection.port is None else connection.port
-    port = int(found[2]) if found and found[2] else default
+    port = int(found[2]) if found and found[2] else port_or(connection, ZOOKEEPER_PORT)
     if not found or not 1 <= port <= 65_535:
         expected = "servers as host or host:port, separated by commas; IPv6 in brackets"
-        raise refused(connection, "host" if not found or found[2] else "port", text or port, expected)
+        raise refused(connection, "host", text, expected)
     return f"{found[1]}:{port}"

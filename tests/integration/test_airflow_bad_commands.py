@@ -1,0 +1,185 @@
+"""``airflow epochs …`` with values that nobody means, in every argument that takes text: one line, nothing written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+from airflow_provider.cli.definition import get_cli_commands
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain import errors
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.airflow_runs import epochs_connection, typed
+from tests.hostile import NAMES, TEXTS, VALUES
+
+ORIGIN, DAY = datetime(2013, 2, 6, tzinfo=UTC), timedelta(days=1)
+JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
+ENDS = EpochJob("ends", outputs=[EpochTable("last")], cadence="@daily", origin=ORIGIN)
+LEAVES = EpochJob("leaves", outputs=[EpochTable("left")], cadence="@daily", origin=ORIGIN)
+WORDS = {name: value for name, value in VALUES.items() if isinstance(value, str)}
+SKIP = "skip clean 2013-02-08 --reason gone"
+LEASED = "cut flights --lease mine"
+
+ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
+    "status --domain": ("status --domain=?", []),
+    "status --hours": ("status --hours=?", []),
+    "explain job": ("explain ?", []),
+    "explain interval": ("explain clean ?", ["empty"]),
+    "explain --domain": ("explain clean --domain=?", []),
+    "cut tables": ("cut ?", []),
+    "cut --at": ("cut flights --at=?", ["empty"]),
+    "cut --max-lag": ("cut flights --max-lag=?", []),
+    "cut --max-staleness": ("cut flights --max-staleness=?", []),
+    "cut --session": ("cut flights --session=?", []),
+    "cut --lease": ("cut flights --owner=you --lease=?", NAMES),
+    "cut --owner": ("cut flights --lease=other --owner=?", []),
+    "cut --ttl": (f"{LEASED} --owner=me --ttl=?", []),
+    "cut --domain": ("cut flights --domain=?", []),
+    "skip job": ("skip ? 2013-02-08 --reason gone", []),
+    "skip interval": ("skip clean ? --reason gone", []),
+    "skip --reason": ("skip ends 2013-02-06 --reason=?", TEXTS),
+    "skip --domain": (f"{SKIP} --domain=?", []),
+    "retire job": ("retire ? --reason gone", []),
+    "retire --reason": ("retire leaves --reason=?", TEXTS),
+    "retire --table": ("retire clean --reason gone --table=?", []),
+    "retire --domain": ("retire clean --reason gone --domain=?", []),
+    "revive job": ("revive ?", []),
+    "revive --domain": ("revive clean --domain=?", []),
+    "recover --domain": ("recover --domain=?", []),
+    "lease list --domain": ("lease list --domain=?", NAMES),
+    "lease renew name": ("lease renew ? --owner me", []),
+    "lease renew --owner": ("lease renew held --owner=?", []),
+    "lease renew --ttl": ("lease renew held --owner me --ttl=?", []),
+    "lease renew --domain": ("lease renew held --owner me --domain=?", []),
+    "lease drop name": ("lease drop ? --owner me", []),
+    "lease drop --owner": ("lease drop held --owner=?", []),
+    "lease drop --domain": ("lease drop held --owner me --domain=?", []),
+    "retention withdraw table": ("retention withdraw ? 2013-02-07", []),
+    "retention withdraw barrier": ("retention withdraw flights ?", []),
+    "retention withdraw --domain": ("retention withdraw flights 2013-02-07 --domain=?", []),
+    "retention sweep --domain": ("retention sweep --domain=?", NAMES),
+    "db move --from": ("db move --to other --from=?", []),
+    "db move --to": ("db move --from epochs_default --to=?", []),
+    "db move --domain": ("db move --from epochs_default --to other --domain=?", []),
+}
+"""For each command and argument what is typed, and which values it takes; those of ``--conn-id`` are below."""
+
+WRITES = {"cut --lease", "skip --reason", "retire --reason"}
+"""Arguments that take some of the values, which then are kept."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with committed epochs of two jobs, a job that nobody ran, and two leases."""
+    folder = tmp_path_factory.mktemp("commands")
+    with opened(folder, "other"):
+        pass
+    with opened(folder, "store") as service:
+        for job, day in ((JOB, ORIGIN), (JOB, ORIGIN + DAY), (ENDS, ORIGIN + DAY)):
+            owner = Owner(dag_id="flights", run_id=str(day))
+            attempt = service.coordinator.begin(job, Interval(day, day + DAY), owner)
+            assert isinstance(attempt, Attempt)
+            write_rows(service.coordinator, attempt, job.outputs[0].name, pa.table({"x": [1]}))
+            service.coordinator.publish(attempt)
+        service.coordinator.register(LEAVES)
+        service.leases.cut("default", ["flights"], name="held", owner="me")
+        service.leases.cut("default", ["flights"], name="other", owner="somebody")
+    return folder
+
+
+def opened(folder: Path, store: str) -> EpochService:
+    url = f"sqlite:///{folder}/{store}.db"
+    return EpochService.open(Settings(store_url=url, warehouse=f"file://{folder}/warehouse"))
+
+
+@pytest.fixture(autouse=True)
+def connections(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to that store, and one to another, which is empty."""
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(home))
+    other = json.loads(epochs_connection(home)) | {"host": f"{home}/other.db"}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(other))
+
+
+def records(home: Path) -> list[object]:
+    """All that is in the two stores, and which files the tables have."""
+    found: list[object] = sorted((home / "warehouse").rglob("*"))
+    for name in ("store", "other"):
+        with closing(sqlite3.connect(home / f"{name}.db")) as store:
+            found.extend(store.iterdump())
+    return found
+
+
+@pytest.mark.parametrize("what", sorted(ARGUMENTS))
+def test_a_value_that_nobody_means_is_one_line_and_writes_nothing(home: Path, what: str) -> None:
+    """Each argument says what it expects, whatever it is given."""
+    before = records(home)
+    words, good = ARGUMENTS[what]
+    for name, value in WORDS.items():
+        done = typed(*(part.replace("?", value) for part in words.split()))
+        if name in set(good):
+            assert done.returncode == 0, (name, done.stderr)
+        else:
+            is_one_refusal(done.stderr, f"{name}: {done}")
+            assert done.returncode == 1, name
+    assert records(home) == before or what in WRITES
+
+
+def is_one_refusal(told: str, why: str) -> None:
+    """One line that can be printed: the error's class, and at its end the next step."""
+    kind = getattr(errors, told.partition(":")[0], None)
+    assert isinstance(kind, type), why[:2000]
+    assert issubclass(kind, errors.EpochError)
+    assert told.count("\n") == 1, why[:2000]
+    assert "Next step: " in told, why[:2000]
+    assert len(told) < 1000, why[:2000]
+    assert told.rstrip("\n").isprintable(), why[:2000]
+
+
+@pytest.mark.parametrize("where", ["--conn-id", "configured"])
+def test_a_connection_of_no_good_name_is_refused(
+    home: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed, or configured."""
+    before = records(home)
+    for name, value in WORDS.items():
+        if where == "configured" and "\0" not in value and "\ud800" not in value and len(value) < 100_000:
+            monkeypatch.setenv("AIRFLOW__EPOCHS__CONN_ID", value)
+            done = typed("db", "check")
+        else:
+            done = typed("db", "check", f"--conn-id={value}")
+        if name == "empty" and where == "--conn-id":
+            continue
+        assert done.returncode == 1, name
+        assert done.stderr.count("\n") == 1, (name, done.stderr[:2000])
+        assert len(done.stderr) < 1000, name
+        assert "Next step" in done.stderr, (name, done.stderr)
+    assert records(home) == before
+
+
+def test_every_argument_that_takes_text_is_tried() -> None:
+    """A new command or option stands in the table above."""
+    assert set(arguments(get_cli_commands(), "")) == {*ARGUMENTS}
+
+
+def arguments(commands: Iterable[ActionCommand | GroupCommand], prefix: str) -> Iterator[str]:
+    for command in commands:
+        name = f"{prefix} {command.name}".strip().removeprefix("epochs").strip()
+        if isinstance(command, GroupCommand):
+            yield from arguments(command.subcommands, name)
+            continue
+        for one in command.args:
+            flag = one.flags[-1]
+            if "choices" not in one.kwargs and "action" not in one.kwargs and flag != "--conn-id":
+                yield f"{name} {flag}"
