@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from airflow_provider.cli.command import answer_json, answer_table, command, hook_of
+from airflow_provider.coordination.recovery import RecoveredTable
 from airflow_provider.domain.errors import FinalError
 
 
@@ -20,7 +21,7 @@ def recover(arguments: Namespace) -> None:
         {
             "table": one.name,
             "csn": one.csn,
-            "pointer": "moved" if one.moved else "not repaired" if one.problem else "up to date",
+            "pointer": _outcome(one),
             "problem": one.problem,
         }
         for one in found.tables
@@ -40,3 +41,9 @@ def recover(arguments: Namespace) -> None:
             next_step="see the problems above; cuts go on reading what was published.",
             tables=tuple(broken),
         )
+
+
+def _outcome(table: RecoveredTable) -> str:
+    if table.problem:
+        return "not repaired"
+    return "adopted" if table.adopted else "moved" if table.moved else "up to date"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
@@ -12,10 +13,13 @@ from airflow_provider.domain.errors import DependentReaders
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
-from airflow_provider.domain.records import Kind
-from airflow_provider.domain.registration import JobRecord, readers_of
+from airflow_provider.domain.records import Kind, Stamped, table_key
+from airflow_provider.domain.registration import JobRecord, TopologyRecord, readers_of
 from airflow_provider.domain.topology import Edge
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.stores.base import Exists, MetadataReader, pages
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +69,34 @@ def refuse_dependents(
             interval=interval,
             readers=tuple(found),
         )
+
+
+def rewrite_requirements(
+    coordinator: Coordinator,
+    domain: DomainName,
+    tables: Sequence[TableName],
+    interval: Interval,
+    topology: Stamped[TopologyRecord],
+    *,
+    own: Collection[TableName] = (),
+) -> list[Exists]:
+    """Requirements that keep readers from committing on *interval* of *tables* while it is replaced.
+
+    The tables of all readers and the topology stay as they were when their epochs were looked at, so no reader's
+    first commit and no new reader slips in between.
+
+    :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
+    :raises DependentReaders: committed epochs have read it.
+    """
+    store = coordinator.store
+    names = {name for job in reading_jobs(store, domain, tables) for name in job.all_outputs}
+    keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
+    found = store.read(domain, keys)
+    refuse_dependents(store, domain, tables, interval, coordinator.defaults)
+    return [
+        Exists(topology.key, topology.version),
+        *(Exists(key, found.records[key].version) for key in keys),
+    ]
 
 
 def _dependents(

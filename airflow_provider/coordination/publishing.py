@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider.coordination.dependents import reading_jobs, refuse_dependents
+from airflow_provider.coordination.adopting import adopt
+from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.domain.epoch import (
@@ -34,7 +35,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import refuse_not_own
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit
 from airflow_provider.domain.version import (
     CommitRecord,
     Committable,
@@ -264,25 +265,15 @@ class Publish:
     def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
         """Requirements that keep readers from committing on what a rewrite replaces, none for a forward commit.
 
-        The tables of all readers and the topology stay as they were when their epochs were looked at, so no
-        reader's first commit and no new reader slips in between.
-
         :raises DependentReaders: committed epochs have read it.
         """
         rewritten = [sink.table.name for sink in sinks if sink.rewrite]
         if not rewritten:
             return []
-        store, domain = self.coordinator.store, self.attempt.domain
-        own = {sink.table.name for sink in sinks}
-        names = {name for job in reading_jobs(store, domain, rewritten) for name in job.all_outputs} - own
-        keys = [table_key(domain, name) for name in sorted(names)]
-        tables = store.read(domain, keys)
-        refuse_dependents(store, domain, rewritten, self.attempt.interval, self.coordinator.defaults)
+        domain, own = self.attempt.domain, [sink.table.name for sink in sinks]
         topology = reading.records[topology_key(domain)]
-        return [
-            Exists(topology.key, topology.version),
-            *(Exists(key, tables.records[key].version) for key in keys),
-        ]
+        interval = self.attempt.interval
+        return rewrite_requirements(self.coordinator, domain, rewritten, interval, topology, own=own)
 
     def _prepare_all(
         self, sinks: list[_Sink], reading: Reading, record: AttemptRecord
@@ -290,7 +281,11 @@ class Publish:
         """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
         try:
             return [self._prepare(sink, reading, record) for sink in sinks]
-        except (ForeignCommit, TablesAhead, Unavailable):
+        except (ForeignCommit, TablesAhead, Unavailable) as error:
+            if isinstance(error, ForeignCommit):  # what is adopted moves the table, whoever does it (R17)
+                for sink in sinks:
+                    if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
+                        adopt(self.coordinator, sink.table)
             now = self.coordinator.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
             if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):
                 raise

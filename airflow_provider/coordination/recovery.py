@@ -1,4 +1,4 @@
-"""Recovery: the catalog's pointers follow what the store recorded (R17).
+"""Recovery: the catalog's pointers follow what the store recorded, or the store what others committed (R17).
 
 Where tables lie in a catalog outside of the store's database, the store's transaction is the commit and the pointers
 are moved after it. Whoever dies in between leaves them behind; any later touch of the table moves them, and
@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.adopting import adopt
 from airflow_provider.coordination.settling import settled
 from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import Kind, Stamped, table_key
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TablesAhead
@@ -31,6 +32,7 @@ class RecoveredTable:
     """A table after :func:`recover`.
 
     :param csn: its last commit in the store. :param moved: whether its pointer lagged and was moved.
+    :param adopted: whether another program's rows were taken over (R17).
     :param problem: why the pointer does not say what the store says; empty when it does.
     """
 
@@ -38,6 +40,7 @@ class RecoveredTable:
     csn: int
     moved: bool
     problem: str = ""
+    adopted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +58,7 @@ class Recovery:
 def recover(coordinator: Coordinator, domain: str) -> Recovery:
     """Let the pointers of all tables of *domain* follow the store; may be repeated, and run beside anything.
 
+    Rows that another program wrote to a table are taken over where its job declares ``on_foreign_commit="adopt"``.
     What cannot be repaired is told table by table: a pointer that another program moved, a table that is ahead
     of the store (R33: a restored backup).
 
@@ -64,7 +68,7 @@ def recover(coordinator: Coordinator, domain: str) -> Recovery:
     """
     name = domain_name(domain)
     return settled(
-        lambda: _recover(coordinator.store, coordinator.formats, name),
+        lambda: _recover(coordinator, name),
         clock=coordinator.clock,
         random=coordinator.random,
         patience=coordinator.defaults.unknown_outcome_patience,
@@ -82,7 +86,8 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]
             attempted(formats[ref.format], table, ref)
 
 
-def _recover(reader: MetadataReader, formats: TableFormats, domain: DomainName) -> Recovery:
+def _recover(coordinator: Coordinator, domain: DomainName) -> Recovery:
+    reader = coordinator.store
     records: list[Stamped[TableRecord]] = list(pages(reader, domain, Kind.TABLE, ""))
     if not records:
         raise UnknownName(
@@ -90,23 +95,44 @@ def _recover(reader: MetadataReader, formats: TableFormats, domain: DomainName) 
             next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
             domain=domain,
         )
-    found = [_recovered(reader, formats, one, one.record.ref) for one in records if one.record.ref]
+    known = declared_tables(reader, domain)
+    found = []
+    for one in records:
+        if one.record.ref is not None:
+            table = known.get(TableName(one.key.item)) or as_recorded(one, one.record.ref)
+            found.append(_recovered(coordinator, table, one.csn or 0, one.record.ref))
     return Recovery(domain=domain, csn=reader.read(domain, []).head.csn, tables=tuple(found))
 
 
-def _recovered(
-    reader: MetadataReader, formats: TableFormats, stamped: Stamped[TableRecord], ref: TableRef
-) -> RecoveredTable:
-    domain, name, csn = stamped.key.domain, TableName(stamped.key.item), stamped.csn or 0
-    table = EpochTable(name, domain=domain, kind=stamped.record.kind, format=ref.format)
+def declared_tables(reader: MetadataReader, domain: DomainName) -> dict[TableName, EpochTable]:
+    """The tables of all jobs as they are declared."""
+    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    return {table.name: table for job in jobs if not job.retired for table in job.outputs}
+
+
+def as_recorded(stamped: Stamped[TableRecord], ref: TableRef) -> EpochTable:
+    """A table as its format needs to know it, where nobody declares it any more."""
+    name = TableName(stamped.key.item)
+    return EpochTable(name, domain=stamped.key.domain, kind=stamped.record.kind, format=ref.format)
+
+
+def _recovered(coordinator: Coordinator, table: EpochTable, csn: int, ref: TableRef) -> RecoveredTable:
+    reader, adopted = coordinator.store, False
     try:
-        answer = formats[ref.format].project(table, ref)
-        _refuse_ahead(table, answer.csn, reader.read(domain, []).head.csn)
+        if table.on_foreign_commit is OnForeignCommit.ADOPT:
+            adopted = adopt(coordinator, table)
+        if adopted:
+            key = table_key(table.domain, table.name)
+            stamped = reader.read(table.domain, [key]).records[key]
+            ref, csn = stamped.record.ref, stamped.csn or 0
+        answer = coordinator.formats[ref.format].project(table, ref)
+        _refuse_ahead(table, answer.csn, reader.read(table.domain, []).head.csn)
     except RetryableError:
         raise
     except EpochError as error:
-        return RecoveredTable(name=name, csn=csn, moved=False, problem=f"{type(error).__name__}: {error}")
-    return RecoveredTable(name=name, csn=csn, moved=answer.moved)
+        problem = f"{type(error).__name__}: {error}"
+        return RecoveredTable(name=table.name, csn=csn, moved=False, problem=problem, adopted=adopted)
+    return RecoveredTable(name=table.name, csn=csn, moved=answer.moved, adopted=adopted)
 
 
 def _refuse_ahead(table: EpochTable, found: int, head: int) -> None:

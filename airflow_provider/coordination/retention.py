@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
@@ -14,11 +14,12 @@ from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
+from airflow_provider.coordination.table_commits import prepared_or_moved, table_commit
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import reached, standing
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, Unavailable
+from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
 from airflow_provider.domain.interval import Interval, as_utc, time_key
 from airflow_provider.domain.records import (
@@ -26,7 +27,6 @@ from airflow_provider.domain.records import (
     Kind,
     Stamped,
     retention_key,
-    schema_key,
     table_key,
     topology_key,
     versions_key,
@@ -35,24 +35,19 @@ from airflow_provider.domain.retention import Version, VersionsRecord
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import (
     CommitRecord,
-    SchemaRecord,
-    TableDelta,
     TableRecord,
     TableRef,
 )
 from airflow_provider.stores.base import (
-    Exists,
     MetadataStore,
-    Number,
     Put,
     Reading,
-    RequirementFailed,
     SameStore,
     Transaction,
     pages,
     unchanged,
 )
-from airflow_provider.tables.base import Prepared, Publication, TablesAhead
+from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.projection import attempted
 
@@ -152,7 +147,9 @@ class Retention:
         requires = tuple(unchanged(reading, one) for one in (table, retention, topology))
         if stamped.record.kind is TableKind.FULL:
             publication, prepared = self._without_slice(reading, stamped, epoch)
-            updates, number = self._commit(stamped, epoch, publication, prepared)
+            updates, number = table_commit(
+                stamped, epoch, publication, prepared, by="retention", defaults=self.defaults
+            )
             self.store.transact(
                 Transaction(
                     domain=domain,
@@ -200,41 +197,7 @@ class Retention:
             revision=0,
             token=0,
         )
-        return publication, self._prepared(publication, stamped)
-
-    def _commit(
-        self, stamped: Stamped[TableRecord], epoch: Interval, publication: Publication, prepared: Prepared
-    ) -> tuple[list[Any], Number]:
-        """What makes that version the table's newest: a commit without members."""
-        record, name, ref = stamped.record, publication.table.name, prepared.ref
-        before = (standing(stamped), *record.earlier)[: self.defaults.states_remembered]
-        moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at)
-        updates: list[Any] = [Put(stamped.key, moved)]
-        if prepared.swap is not None:
-            updates.append(prepared.swap)
-        if publication.base is None or publication.base.schema_id != ref.schema_id:
-            key = schema_key(stamped.key.domain, name, ref.table_uuid, ref.schema_id)
-            updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
-        delta = TableDelta(
-            table=name,
-            interval=epoch,
-            revision=0,
-            watermark=record.progress.watermark,
-            ref=ref.lasting(),
-            rows=0,
-        )
-        commit = CommitRecord(change_set=publication.change_set, members=(), by="retention", tables=(delta,))
-        return updates, Number(commit, expected=publication.csn)
-
-    def _prepared(self, publication: Publication, stamped: Stamped[TableRecord]) -> Prepared:
-        """:raises RequirementFailed: a publish moved the table since it was read."""
-        try:
-            return self.formats[publication.table.format].prepare(publication)
-        except (ForeignCommit, TablesAhead, Unavailable) as error:
-            now = self.store.read(stamped.key.domain, [stamped.key]).records[stamped.key]
-            if now.version == stamped.version:
-                raise
-            raise RequirementFailed.of(Exists(stamped.key, stamped.version), now.version) from error
+        return publication, prepared_or_moved(self.store, self.formats, publication, stamped)
 
     # --- sweeping ------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from airflow_provider.domain.topology import (
     EdgeKind,
     EpochJob,
     EpochTable,
+    OnForeignCommit,
     OnRerun,
     Root,
 )
@@ -194,7 +195,12 @@ def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRec
 
 def _fingerprint(job: EpochJob) -> str:
     # What came to declarations later stands in it only where it is used: a job that has none keeps its identity.
-    later = {"checks": sorted(repr(check) for check in job.checks), "lapses_after": job.lapses_after}
+    adopting = [one.name for one in job.outputs if one.on_foreign_commit is OnForeignCommit.ADOPT]
+    later = {
+        "checks": sorted(repr(check) for check in job.checks),
+        "lapses_after": job.lapses_after,
+        "adopting": sorted(adopting),
+    }
     parts = (
         job.name,
         str(job.cadence),

@@ -76,6 +76,15 @@ class Determinism(StrEnum):
     REPLACE_CASCADE = "replace_cascade"
 
 
+class OnForeignCommit(StrEnum):
+    """What becomes of rows that another program commits to a table (R17)."""
+
+    REFUSE = "refuse"
+    """Publishing stops until the table is as it was published."""
+    ADOPT = "adopt"
+    """They are taken over by a commit of their own, where no committed reader depends on what they change."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class EpochTable:
     """A table that one job of a domain owns.
@@ -85,6 +94,7 @@ class EpochTable:
     :param kind: whether slices add up or each is the whole state.
     :param partition_by: further columns by whose values files are separated.
     :param sort_by: columns by which rows are sorted inside each file.
+    :param on_foreign_commit: what becomes of rows that another program commits to it; a compaction is always fine.
     :raises InvalidInput: naming the field.
     """
 
@@ -94,6 +104,7 @@ class EpochTable:
     partition_by: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     format: str = "iceberg"
+    on_foreign_commit: OnForeignCommit = field(default=OnForeignCommit.REFUSE, repr=False)
 
     def __init__(
         self,
@@ -104,8 +115,10 @@ class EpochTable:
         partition_by: Sequence[str] = (),
         sort_by: Sequence[str] = (),
         format: str = "iceberg",  # noqa: A002 - the word of the field
+        on_foreign_commit: OnForeignCommit | str = OnForeignCommit.REFUSE,
     ) -> None:
         given = {"name": name, "domain": domain, "kind": kind, "format": format}
+        object.__setattr__(self, "on_foreign_commit", on_foreign_commit)
         for attribute, value in (*given.items(), ("partition_by", partition_by), ("sort_by", sort_by)):
             object.__setattr__(self, attribute, value)
         self.__post_init__()
@@ -114,6 +127,8 @@ class EpochTable:
         object.__setattr__(self, "name", table_name(self.name))
         object.__setattr__(self, "domain", domain_name(self.domain))
         object.__setattr__(self, "kind", _member(TableKind, self.kind, "kind"))
+        policy = _member(OnForeignCommit, self.on_foreign_commit, "on_foreign_commit")
+        object.__setattr__(self, "on_foreign_commit", policy)
         format_name(self.format)
         for name in ("partition_by", "sort_by"):
             columns = getattr(self, name)

@@ -24,6 +24,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Committable, TableRef
 from airflow_provider.stores.base import CatalogSwap
+from airflow_provider.tables.standing import Compared
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,6 +110,7 @@ class Publication:
     :param removes: barriers of epochs whose earlier slice goes.
     :param adds: the slices that come, with the interval of each.
     :param csn: the number that the commit will take. The rest is written into the table's metadata (R33).
+    :param adopts: another program's version, on which the commit is made: its rows are taken over (R17).
     """
 
     table: EpochTable
@@ -120,6 +122,7 @@ class Publication:
     change_set: ChangeSetId
     revision: int
     token: int
+    adopts: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,14 +270,16 @@ class TableFormat(ABC):
         """Write the version that results from replacing and adding slices on the current head.
 
         The head is what the catalog's pointer names. Where the pointer lags behind ``publication.base`` (a
-        catalog outside of the store's database, and a crash before :meth:`project`), it is the base.
+        catalog outside of the store's database, and a crash before :meth:`project`), it is the base. A head that
+        another program made of the base is as good when it has the same rows, epoch by epoch (a compaction).
 
         What it wrote is garbage when the transaction fails; preparing again is always allowed.
 
         The base is compared first; only when it differs do the table's own marks say why. Whoever gets one of
         these two errors reads the store once more: when its head moved meanwhile, another publish was faster.
 
-        :raises ForeignCommit: the catalog's current version is not ``publication.base`` (R17).
+        :raises ForeignCommit: the catalog's current version has other rows than ``publication.base`` and is not
+            ``publication.adopts`` (R17); ``foreign`` says what was done.
         :raises TablesAhead: the current version carries this domain's marks and a CSN that the store has not
             given out before ``publication.csn`` (R33): ``found_csn``.
         :raises TableRecreated: the table is another one than that of the base or of the slices.
@@ -289,6 +294,16 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
+    def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
+        """Say where the catalog's pointer stands, seen from what the store recorded last; changes nothing (R17).
+
+        :param recorded: None when the store has no commit of the table.
+        :raises TableRecreated: the pointer names another table.
+        :raises UnknownName: there is no pointer, though there was a commit.
+        :raises Unavailable: a metadata file is missing.
+        """
+
+    @abstractmethod
     def project(self, table: EpochTable, recorded: TableRef) -> Projected:
         """Let the catalog's pointer follow the commit that the store recorded last (R17).
 
@@ -296,7 +311,7 @@ class TableFormat(ABC):
         commit was recorded meanwhile) stays. Where the store's own transaction moves the pointer, nothing is
         moved, and the answer says how it stands. Never call it with what the store has not recorded (I10).
 
-        :raises ForeignCommit: the pointer names a version that does not descend from what was published.
+        :raises ForeignCommit: the pointer names a version with other rows that another program made.
         :raises TableRecreated: the pointer names another table. :raises UnknownName: there is no pointer.
         :raises Unavailable: a metadata file is missing.
         """

@@ -20,7 +20,6 @@ from airflow_provider.tables.base import (
     Publication,
     TableInfo,
     TableRecreated,
-    TablesAhead,
     WarehouseUnavailable,
     WrittenFile,
 )
@@ -39,6 +38,11 @@ class Marks:
     @classmethod
     def of(cls, publication: Publication) -> Marks:
         return cls(domain=publication.table.domain, incarnation=publication.incarnation, csn=publication.csn)
+
+    def precedes(self, other: Marks) -> bool:
+        """Whether the same store published it before *other*."""
+        same = (self.domain, self.incarnation) == (other.domain, other.incarnation)
+        return same and self.csn < other.csn
 
 
 def existing(found: Found | None, table: EpochTable) -> Found:
@@ -85,36 +89,6 @@ def refuse_published(info: TableInfo) -> None:
             expected=f"a table without a published version; it is at version {info.version}",
             next_step="select and cast the columns of the table, or write to another one.",
         )
-
-
-def refuse_moved_head(publication: Publication, version: int, marks: Marks | None) -> None:
-    """Compare the catalog's current version (0 for none) with the publication's base.
-
-    :raises TablesAhead: its marks name a commit that the store has not made before this one.
-    :raises ForeignCommit: any other difference.
-    """
-    expected = 0 if publication.base is None else publication.base.version
-    if version == expected:
-        return
-    table = publication.table
-    if marks is not None and marks.domain == table.domain and marks.csn >= publication.csn:
-        raise TablesAhead(
-            f"table {table.name!r} was published with CSN {marks.csn}, and the store's last commit is "
-            f"{publication.csn - 1}: the store was restored from a backup, or another publish was faster.",
-            next_step="read the store again; if its head stands still, restore the tables to it first.",
-            table=table.name,
-            expected=publication.csn - 1,
-            found_csn=marks.csn,
-            incarnation=marks.incarnation,
-        )
-    raise ForeignCommit(
-        f"table {table.name!r} of domain {table.domain!r} is at version {version}, and the store published "
-        f"{expected or 'nothing'}: another program wrote to it.",
-        next_step="write to tables of a domain through epochs only; roll the table back to the published version.",
-        table=table.name,
-        expected=expected,
-        found=version,
-    )
 
 
 def refuse_other_place(place: Place, own: Place) -> None:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 
@@ -24,7 +24,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.stores.memory import MemoryCatalog, memory_catalog
-from airflow_provider.tables import checks, projection
+from airflow_provider.tables import checks, memory_versions, projection
 from airflow_provider.tables.base import (
     Place,
     Prepared,
@@ -38,25 +38,11 @@ from airflow_provider.tables.base import (
 )
 from airflow_provider.tables.columns import EPOCH_TYPE, field_id, refuse_difference, table_schema
 from airflow_provider.tables.locations import place_path, table_path
+from airflow_provider.tables.memory_versions import Version
 from airflow_provider.tables.rows import fitted
+from airflow_provider.tables.standing import Compared, Standing
 
 NAMESPACE = uuid.UUID("5c3b6d5e-7a0f-4f2c-9d51-6a3a0f6f5e11")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Version:
-    """What a pointer names: one version of one table."""
-
-    table_uuid: str
-    version: int
-    schema_id: int
-    schemas: tuple[str, ...]
-    slices: tuple[tuple[datetime, str], ...] = ()
-    """Barrier and URI of each file."""
-    marks: checks.Marks | None = None
-    earlier: tuple[str, ...] = ()
-    """Locations that it was made from, newest first."""
-    replaces: frozenset[str] = frozenset()
 
 
 class MemoryFormat(TableFormat):
@@ -121,7 +107,7 @@ class MemoryFormat(TableFormat):
             version,
             schema_id=len(version.schemas),
             schemas=(*version.schemas, _packed(renamed)),
-            earlier=_followed(pointer, version),
+            earlier=memory_versions.followed(pointer, version),
         )
         target = self._keep(table, self._next_number(), changed)
         return CatalogSwap(table.domain, table.name, pointer, target)
@@ -179,7 +165,7 @@ class MemoryFormat(TableFormat):
         pointer = self._head(publication)
         head = self._version(pointer)
         checks.refuse_other_table(publication, head.table_uuid)
-        checks.refuse_moved_head(publication, head.version, head.marks)
+        projection.refuse_head(publication, self._compared(table, pointer, publication.base))
         removed = set(publication.removes)
         added = [(interval.end, part.uri) for interval, one in publication.adds for part in one.parts]
         number = self._next_number()
@@ -188,7 +174,8 @@ class MemoryFormat(TableFormat):
             version=number,
             slices=(*(one for one in head.slices if one[0] not in removed), *added),
             marks=checks.Marks.of(publication),
-            earlier=_followed(pointer, head),
+            earlier=memory_versions.followed(pointer, head),
+            operation="overwrite" if removed else "append",
         )
         location = self._keep(table, number, version)
         ref = TableRef(
@@ -206,15 +193,69 @@ class MemoryFormat(TableFormat):
         if not self._swaps:
             projection.attempted(self, publication.table, prepared.ref)
 
+    def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
+        info = self.describe(table)
+        if info is None and recorded is None:
+            return Compared(standing=Standing.CURRENT, pointer="", version=0)
+        return self._compared(table, checks.existing(info, table).pointer, recorded)
+
     def project(self, table: EpochTable, recorded: TableRef) -> Projected:
-        wanted = self._description(recorded.location)
-        while True:
-            pointed = self._description(self._pointer(table))
-            projection.refuse_strange(table, pointed, wanted, follows=not self._swaps)
-            if not projection.lags(pointed, wanted):
-                return Projected(moved=False, csn=pointed.csn)
-            if self._catalog.move(table.domain, table.name, pointed.uri, wanted.uri):
-                return Projected(moved=True, csn=wanted.csn)
+        def move(pointer: str) -> bool:
+            return self._catalog.move(table.domain, table.name, pointer, recorded.location)
+
+        return projection.project(self, table, recorded, move)
+
+    def _compared(self, table: EpochTable, pointer: str, recorded: TableRef | None) -> Compared:
+        pointed, base = self._description(pointer), 0 if recorded is None else recorded.version
+        if recorded is not None and not self._swaps:
+            wanted = self._description(recorded.location)
+            if projection.lags(pointed, wanted):
+                return projection.strayed(pointed, wanted, follows=True)
+        if recorded is not None and pointed.table_uuid != recorded.table_uuid:
+            raise checks.recreated(table, recorded.table_uuid, pointed.table_uuid)
+        way = memory_versions.way(self._version, pointer, base)
+        if way is None:
+            wanted = self._description(pointer if recorded is None else recorded.location)
+            return self._strayed(pointed, wanted)
+        steps = memory_versions.steps(way)
+        return projection.judged(
+            table, pointed, steps, lambda: memory_versions.changed(way, self._catalog.objects)
+        )
+
+    def _strayed(self, pointed: projection.Description, wanted: projection.Description) -> Compared:
+        if self._swaps:
+            return projection.strayed(pointed, wanted, follows=False)
+        versions = memory_versions.compaction(self._version, pointed.uri)
+        under = versions[0].marks if len(versions) > 1 else None
+        objects = self._catalog.objects
+        return projection.overtaken(
+            pointed, wanted, under, lambda: memory_versions.changed(versions, objects)
+        )
+
+    def commit_foreign(
+        self, table: EpochTable, operation: str, slices: Sequence[tuple[datetime, pa.Table]]
+    ) -> CatalogSwap:
+        """Return the swap of a commit as another program makes it, of *slices* with the table's columns.
+
+        :param operation: ``append`` keeps what is there, any other replaces all of it.
+        """
+        pointer = self._pointer(table)
+        version, number = self._version(pointer), self._next_number()
+        target = _unpacked(version.schemas[version.schema_id])
+        kept, added = list(version.slices) if operation == "append" else [], []
+        for index, (barrier, rows) in enumerate(slices):
+            uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/data/foreign/{number}-{index}"
+            self._catalog.objects[uri] = rows.select(target.names).cast(target)
+            added.append((barrier, uri))
+        changed = replace(
+            version,
+            version=number,
+            slices=(*kept, *added),
+            marks=None,
+            earlier=memory_versions.followed(pointer, version),
+            operation=operation,
+        )
+        return CatalogSwap(table.domain, table.name, pointer, self._keep(table, number, changed))
 
     def discard(self, place: Place) -> None:
         checks.refuse_other_place(
@@ -285,7 +326,7 @@ class MemoryFormat(TableFormat):
     def _empty(self, table: EpochTable, columns: pa.Schema, replaces: frozenset[str] = frozenset()) -> str:
         number = self._next_number()
         location = f"{self._warehouse}/{table_path(table.domain, table.name)}"
-        version = _Version(
+        version = Version(
             table_uuid=str(uuid.uuid5(NAMESPACE, f"{location}#{number}")),
             version=0,
             schema_id=0,
@@ -306,7 +347,7 @@ class MemoryFormat(TableFormat):
             pointer=pointer,
         )
 
-    def _keep(self, table: EpochTable, number: int, version: _Version) -> str:
+    def _keep(self, table: EpochTable, number: int, version: Version) -> str:
         uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/metadata/{number:010d}"
         self._catalog.objects[uri] = version
         return uri
@@ -331,9 +372,9 @@ class MemoryFormat(TableFormat):
         counter: Iterator[int] = self._catalog.objects.setdefault("numbers", count(1))
         return next(counter)
 
-    def _version(self, uri: str) -> _Version:
+    def _version(self, uri: str) -> Version:
         found = self._object(uri)
-        if not isinstance(found, _Version):
+        if not isinstance(found, Version):
             raise ForeignCommit(f"{uri} is no version of a memory table.", uri=uri)
         return found
 
@@ -342,11 +383,6 @@ class MemoryFormat(TableFormat):
             return self._catalog.objects[uri]
         except KeyError:
             raise checks.missing_file(uri) from None
-
-
-def _followed(uri: str, version: _Version) -> tuple[str, ...]:
-    """What a version that is made from the one at *uri* has before it."""
-    return (uri, *version.earlier)[: projection.REMEMBERED]
 
 
 def open_memory_format(catalog_url: str, *, swaps: bool) -> MemoryFormat:

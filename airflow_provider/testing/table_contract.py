@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.drafting import DraftingBackend, DraftingCases
+from airflow_provider.testing.table_cases.foreign import ForeignCases
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_cases.projecting import ProjectingCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
@@ -32,11 +33,19 @@ __all__ = [
 ]
 
 
-class TableContract(WritingCases, PublishingCases, ReplacingCases, ReadingCases, ReclaimingCases, ModelCases):
+class TableContract(
+    WritingCases,
+    PublishingCases,
+    ForeignCases,
+    ReplacingCases,
+    ReadingCases,
+    ReclaimingCases,
+    ModelCases,
+):
     """What every table format promises."""
 
 
-class ProjectedTableContract(PublishingCases, ReplacingCases, ProjectingCases):
+class ProjectedTableContract(PublishingCases, ForeignCases, ReplacingCases, ProjectingCases):
     """What it promises of publishing with a catalog whose pointers follow the store."""
 
 

@@ -16,6 +16,7 @@ TABLE_CALLS = frozenset(
         "create",
         "task_writer",
         "describe_output",
+        "compare",
         "prepare",
         "published",
         "project",

@@ -19,7 +19,7 @@ from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.iceberg import manifests
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
-from airflow_provider.testing.table_cases.backend import Publisher, batch, day
+from airflow_provider.testing.table_cases.backend import Publisher, Slices, batch, day, slice_rows
 from airflow_provider.testing.table_cases.drafting import committed, opened
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_contract import (
@@ -30,6 +30,7 @@ from airflow_provider.testing.table_contract import (
     TableContract,
 )
 from tests.contract.draft_engine import PyicebergEngine
+from tests.contract.outside_commits import commit_outside
 from tests.services.directories import quick_directory
 from tests.services.stores import empty_sqlite_file
 
@@ -56,6 +57,10 @@ class MemoryBackend(TableBackend):
 
     def rename_column(self, table: EpochTable, old: str, new: str) -> None:
         swap = self._format.rename_column(table, old, new)
+        assert self._catalog.move(swap.namespace, swap.table, swap.expected, swap.new)
+
+    def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
+        swap = self._format.commit_foreign(table, operation, slice_rows(slices))
         assert self._catalog.move(swap.namespace, swap.table, swap.expected, swap.new)
 
     def lose(self, uri: str) -> None:
@@ -90,6 +95,10 @@ class IcebergBackend(DraftingBackend):
     def rename_column(self, table: EpochTable, old: str, new: str) -> None:
         with self._outsider().load_table((table.domain, table.name)).update_schema() as update:
             update.rename_column(old, new)
+
+    def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
+        loaded = self._outsider().load_table((table.domain, table.name))
+        commit_outside(loaded, operation, [rows for _, rows in slice_rows(slices)])
 
     def lose(self, uri: str) -> None:
         Path(uri.removeprefix("file://")).unlink()

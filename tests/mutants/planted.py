@@ -174,9 +174,9 @@ PLANTED = (
     Mutant(
         name="a revision publishes although committed epochs have read what it replaces",
         rule="R18",
-        file=PUBLISHING,
-        old="refuse_dependents(store, domain, rewritten, self.attempt.interval, self.coordinator.defaults)",
-        new="del store",
+        file="coordination/dependents.py",
+        old="refuse_dependents(store, domain, tables, interval, coordinator.defaults)",
+        new="del interval",
     ),
     Mutant(
         name="a commit takes another number than the one that its tables carry",

@@ -37,16 +37,19 @@ from airflow_provider.tables.iceberg import (
     bounds,
     draft_output,
     drafts,
+    foreign,
     manifests,
     publishing,
     reclaiming,
     schemas,
 )
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
+from airflow_provider.tables.iceberg.descriptions import description
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path
+from airflow_provider.tables.standing import Compared, Standing
 
 log = logging.getLogger(__name__)
 
@@ -206,21 +209,29 @@ class IcebergFormat(DraftingFormat):
         if base is None or base.metadata in ("", pointed.metadata_location):
             return pointed
         recorded = self._catalog.at(publication.table, base.metadata)
-        behind = projection.lags(publishing.description(pointed), publishing.description(recorded))
-        return recorded if behind else pointed
+        found = foreign.compared(publication.table, pointed, base, description(recorded))
+        return recorded if found.standing is Standing.BEHIND else pointed
+
+    def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
+        loaded = self._catalog.load(table)
+        if loaded is None and recorded is None:
+            return Compared(standing=Standing.CURRENT, pointer="", version=0)
+        pointed = checks.existing(loaded, table)
+        described = None
+        with checks.translated(self._warehouse):
+            if (
+                recorded is not None
+                and not self._swaps
+                and recorded.metadata not in ("", pointed.metadata_location)
+            ):
+                described = description(self._catalog.at(table, recorded.metadata))
+            return foreign.compared(table, pointed, recorded, described)
 
     def project(self, table: EpochTable, recorded: TableRef) -> Projected:
-        while True:
-            pointed = publishing.description(self._existing(table))
-            if pointed.uri == recorded.metadata or not recorded.metadata:
-                return Projected(moved=False, csn=pointed.csn)
-            with checks.translated(self._warehouse):
-                wanted = publishing.description(self._catalog.at(table, recorded.metadata))
-            projection.refuse_strange(table, pointed, wanted, follows=not self._swaps)
-            if not projection.lags(pointed, wanted):
-                return Projected(moved=False, csn=pointed.csn)
-            if self._catalog.move(table, pointed.uri, wanted.uri):
-                return Projected(moved=True, csn=wanted.csn)
+        def move(pointer: str) -> bool:
+            return self._catalog.move(table, pointer, recorded.metadata)
+
+        return projection.project(self, table, recorded, move)
 
     def _followed(self, table: EpochTable, prepared: Prepared) -> bool:
         """Move the pointer to what was published just now, in one statement where it names what that was made from."""

@@ -28,8 +28,8 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
-from airflow_provider.tables.iceberg import manifests, schemas
-from airflow_provider.tables.iceberg.catalog import REPLACES
+from airflow_provider.tables.iceberg import foreign, manifests, schemas
+from airflow_provider.tables.iceberg.descriptions import metadata_files
 
 KEPT_SNAPSHOTS = 20
 """So many snapshots stay in the metadata for programs without this package; cuts do not need them."""
@@ -37,35 +37,6 @@ KEPT_SNAPSHOTS = 20
 
 def new_snapshot_id() -> int:
     return secrets.randbits(62) + 1
-
-
-def marks_of(metadata: TableMetadata) -> tuple[int, checks.Marks | None]:
-    """The current version (0 for none) and what it says about itself."""
-    snapshot = metadata.current_snapshot()
-    if snapshot is None:
-        return 0, None
-    said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-    if "epochs.csn" not in said:
-        return snapshot.snapshot_id, None
-    marks = checks.Marks(
-        domain=said.get("epochs.domain", ""),
-        incarnation=said.get("epochs.incarnation", ""),
-        csn=int(said["epochs.csn"]),
-    )
-    return snapshot.snapshot_id, marks
-
-
-def description(table: Table) -> projection.Description:
-    """Where *table* is among the descriptions that were made of it."""
-    version, marks = marks_of(table.metadata)
-    return projection.Description(
-        uri=table.metadata_location,
-        table_uuid=str(table.metadata.table_uuid),
-        version=version,
-        marks=marks,
-        earlier=frozenset(_metadata_files(table.metadata)),
-        replaces=frozenset(table.properties.get(REPLACES, "").split()),
-    )
 
 
 def prepare(publication: Publication, table: Table, format_name: str, *, swaps: bool) -> Prepared:
@@ -76,7 +47,9 @@ def prepare(publication: Publication, table: Table, format_name: str, *, swaps: 
     """
     metadata = table.metadata
     checks.refuse_other_table(publication, str(metadata.table_uuid))
-    checks.refuse_moved_head(publication, *marks_of(metadata))
+    if metadata.current_snapshot_id != (publication.base.version if publication.base else None):
+        found = foreign.compared(publication.table, table, publication.base, None)
+        projection.refuse_head(publication, found)
     layout = layout_of(table)
     _refuse_foreign_specs(publication, layout.specs.values(), metadata)
     if not isinstance(metadata, TableMetadataV2):
@@ -104,13 +77,8 @@ def prepare(publication: Publication, table: Table, format_name: str, *, swaps: 
         else None,
         made_from=table.metadata_location,
         schema=schemas.to_json(metadata.schema()),
-        obsolete=tuple(_metadata_files(metadata) - _metadata_files(changed)),
+        obsolete=tuple(metadata_files(metadata) - metadata_files(changed)),
     )
-
-
-def _metadata_files(metadata: TableMetadata) -> set[str]:
-    """Earlier metadata files that *metadata* remembers."""
-    return {one.metadata_file for one in metadata.metadata_log}
 
 
 def layout_of(table: Table) -> manifests.Layout:

@@ -46,6 +46,9 @@ COLUMNS = pa.schema([("id", pa.int64()), ("label", pa.string())])
 Row = tuple[datetime, int]
 """Barrier and id of a row."""
 
+Slices = Mapping[int, Iterable[int]]
+"""Number of a day, and the ids of its rows."""
+
 
 class TableBackend(ABC):
     """A format in an empty or used warehouse, and the store that moves its pointers."""
@@ -67,6 +70,13 @@ class TableBackend(ABC):
         """Rename a column as another program does it: the id stays."""
 
     @abstractmethod
+    def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
+        """Commit *slices* as another program does it, in files of its own.
+
+        :param operation: what it calls its commit; ``append`` keeps what is there, any other replaces all of it.
+        """
+
+    @abstractmethod
     def lose(self, uri: str) -> None:
         """Delete one file behind everybody's back."""
 
@@ -80,6 +90,16 @@ def batch(ids: Iterable[int]) -> pa.RecordBatch:
     """Rows of :data:`COLUMNS`."""
     numbers = list(ids)
     return pa.record_batch([numbers, [f"row {number}" for number in numbers]], schema=COLUMNS)
+
+
+def slice_rows(slices: Slices) -> list[tuple[datetime, pa.Table]]:
+    """Barrier and rows of each of *slices*, the epoch column among them, as another program would have them."""
+    found = []
+    for number, ids in slices.items():
+        rows = pa.Table.from_batches([batch(ids)])
+        barriers = pa.array([day(number).end] * rows.num_rows, pa.timestamp("us", tz="UTC"))
+        found.append((day(number).end, rows.append_column(EPOCH_COLUMN, barriers)))
+    return found
 
 
 class Publisher:

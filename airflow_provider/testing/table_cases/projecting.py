@@ -13,6 +13,7 @@ from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import Prepared, Publication, TableInfo, TableRecreated
+from airflow_provider.tables.standing import Standing
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
     TableBackend,
@@ -130,6 +131,29 @@ class ProjectingCases(TableCases):
         with pytest.raises(ForeignCommit, match="another program"):
             publisher.format.prepare(publisher.publication(table, (day(2), staged)))
         assert publisher.rows(table, 1) == expected((0, [0]), (1, [1]))
+
+    def test_a_compaction_that_a_commit_overtook_is_left(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: made of the version before the last commit, it has nothing that is not there."""
+        publisher.publish(table, day(0), [1, 2])
+        (newest,) = recorded(publisher, table, 1)
+        backend.commit_foreign(table, "replace", {0: [2, 1]})
+        assert publisher.format.compare(table, newest).standing is Standing.BEHIND
+        assert publisher.format.project(table, newest).moved
+        assert pointed(publisher, table).version == newest.version
+        publisher.publish(table, day(2), [2])
+        assert publisher.rows(table, 2) == expected((0, [1, 2]), (1, [1]), (2, [2]))
+
+    def test_other_rows_that_a_commit_overtook_are_refused(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: nobody drops another program's rows by moving a pointer."""
+        publisher.publish(table, day(0), [1, 2])
+        (newest,) = recorded(publisher, table, 1)
+        backend.commit_foreign(table, "append", {0: [3]})
+        with pytest.raises(ForeignCommit, match="does not come from"):
+            publisher.format.project(table, newest)
 
     def test_a_table_made_again_is_not_projected(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable

@@ -1,0 +1,67 @@
+"""Commits of one table that no epoch makes: a slice that retention withdraws, rows that another program wrote."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from airflow_provider.domain.cut import standing
+from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.errors import ForeignCommit, Unavailable
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, schema_key
+from airflow_provider.domain.version import CommitRecord, SchemaRecord, TableDelta, TableRecord
+from airflow_provider.stores.base import Exists, MetadataReader, Number, Put, RequirementFailed
+from airflow_provider.tables.base import Prepared, Publication, TablesAhead
+from airflow_provider.tables.factory import TableFormats
+
+
+def prepared_or_moved(
+    reader: MetadataReader, formats: TableFormats, publication: Publication, stamped: Stamped[TableRecord]
+) -> Prepared:
+    """Prepare *publication*, which was decided on *stamped*.
+
+    :raises RequirementFailed: a publish moved the table since it was read.
+    """
+    try:
+        return formats[publication.table.format].prepare(publication)
+    except (ForeignCommit, TablesAhead, Unavailable) as error:
+        now = reader.read(stamped.key.domain, [stamped.key]).records[stamped.key]
+        if now.version == stamped.version:
+            raise
+        raise RequirementFailed.of(Exists(stamped.key, stamped.version), now.version) from error
+
+
+def table_commit(
+    stamped: Stamped[TableRecord],
+    interval: Interval,
+    publication: Publication,
+    prepared: Prepared,
+    *,
+    by: str,
+    defaults: Defaults,
+) -> tuple[list[Any], Number]:
+    """What makes a prepared version the table's newest: a commit without members.
+
+    :param interval: the time whose rows it changes.
+    """
+    record, name, ref = stamped.record, publication.table.name, prepared.ref
+    before = (standing(stamped), *record.earlier)[: defaults.states_remembered]
+    moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at)
+    updates: list[Any] = [Put(stamped.key, moved)]
+    if prepared.swap is not None:
+        updates.append(prepared.swap)
+    base = publication.base
+    if base is None or (base.table_uuid, base.schema_id) != (ref.table_uuid, ref.schema_id):
+        key = schema_key(stamped.key.domain, name, ref.table_uuid, ref.schema_id)
+        updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
+    delta = TableDelta(
+        table=name,
+        interval=interval,
+        revision=0,
+        watermark=record.progress.watermark,
+        ref=ref.lasting(),
+        rows=0,
+    )
+    commit = CommitRecord(change_set=publication.change_set, members=(), by=by, tables=(delta,))
+    return updates, Number(commit, expected=publication.csn)

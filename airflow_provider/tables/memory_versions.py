@@ -1,0 +1,99 @@
+"""Versions of memory tables: what a pointer names, and how one version became another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from airflow_provider.domain.errors import Unavailable
+from airflow_provider.tables import checks, projection
+from airflow_provider.tables.standing import Foreign
+
+SAME_ROWS = "replace"
+"""What a program calls a commit that only puts the same rows into other files, as Iceberg does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """What a pointer names: one version of one table."""
+
+    table_uuid: str
+    version: int
+    schema_id: int
+    schemas: tuple[str, ...]
+    slices: tuple[tuple[datetime, str], ...] = ()
+    """Barrier and URI of each file."""
+    marks: checks.Marks | None = None
+    earlier: tuple[str, ...] = ()
+    """Locations that it was made from, newest first."""
+    replaces: frozenset[str] = frozenset()
+    operation: str = "append"
+    """What made it of the one before."""
+
+
+def followed(uri: str, version: Version) -> tuple[str, ...]:
+    """What a version that is made from the one at *uri* has before it."""
+    return (uri, *version.earlier)[: projection.REMEMBERED]
+
+
+def way(look: Callable[[str], Version], pointer: str, base: int) -> list[Version] | None:
+    """The versions from *base* to what *pointer* names, oldest first; None when it does not come from there.
+
+    From the empty table (0) there always is one, of which as much is told as is remembered.
+    """
+    head = look(pointer)
+    found: list[Version] = []
+    for uri in ("", *head.earlier):
+        try:
+            one = look(uri) if uri else head
+        except Unavailable:
+            break
+        if not found or found[0].version != one.version:  # a changed column is no version
+            found.insert(0, one)
+        if one.version == base:
+            return found
+    return found if base == 0 else None
+
+
+def compaction(look: Callable[[str], Version], pointer: str) -> list[Version]:
+    """The compactions on top of the version that *pointer* comes from, that version first; oldest first."""
+    head = look(pointer)
+    found = [head]
+    for uri in head.earlier:
+        if found[0].marks is not None or found[0].operation != SAME_ROWS:
+            break
+        found.insert(0, look(uri))
+    return found
+
+
+def steps(versions: Sequence[Version]) -> list[projection.Step]:
+    """What came after the first of *versions*."""
+    return [
+        projection.Step(version=one.version, operation=one.operation, marks=one.marks) for one in versions[1:]
+    ]
+
+
+def changed(versions: Sequence[Version], objects: Mapping[str, Any]) -> Foreign:
+    """What came after the first of *versions* did to the rows; *objects* are those of each file."""
+    touched: set[datetime] = set()
+    for before, after in pairwise(versions):
+        gone, come = set(before.slices) - set(after.slices), set(after.slices) - set(before.slices)
+        if after.operation == SAME_ROWS:
+            rows = _counted(come, objects)
+            rows.subtract(_counted(gone, objects))
+            touched |= {barrier for barrier, number in rows.items() if number}
+        else:
+            touched |= {barrier for barrier, _ in gone | come}
+    operations = tuple(one.operation for one in versions[1:])
+    return Foreign(operations=operations, epochs=tuple(sorted(touched)))
+
+
+def _counted(slices: Iterable[tuple[datetime, str]], objects: Mapping[str, Any]) -> Counter[datetime]:
+    found: Counter[datetime] = Counter()
+    for barrier, uri in slices:
+        found[barrier] += objects[uri].num_rows
+    return found

@@ -1,0 +1,140 @@
+"""Cases: what another program commits to a table is recognised for what it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider.domain.errors import ForeignCommit
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.tables.standing import Standing
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+)
+
+
+class ForeignCases(TableCases):
+    """Compactions, and commits of other rows."""
+
+    def test_a_compaction_is_another_representation(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: the same rows in other files: publishing goes on, and both versions are read as ever."""
+        for number in range(3):
+            publisher.publish(table, day(number), [number, 10 + number])
+        before = publisher.refs[table]
+        backend.commit_foreign(table, "replace", {number: [number, 10 + number] for number in range(3)})
+        found = publisher.format.compare(table, before)
+        assert (found.standing, found.foreign.operations) == (Standing.COMPACTED, ("replace",))
+        assert not publisher.format.project(table, before).moved
+        files = publisher.format.files(publisher.state(table, 2))
+        publisher.publish(table, day(1), [1], replaces=True)
+        assert publisher.rows(table, 2) == expected((0, [0, 10]), (1, [1]), (2, [2, 12]))
+        assert not set(files) & set(publisher.format.files(publisher.state(table, 2)))
+        assert publisher.rows(table, 2, ref=before) == expected((0, [0, 10]), (1, [1, 11]), (2, [2, 12]))
+        assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.CURRENT
+
+    def test_several_compactions_in_a_row(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: each is compared with the one before it."""
+        publisher.publish(table, day(0), [1, 2])
+        for _ in range(3):
+            backend.commit_foreign(table, "replace", {0: [2, 1]})
+        assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.COMPACTED
+        publisher.publish(table, day(1), [3])
+        assert publisher.rows(table, 1) == expected((0, [1, 2]), (1, [3]))
+
+    @pytest.mark.parametrize("rows", [{0: [1]}, {0: [1, 2, 3]}, {1: [1, 2]}, {}])
+    def test_a_compaction_that_is_none_is_foreign(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable, rows: dict[int, list[int]]
+    ) -> None:
+        """R17: what promises the same rows has to have as many of each epoch."""
+        before = publisher.publish(table, day(0), [1, 2])
+        backend.commit_foreign(table, "replace", rows)
+        found = publisher.format.compare(table, before)
+        assert found.standing is Standing.FOREIGN
+        assert set(found.foreign.epochs) == {day(number).end for number in {0, *rows}}
+        self._refused(publisher, table, found.version)
+
+    @pytest.mark.parametrize("operation", ["append", "overwrite", "delete"])
+    def test_other_rows_are_foreign(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable, operation: str
+    ) -> None:
+        """R17: named with what was done and to which epochs; what was published is read as ever."""
+        publisher.publish(table, day(0), [1])
+        before = publisher.publish(table, day(1), [2])
+        backend.commit_foreign(table, operation, {1: [] if operation == "delete" else [7]})
+        found = publisher.format.compare(table, before)
+        touched = (day(1).end,) if operation == "append" else (day(0).end, day(1).end)
+        assert (found.standing, found.foreign.operations) == (Standing.FOREIGN, (operation,))
+        assert (found.foreign.epochs, found.foreign.obstacle) == (touched, "")
+        self._refused(publisher, table, found.version)
+        with pytest.raises(ForeignCommit, match=operation):
+            publisher.format.project(table, before)
+        assert publisher.rows(table, 1) == expected((0, [1]), (1, [2]))
+
+    def test_what_is_behind_a_compaction_is_seen(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: one that follows other rows does not hide them, nor does one before them."""
+        publisher.publish(table, day(0), [1])
+        publisher.publish(table, day(1), [2])
+        backend.commit_foreign(table, "replace", {0: [1], 1: [2]})
+        backend.commit_foreign(table, "append", {1: [7]})
+        backend.commit_foreign(table, "replace", {0: [1], 1: [7, 2]})
+        found = publisher.format.compare(table, publisher.refs[table])
+        assert found.standing is Standing.FOREIGN
+        assert found.foreign.operations == ("replace", "append", "replace")
+        assert found.foreign.epochs == (day(1).end,)
+
+    def test_rows_of_others_are_taken_over_when_they_are_named(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: a publication says which version it adopts; a later one of the other program's is refused."""
+        publisher.publish(table, day(0), [1])
+        backend.commit_foreign(table, "append", {0: [7]})
+        found = publisher.format.compare(table, publisher.refs[table])
+        adopting = replace(publisher.publication(table), adopts=found.version)
+        publisher.commit((adopting, publisher.format.prepare(adopting)))
+        assert publisher.rows(table, 0) == expected((0, [1, 7]))
+        assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.CURRENT
+        backend.commit_foreign(table, "append", {0: [8]})
+        with pytest.raises(ForeignCommit):
+            publisher.format.prepare(replace(publisher.publication(table), adopts=found.version))
+
+    def test_rows_in_a_table_that_was_never_published(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: the store has nothing to compare them with; they are foreign."""
+        assert publisher.format.compare(table, None).standing is Standing.CURRENT
+        publisher.create(table)
+        assert publisher.format.compare(table, None).standing is Standing.CURRENT
+        backend.commit_foreign(table, "append", {0: [1]})
+        found = publisher.format.compare(table, None)
+        assert (found.standing, found.foreign.epochs) == (Standing.FOREIGN, (day(0).end,))
+
+    def test_a_commit_that_the_store_does_not_know_is_ahead(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R33: also beneath another program's compaction, and when the store knows no commit of the table."""
+        first = publisher.publish(table, day(0), [1])
+        publisher.publish(table, day(1), [2])
+        backend.commit_foreign(table, "replace", {0: [1], 1: [2]})
+        for known in (first, None):
+            found = publisher.format.compare(table, known)
+            head = publisher.store.read(publisher.domain, []).head
+            assert (found.standing, found.csn) == (Standing.AHEAD, 2)
+            assert found.incarnation == head.incarnation
+
+    def _refused(self, publisher: Publisher, table: EpochTable, version: int) -> None:
+        staged = publisher.stage(table, day(5), [batch([5])])
+        with pytest.raises(ForeignCommit) as refused:
+            publisher.format.prepare(publisher.publication(table, (day(5), staged)))
+        assert refused.value.found == version

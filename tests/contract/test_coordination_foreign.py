@@ -1,0 +1,222 @@
+"""What other programs commit to a domain's tables, and what becomes of it (R17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.domain.epoch import Published
+from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
+from airflow_provider.domain.records import job_key, table_key
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.stores.base import CATALOG_NAME
+from tests.contract.coordination_world import (
+    DOMAIN,
+    SqlitePointers,
+    World,
+    barrier,
+    day,
+    owner,
+    side_by_side,
+)
+from tests.contract.interruptions import Died, interrupted
+from tests.contract.outside_commits import commit_outside
+
+Slices = Mapping[int, Sequence[int]]
+
+
+def commit(world: World, table: str, operation: str, slices: Slices) -> None:
+    """Let another program commit: the values of each day, in files of its own."""
+    rows = [(barrier(number), outside_rows(number, values)) for number, values in slices.items()]
+    if world.table_format == "iceberg":
+        catalog = catalog_of(world)
+        commit_outside(catalog.load_table((DOMAIN, table)), operation, [one for _, one in rows])
+        catalog.engine.dispose()
+        return
+    memory: Any = world.formats["memory"]
+    swap = memory.commit_foreign(EpochTable(table, domain=DOMAIN, format="memory"), operation, rows)
+    point(world, table, swap.new)
+
+
+def outside_rows(number: int, values: Sequence[int]) -> pa.Table:
+    return pa.table(
+        {
+            "value": pa.array(values, pa.int64()),
+            "by": pa.array([-1] * len(values), pa.int64()),
+            "_epoch": pa.array([barrier(number)] * len(values), pa.timestamp("us", tz="UTC")),
+        }
+    )
+
+
+def catalog_of(world: World) -> SqlCatalog:
+    assert isinstance(world.pointers, SqlitePointers)
+    return SqlCatalog(CATALOG_NAME, uri=f"sqlite:///{world.pointers.path}")
+
+
+def point(world: World, table: str, pointer: str) -> None:
+    """Let the catalog's pointer name something, behind everybody's back."""
+    if isinstance(world.pointers, SqlitePointers):
+        statement = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?"
+        world.pointers.execute(statement, (pointer, table))
+    else:
+        world.pointers.move(DOMAIN, table, str(world.pointers.pointer(DOMAIN, table)), pointer)
+
+
+def adopting(world: World, name: str = "t") -> EpochTable:
+    return world.table(name, on_foreign_commit="adopt")
+
+
+def test_a_compaction_disturbs_nobody(table_world: World) -> None:
+    """R17: neither the writer of the table, nor who reads it; it is no commit and no rewrite."""
+    world = table_world
+    job, reader = world.job("t"), world.job("r", inputs=[world.table("t")])
+    world.run(job, day(1), [1, 2])
+    reading, writing = world.begin(reader, day(1)), world.begin(job, day(2))
+    world.write(reading)
+    world.write(writing, [3])
+    commit(world, "t", "replace", {1: [2, 1]})
+    assert world.rows("t") == {"t": [(1, 1), (1, 2)]}
+    assert [one.problem for one in recover(world.coordinator, DOMAIN).tables] == [""]
+    assert isinstance(world.coordinator.publish(reading), Published)
+    assert isinstance(world.coordinator.publish(writing), Published)
+    assert world.rows("t") == {"t": [(1, 1), (1, 2), (2, 3)]}
+    assert len(world.commits()) == 3
+
+
+@pytest.mark.parametrize("operation", ["append", "overwrite", "replace"])
+def test_other_rows_stop_the_next_publish(table_world: World, operation: str) -> None:
+    """R17: by name, and nothing is written; with the pointer back where it was, the same attempt publishes."""
+    world = table_world
+    world.run(world.job("t"), day(1), [1])
+    attempt = world.begin(world.job("t"), day(2))
+    world.write(attempt, [2])
+    published = str(world.pointers.pointer(DOMAIN, "t"))
+    commit(world, "t", operation, {1: [7, 8]})
+    before = world.exactly()
+    with pytest.raises(ForeignCommit, match="on_foreign_commit") as refused:
+        world.coordinator.publish(attempt)
+    assert refused.value.foreign.operations == (operation,)
+    assert world.exactly() == before
+    assert "ForeignCommit" in recover(world.coordinator, DOMAIN).tables[0].problem
+    assert world.rows("t") == {"t": [(1, 1)]}
+    point(world, "t", published)
+    world.coordinator.publish(attempt)
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
+
+
+def test_other_rows_are_adopted_where_it_is_declared(table_world: World) -> None:
+    """R17, R19: in a commit of their own before the publish; earlier cuts read what they had."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    before = world.cut("t")
+    commit(world, "t", "append", {1: [7]})
+    world.run(job, day(2), [2])
+    adoption = world.commits()[1]
+    assert (adoption.record.members, adoption.record.by) == ((), "another program")
+    assert adoption.record.tables[0].interval == day(1)
+    assert world.rows("t") == {"t": [(1, 1), (1, 7), (2, 2)]}
+    assert world.rows_of(before) == {"t": [(1, 1)]}
+    world.run(job, day(1), [5], owner("again"))
+    assert world.rows("t") == {"t": [(1, 5), (2, 2)]}
+
+
+def test_an_adoption_is_a_rewrite_to_who_has_read(table_world: World) -> None:
+    """R13, R17: an attempt that read the epoch begins again, and then reads the other program's rows."""
+    world = table_world
+    world.run(world.job("t", [adopting(world)]), day(1), [1])
+    reader = world.job("r", inputs=[world.table("t")])
+    attempt = world.begin(reader, day(1))
+    world.write(attempt)
+    commit(world, "t", "append", {1: [7]})
+    recovered = recover(world.coordinator, DOMAIN).tables[0]
+    assert (recovered.adopted, recovered.problem, recovered.csn) == (True, "", 2)
+    with pytest.raises(Conflict, match="computed again"):
+        world.coordinator.publish(attempt)
+    assert [one.adopted for one in recover(world.coordinator, DOMAIN).tables] == [False]
+
+
+def test_what_a_committed_epoch_has_read_is_not_adopted(table_world: World) -> None:
+    """R17, R18: the readers are named, and nothing is changed."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    world.run(world.job("r", inputs=[world.table("t")]), day(1), [1])
+    commit(world, "t", "append", {1: [7]})
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    before = world.exactly()
+    with pytest.raises(DependentReaders) as refused:
+        world.coordinator.publish(attempt)
+    assert [one.job for one in refused.value.readers] == ["r"]
+    assert world.exactly() == before
+
+
+def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
+    """R17, I1: they would be in nobody's slice, or in that of an epoch that is yet to come."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    commit(world, "t", "append", {2: [7]})
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    with pytest.raises(ForeignCommit, match=r"no committed epoch .* ends at 2024-01-03"):
+        world.coordinator.publish(attempt)
+    assert len(world.commits()) == 1
+
+
+def test_two_publishes_adopt_once(table_world: World) -> None:
+    """R17: of two that meet the same rows one adopts them, and both publish."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    attempts = [world.begin(job, day(number)) for number in (2, 3)]
+    for attempt in attempts:
+        world.write(attempt, [attempt.interval.end.day - 1])
+    commit(world, "t", "append", {1: [7]})
+    found = side_by_side(*(lambda attempt=one: world.worker().publish(attempt) for one in attempts))
+    assert all(isinstance(one, Published) for one in found), found
+    assert world.rows("t") == {"t": [(1, 1), (1, 7), (2, 2), (3, 3)]}
+    assert [one.record.by for one in world.commits()].count("another program") == 1
+
+
+@pytest.mark.parametrize("call", ["table.compare", "store.transact", "table.published", "table.prepare"])
+def test_who_dies_while_adopting_leaves_nothing_half_done(table_world: World, call: str) -> None:
+    """R15, R17: the next publish of the attempt adopts, or finds that it is done."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    commit(world, "t", "append", {1: [7]})
+
+    def die() -> None:
+        raise Died
+
+    with suppress(Died):
+        interrupted(world, die, call, 1 if call == "table.prepare" else 0).publish(attempt)
+    assert world.rows("t")["t"][0] == (1, 1)
+    world.coordinator.publish(attempt)
+    assert world.rows("t") == {"t": [(1, 1), (1, 7), (2, 2)]}
+    assert len(world.commits()) == 3
+    record = world.store.read(DOMAIN, [table_key(DOMAIN, "t")]).records[table_key(DOMAIN, "t")]
+    assert world.pointers.pointer(DOMAIN, "t") == record.record.ref.metadata
+
+
+def test_the_declaration(world: World) -> None:
+    """R7: where it says nothing new, a job keeps the identity that it had; what is no policy is refused by name."""
+    plain, adopts = world.job("t"), world.job("t", [adopting(world)])
+    fingerprints = [world.coordinator.register(one).fingerprint for one in (plain, adopts)]
+    assert fingerprints[0] != fingerprints[1]
+    assert fingerprints[0] == "114ac00ae13409f55a7972a76be5440f"
+    recorded = world.store.read(DOMAIN, [job_key(DOMAIN, plain.name)]).records[job_key(DOMAIN, plain.name)]
+    assert recorded.record.outputs[0].on_foreign_commit is OnForeignCommit.ADOPT
+    assert recorded.record.revision == 2
+    with pytest.raises(InvalidInput, match="on_foreign_commit: 'stop' is not accepted"):
+        world.table("t", on_foreign_commit="stop")
