@@ -13,7 +13,7 @@ from pyiceberg.manifest import ManifestFile
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.tables.columns import table_schema
-from airflow_provider.tables.iceberg import manifests, schemas
+from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 
@@ -50,10 +50,10 @@ class Files:
     def listed(self, found: list[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
         """Write *found* as the list of a snapshot and read it back, with all that it assigns."""
         uri = self.layout.new_uri(snapshot_id)
-        manifests.write_list(
+        manifest_files.write_list(
             self.layout.io, uri, found, snapshot_id=snapshot_id, parent=None, sequence_number=snapshot_id
         )
-        return manifests.read_list(self.layout.io, uri)
+        return manifest_files.read_list(self.layout.io, uri)
 
     def published(self, count: int) -> list[ManifestFile]:
         """As many epochs, one commit each."""
@@ -65,7 +65,9 @@ class Files:
 
     def epochs(self, found: Iterable[ManifestFile]) -> list[int]:
         return sorted(
-            manifests.barrier_of(one) for each in found for one in manifests.entries(self.layout.io, each)
+            manifests.barrier_of(one)
+            for each in found
+            for one in manifest_files.entries(self.layout.io, each)
         )
 
 
@@ -85,7 +87,7 @@ def test_a_staged_manifest_is_listed_without_being_read(files: Files) -> None:
     assert found.sequence_number == 1
     summary = (found.partitions or [])[1]
     assert (summary.contains_null, summary.lower_bound, summary.upper_bound) == (True, b"a", b"a")
-    entries = manifests.entries(files.layout.io, found)
+    entries = manifest_files.entries(files.layout.io, found)
     assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {(1, 1)}
     assert [entry.data_file.partition[1] for entry in entries] == ["a", None]
 
@@ -100,7 +102,7 @@ def test_folding_keeps_every_entry_and_few_manifests(files: Files) -> None:
     assert files.epochs(found) == list(range(1, count + 1))
     assert len(found) <= 2 * manifests.FOLD_AT
     largest = max(found, key=lambda one: one.existing_files_count or 0)
-    entries = manifests.entries(files.layout.io, largest)
+    entries = manifest_files.entries(files.layout.io, largest)
     assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {
         (manifests.barrier_of(entry), manifests.barrier_of(entry)) for entry in entries
     }, "a folded entry still names the commit that added it"

@@ -11,17 +11,19 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog, SqlCatalogBaseTable
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import StaticTable, Table
-from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.serializers import FromInputFile, ToOutputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import adopt_catalog, catalog_operation, catalog_properties
 from airflow_provider.tables import checks
+from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
 from airflow_provider.tables.projection import REMEMBERED
@@ -44,20 +46,31 @@ _PROPERTIES = {
 }
 
 
+_ROW = (
+    IcebergTables.catalog_name == CATALOG_NAME,
+    IcebergTables.table_namespace == sa.bindparam("namespace"),
+    IcebergTables.table_name == sa.bindparam("table"),
+)
+_POINTER = sa.select(IcebergTables.metadata_location).where(*_ROW)
+_POINTER_AMONG_VIEWS = _POINTER.where(sa.func.coalesce(IcebergTables.iceberg_type, "TABLE") == "TABLE")
+
+
 class IcebergCatalog:
     """The tables of one warehouse; opens the database when it is first asked.
 
-    :param url: SQLAlchemy URL of the database.
+    :param io: reads and writes the files of tables. :param url: SQLAlchemy URL of the database.
     :param warehouse: URI of the directory that holds all tables.
     :param makes_tables: whether it makes the catalog's own tables where there are none; those in the store's
         database are made with its schema.
     """
 
-    def __init__(self, url: str, warehouse: str, *, makes_tables: bool = False) -> None:
+    def __init__(self, io: FileIO, url: str, warehouse: str, *, makes_tables: bool = False) -> None:
         self.warehouse = warehouse
+        self._io = io
         self._url = url
         self._makes_tables = makes_tables
         self._properties = _properties(url, warehouse)
+        self._described = Remembered(io, _read_metadata)
         self._opened: SqlCatalog | None = None
         self._lock = RLock()
 
@@ -68,11 +81,12 @@ class IcebergCatalog:
         :raises StoreUnavailable: the database does not answer.
         """
         with checks.translated(self.warehouse):
-            try:
-                with _translated(self._url):
-                    return self._catalog().load_table((table.domain, table.name))
-            except NoSuchTableError:
+            with _translated(self._url):
+                pointer = self._pointer(table)
+            if pointer is None:
                 return None
+            try:
+                return self.at(table, pointer)
             except FileNotFoundError as error:
                 raise Unavailable(
                     f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
@@ -85,8 +99,19 @@ class IcebergCatalog:
 
         :raises FileNotFoundError: it is missing.
         """
-        found = StaticTable.from_metadata(location, {"py-io-impl": self._properties["py-io-impl"]})
-        return Table((table.domain, table.name), found.metadata, location, found.io, found.catalog)
+        metadata = self._described(location)
+        return Table((table.domain, table.name), metadata, location, self._io, self._catalog())
+
+    def note(self, location: str, metadata: TableMetadata) -> None:
+        """Remember *metadata*, which was just written to *location*."""
+        self._described.keep(location, metadata)
+
+    def _pointer(self, table: EpochTable) -> str | None:
+        catalog = self._catalog()
+        views = catalog._iceberg_type_filter() is not None  # noqa: SLF001 - older catalogs know none
+        where = {"namespace": table.domain, "table": table.name}
+        with catalog.engine.connect() as connection:
+            return connection.execute(_POINTER_AMONG_VIEWS if views else _POINTER, where).scalar_one_or_none()
 
     def move(self, table: EpochTable, expected: str, new: str) -> bool:
         """Let the pointer of *table* name *new* if it names *expected*; return whether it did.
@@ -95,16 +120,12 @@ class IcebergCatalog:
         """
         statement = (
             sa.update(IcebergTables)
-            .where(
-                IcebergTables.catalog_name == CATALOG_NAME,
-                IcebergTables.table_namespace == table.domain,
-                IcebergTables.table_name == table.name,
-                IcebergTables.metadata_location == expected,
-            )
+            .where(*_ROW, IcebergTables.metadata_location == expected)
             .values(metadata_location=new, previous_metadata_location=expected)
         )
+        where = {"namespace": table.domain, "table": table.name}
         with _translated(self._url), self._catalog().engine.begin() as connection:
-            return connection.execute(statement).rowcount == 1
+            return connection.execute(statement, where).rowcount == 1
 
     def replace(self, table: EpochTable, schema: Schema, before: Table) -> None:
         """Put an empty table in the place of *before*, unless somebody else was faster."""
@@ -172,6 +193,10 @@ class IcebergCatalog:
                     _make_tables(opened)
                 self._opened = opened
             return self._opened
+
+
+def _read_metadata(io: FileIO, location: str) -> TableMetadata:
+    return FromInputFile.table_metadata(io.new_input(location))
 
 
 def has_tables(url: str) -> bool:

@@ -23,7 +23,7 @@ from airflow_provider.tables import storage
 from airflow_provider.tables.base import TableRecreated
 from airflow_provider.tables.columns import refuse_difference
 from airflow_provider.tables.drafts import Draft
-from airflow_provider.tables.iceberg import manifests, schemas
+from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.drafts import Columns, base_files, columns_of, moved, values
 from airflow_provider.tables.iceberg.publishing import new_snapshot_id
 
@@ -117,14 +117,14 @@ def _refuse_changed(draft: Draft, columns: Columns, metadata: TableMetadata) -> 
 
 def _live_files(io: FileIO, draft: Draft, metadata: TableMetadata) -> Iterator[DataFile]:
     snapshot = metadata.current_snapshot()
-    for manifest in [] if snapshot is None else manifests.read_list(io, snapshot.manifest_list):
+    for manifest in [] if snapshot is None else manifest_files.read_list(io, snapshot.manifest_list):
         if manifest.content is not ManifestContent.DATA:
             raise _refused(
                 draft, "deletes beside files; the modes of delete, update and merge are copy-on-write"
             )
         if manifest.partition_spec_id != 0:
             raise _refused(draft, "another partition spec")
-        for entry in manifests.entries(io, manifest):
+        for entry in manifest_files.entries(io, manifest):
             if entry.data_file.file_format != FileFormat.PARQUET:
                 raise _refused(draft, f"a file that is not Parquet: {entry.data_file.file_path}")
             yield entry.data_file
@@ -173,7 +173,7 @@ def tidy(io: FileIO, draft: Draft, kept: Committable | None) -> None:
     live = {
         storage.filesystem(entry.data_file.file_path)[1]
         for part in kept.parts
-        for entry in manifests.entries(io, manifests.staged(part, 0))
+        for entry in manifest_files.entries(io, manifests.staged(part, 0))
     }
     filesystem.delete_dir(f"{path}/metadata")
     for one in filesystem.get_file_info(pafs.FileSelector(path, recursive=True)):

@@ -37,7 +37,7 @@ from airflow_provider.domain.interval import micros
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.drafts import Draft
-from airflow_provider.tables.iceberg import manifests, schemas
+from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.publishing import new_snapshot_id
 
 HINT = "version-hint.text"
@@ -104,7 +104,7 @@ def shares(io: FileIO, schema: Schema, base: State) -> bool:
 
 def _files_of(io: FileIO, base: State) -> Iterator[tuple[int, DataFile]]:
     """The files of a full table's state, each with the id of its spec."""
-    listed = [] if base.ref is None else manifests.read_list(io, base.ref.location)
+    listed = [] if base.ref is None else manifest_files.read_list(io, base.ref.location)
     return manifests.slice_of(io, listed, micros(base.barrier))
 
 
@@ -185,7 +185,7 @@ def _beginning_with(
         snapshot_id=snapshot_id,
     )
     listed = f"{draft.uri}/metadata/snap-{snapshot_id}.avro"
-    manifests.write_list(io, listed, [manifest], snapshot_id=snapshot_id, parent=None, sequence_number=1)
+    manifest_files.write_list(io, listed, [manifest], snapshot_id=snapshot_id, parent=None, sequence_number=1)
     snapshot = Snapshot.model_validate(
         {
             "snapshot-id": snapshot_id,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, cast
 
 from pyarrow.fs import FileSystem
-from pyiceberg.io import OutputStream
+from pyiceberg.io import FileIO, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from airflow_provider.tables import storage
@@ -39,3 +41,15 @@ class _NewFile(PyArrowFile):
         """
         found, path = storage.filesystem(self.location)
         return cast(OutputStream, storage.create(found, path))
+
+
+def write_together(io: FileIO, contents: Mapping[str, bytes]) -> None:
+    """Make new files, by URI; all are durable when it returns.
+
+    None is synced before all are written, so that a disk's journal takes them at once.
+    """
+    with ExitStack() as opened:
+        for uri, content in contents.items():
+            stream: Any = opened.enter_context(io.new_output(uri).create())
+            stream.write(content)
+            stream.flush()

@@ -20,7 +20,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import manifests, schemas
+from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
 from airflow_provider.tables.standing import Compared, Foreign
 
@@ -98,10 +98,10 @@ def _changed(table: Table, base: str, way: Sequence[Snapshot]) -> Foreign:
     strange = _strange_spec(table)
     if strange:
         return Foreign(operations=operations, obstacle=strange)
-    before = manifests.read_list(table.io, base) if base else []
+    before = manifest_files.read_list(table.io, base) if base else []
     touched: set[int] = set()
     for one in way:
-        after = manifests.read_list(table.io, one.manifest_list)
+        after = manifest_files.read_list(table.io, one.manifest_list)
         obstacle, epochs = _step(table.io, before, after, same=_operation(one) == Operation.REPLACE.value)
         if obstacle:
             return Foreign(operations=operations, obstacle=obstacle)
@@ -151,7 +151,7 @@ def _files(
     formats: set[FileFormat] = set()
     for manifest in listed:
         if manifest.manifest_path not in known:
-            for entry in manifests.entries(io, manifest):
+            for entry in manifest_files.entries(io, manifest):
                 rows[manifests.barrier_of(entry), entry.data_file.file_path] = entry.data_file.record_count
                 formats.add(entry.data_file.file_format)
     return rows, formats

@@ -38,6 +38,7 @@ from airflow_provider.tables.iceberg import (
     draft_output,
     drafts,
     foreign,
+    manifest_files,
     manifests,
     publishing,
     reclaiming,
@@ -47,6 +48,7 @@ from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.descriptions import description
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
+from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path
 from airflow_provider.tables.standing import Compared, Standing
@@ -80,9 +82,10 @@ class IcebergFormat(DraftingFormat):
 
     def __init__(self, catalog_url: str, warehouse: str, *, swaps: bool = True) -> None:
         self._warehouse = checked_warehouse(warehouse)
-        self._catalog = IcebergCatalog(catalog_url, self._warehouse, makes_tables=not swaps)
-        self._swaps = swaps
         self._io: FileIO = DurableFileIO()
+        self._catalog = IcebergCatalog(self._io, catalog_url, self._warehouse, makes_tables=not swaps)
+        self._swaps = swaps
+        self._lists = Remembered(self._io, manifest_files.read_list)
         self._reader = StateReader(self._io)
 
     def describe(self, table: EpochTable) -> TableInfo | None:
@@ -201,7 +204,11 @@ class IcebergFormat(DraftingFormat):
         table = self._existing(publication.table)
         with checks.translated(self._warehouse):
             head = table if self._swaps else self._head(table, publication)
-            return publishing.prepare(publication, head, self.name, swaps=self._swaps)
+            prepared, metadata = publishing.prepare(
+                publication, head, self._lists, self.name, swaps=self._swaps
+            )
+            self._catalog.note(prepared.ref.metadata, metadata)
+            return prepared
 
     def _head(self, pointed: Table, publication: Publication) -> Table:
         """What the next version is made from: what the pointer names, or the base that it lags behind."""
@@ -303,7 +310,7 @@ class IcebergFormat(DraftingFormat):
             return bounds.summed(self._reader.described(state), schemas.from_json(schema))
 
     def arrow_schema(self, schema: str) -> pa.Schema:
-        return schemas.to_arrow(schemas.from_json(schema))
+        return schemas.arrow_from_json(schema)
 
     def close(self) -> None:
         self._catalog.close()

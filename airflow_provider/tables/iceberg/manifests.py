@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
-from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -29,9 +28,6 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     PartitionFieldSummary,
-    read_manifest_list,
-    write_manifest,
-    write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -40,9 +36,8 @@ from pyiceberg.types import DecimalType, PrimitiveType, TimestamptzType
 
 from airflow_provider.domain.version import Part
 from airflow_provider.tables.base import WrittenFile
+from airflow_provider.tables.iceberg import manifest_files
 
-FORMAT_VERSION: Literal[2] = 2
-CODEC: AvroCompressionCodec = "deflate"
 FOLD_AT = 12
 """So many manifests of one size class are folded into one of the next."""
 FULL_AT_FILES = 256
@@ -103,10 +98,10 @@ def write_added(
     io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Iterable[DataFile], *, snapshot_id: int
 ) -> ManifestFile:
     """Write a manifest that adds *files*; their numbers are inherited from the list that it will be in."""
-    with write_manifest(FORMAT_VERSION, spec, schema, io.new_output(uri), snapshot_id, CODEC) as writer:
-        for file in files:
-            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
-    return writer.to_manifest_file()
+    entries = [ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file) for file in files]
+    return manifest_files.write_manifest(
+        io, spec, schema, uri, entries, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id
+    )
 
 
 def _primitive(kind: object) -> PrimitiveType:
@@ -199,25 +194,6 @@ def staged(part: Part, snapshot_id: int) -> ManifestFile:
 # --- the list ------------------------------------------------------------------------------------------------
 
 
-def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
-    return list(read_manifest_list(io.new_input(uri)))
-
-
-def write_list(
-    io: FileIO,
-    uri: str,
-    manifests: list[ManifestFile],
-    *,
-    snapshot_id: int,
-    parent: int | None,
-    sequence_number: int,
-) -> None:
-    with write_manifest_list(
-        FORMAT_VERSION, io.new_output(uri), snapshot_id, parent, sequence_number, CODEC
-    ) as writer:
-        writer.add_manifests(manifests)
-
-
 def live_files(manifests: Iterable[ManifestFile]) -> int:
     return sum(_size(one) for one in manifests)
 
@@ -250,11 +226,6 @@ def epochs_of(manifest: ManifestFile) -> tuple[int, int] | None:
     return decoded(summary.lower_bound), decoded(summary.upper_bound)
 
 
-def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a data manifest, snapshot and sequence number filled in."""
-    return manifest.fetch_manifest_entry(io)
-
-
 def barrier_of(entry: ManifestEntry) -> int:
     return int(entry.data_file.partition[0])
 
@@ -264,7 +235,7 @@ def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterat
     for manifest in listed:
         bounds = epochs_of(manifest)
         if bounds is None or bounds[0] <= barrier <= bounds[1]:
-            for entry in entries(io, manifest):
+            for entry in manifest_files.entries(io, manifest):
                 if barrier_of(entry) == barrier:
                     yield manifest.partition_spec_id, entry.data_file
 
@@ -284,7 +255,7 @@ def without(
         if bounds is not None and not any(bounds[0] <= barrier <= bounds[1] for barrier in removes):
             yield manifest
         elif bounds is None or bounds[0] != bounds[1]:
-            found = entries(layout.io, manifest)
+            found = manifest_files.entries(layout.io, manifest)
             kept = [entry for entry in found if barrier_of(entry) not in removes]
             if len(kept) == len(found):
                 yield manifest
@@ -305,16 +276,30 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
             if len(group) >= FOLD_AT:
                 sizes = accumulate(map(_size, group))
                 oldest = [one for one, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES]
-                together = [entry for one in oldest for entry in entries(layout.io, one)]
+                together = [entry for one in oldest for entry in manifest_files.entries(layout.io, one)]
                 merged = _rewritten(layout, spec_id, together, snapshot_id)
                 kept = [one for one in kept if one not in oldest] + [merged]
     return kept
 
 
 def _rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:
-    output = layout.io.new_output(layout.new_uri(snapshot_id))
-    spec = layout.specs[spec_id]
-    with write_manifest(FORMAT_VERSION, spec, layout.schema, output, snapshot_id, CODEC) as writer:
-        for entry in kept:
-            writer.existing(entry)
-    return writer.to_manifest_file()
+    return manifest_files.write_manifest(
+        layout.io,
+        layout.specs[spec_id],
+        layout.schema,
+        layout.new_uri(snapshot_id),
+        [_existing(entry) for entry in kept],
+        status=ManifestEntryStatus.EXISTING,
+        snapshot_id=snapshot_id,
+    )
+
+
+def _existing(entry: ManifestEntry) -> ManifestEntry:
+    """*entry* in another manifest: it still names the commit that added it."""
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.EXISTING,
+        snapshot_id=entry.snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )

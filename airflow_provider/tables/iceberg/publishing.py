@@ -5,22 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    RemoveSnapshotsUpdate,
-    SetSnapshotRefUpdate,
-    TableUpdate,
-    update_table_metadata,
-)
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot, SnapshotLogEntry, Summary
 
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.interval import from_micros, micros
@@ -28,8 +21,13 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
-from airflow_provider.tables.iceberg import foreign, manifests, schemas
+from airflow_provider.tables.iceberg import foreign, manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.descriptions import metadata_files
+from airflow_provider.tables.iceberg.file_io import write_together
+from airflow_provider.tables.iceberg.remembering import Remembered
+
+Lists = Remembered[list[ManifestFile]]
+"""What lists of manifests say, by the list's URI."""
 
 KEPT_SNAPSHOTS = 20
 """So many snapshots stay in the metadata for programs without this package; cuts do not need them."""
@@ -39,9 +37,12 @@ def new_snapshot_id() -> int:
     return secrets.randbits(62) + 1
 
 
-def prepare(publication: Publication, table: Table, format_name: str, *, swaps: bool) -> Prepared:
-    """Write the version that replaces and adds slices on the head of *table*.
+def prepare(
+    publication: Publication, table: Table, lists: Lists, format_name: str, *, swaps: bool
+) -> tuple[Prepared, TableMetadata]:
+    """Write the version that replaces and adds slices on the head of *table*; return also its metadata.
 
+    :param lists: what lists of manifests say.
     :param swaps: whether the store's transaction moves the catalog's pointer.
     :raises TablesAhead: see :meth:`TableFormat.prepare`. :raises ForeignCommit: likewise.
     """
@@ -56,14 +57,22 @@ def prepare(publication: Publication, table: Table, format_name: str, *, swaps: 
         raise _foreign(publication, f"format version {metadata.format_version} instead of 2")
     head = metadata.current_snapshot()
     snapshot_id = _snapshot_id(publication, metadata)
-    listed = _next_manifests(publication, layout, head, snapshot_id)
-    snapshot = _snapshot(publication, layout, metadata, listed, snapshot_id)
-    changed = _with_snapshot(metadata, snapshot, table.metadata_location)
+    before = [] if head is None else lists(head.manifest_list)
+    content, listed = manifest_files.encoded_list(
+        _next_manifests(publication, layout, before, snapshot_id),
+        snapshot_id=snapshot_id,
+        parent=metadata.current_snapshot_id,
+        sequence_number=metadata.last_sequence_number + 1,
+    )
+    uri = f"{layout.directory}/snap-{snapshot_id}-{uuid.uuid4().hex}.avro"
+    snapshot = _snapshot(publication, metadata, uri, listed, snapshot_id)
+    changed = with_snapshot(metadata, snapshot, table.metadata_location)
     location = table.location_provider().new_table_metadata_file_location(
         _number_of(table.metadata_location) + 1
     )
-    ToOutputFile.table_metadata(changed, table.io.new_output(location))
-    return Prepared(
+    write_together(table.io, {uri: content, location: _encoded(changed)})
+    lists.keep(uri, listed)
+    prepared = Prepared(
         ref=TableRef(
             format=format_name,
             table_uuid=str(metadata.table_uuid),
@@ -79,6 +88,11 @@ def prepare(publication: Publication, table: Table, format_name: str, *, swaps: 
         schema=schemas.to_json(metadata.schema()),
         obsolete=tuple(metadata_files(metadata) - metadata_files(changed)),
     )
+    return prepared, changed
+
+
+def _encoded(metadata: TableMetadata) -> bytes:
+    return metadata.model_dump_json(exclude_none=True).encode()
 
 
 def layout_of(table: Table) -> manifests.Layout:
@@ -123,9 +137,9 @@ def _snapshot_id(publication: Publication, metadata: TableMetadata) -> int:
 
 
 def _next_manifests(
-    publication: Publication, layout: manifests.Layout, head: Snapshot | None, snapshot_id: int
+    publication: Publication, layout: manifests.Layout, head: list[ManifestFile], snapshot_id: int
 ) -> list[ManifestFile]:
-    kept = [] if head is None else manifests.read_list(layout.io, head.manifest_list)
+    kept = list(head)
     _refuse_lost_files(publication, layout, kept)
     removes = {micros(barrier) for barrier in publication.removes}
     if removes:
@@ -143,7 +157,9 @@ def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head:
         barrier = manifests.carried_barrier(part)
         if barrier is None:
             continue
-        own = {one.data_file.file_path for one in manifests.entries(layout.io, manifests.staged(part, 0))}
+        own = {
+            one.data_file.file_path for one in manifest_files.entries(layout.io, manifests.staged(part, 0))
+        }
         lost = own - {file.file_path for _, file in manifests.slice_of(layout.io, head, barrier)}
         if lost:
             raise Unavailable(
@@ -157,28 +173,18 @@ def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head:
 
 def _snapshot(
     publication: Publication,
-    layout: manifests.Layout,
     metadata: TableMetadataV2,
+    manifest_list: str,
     listed: list[ManifestFile],
     snapshot_id: int,
 ) -> Snapshot:
-    sequence_number = metadata.last_sequence_number + 1
-    uri = f"{layout.directory}/snap-{snapshot_id}-{uuid.uuid4().hex}.avro"
-    manifests.write_list(
-        layout.io,
-        uri,
-        listed,
-        snapshot_id=snapshot_id,
-        parent=metadata.current_snapshot_id,
-        sequence_number=sequence_number,
-    )
     return Snapshot.model_validate(
         {
             "snapshot-id": snapshot_id,
             "parent-snapshot-id": metadata.current_snapshot_id,
-            "sequence-number": sequence_number,
+            "sequence-number": metadata.last_sequence_number + 1,
             "timestamp-ms": max(int(time.time() * 1000), metadata.last_updated_ms),
-            "manifest-list": uri,
+            "manifest-list": manifest_list,
             "summary": _summary(publication, listed),
             "schema-id": metadata.current_schema_id,
         }
@@ -208,19 +214,51 @@ def _summary(publication: Publication, listed: list[ManifestFile]) -> Summary:
     return Summary(operation, **{name: str(value) for name, value in said.items()})
 
 
-def _with_snapshot(metadata: TableMetadata, snapshot: Snapshot, pointer: str) -> TableMetadata:
-    updates: list[TableUpdate] = [
-        AddSnapshotUpdate(snapshot=snapshot),
-        SetSnapshotRefUpdate.model_validate(
-            {"ref-name": MAIN_BRANCH, "type": SnapshotRefType.BRANCH, "snapshot-id": snapshot.snapshot_id}
-        ),
-    ]
-    referenced = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
+def with_snapshot(metadata: TableMetadataV2, snapshot: Snapshot, pointer: str) -> TableMetadataV2:
+    """*metadata* with *snapshot* for the current one, and without the oldest.
+
+    It is what pyiceberg's updates make, which copy the whole metadata; here both share what did not change.
+
+    :param pointer: where *metadata* lies.
+    """
+    gone = _too_old(metadata)
+    kept = [one for one in metadata.snapshots if one.snapshot_id not in gone]
+    at = {"snapshot-id": snapshot.snapshot_id, "timestamp-ms": snapshot.timestamp_ms}
+    written = {"metadata-file": pointer, "timestamp-ms": metadata.last_updated_ms}
+    earlier = [*metadata.metadata_log, MetadataLogEntry.model_validate(written)]
+    main = {"snapshot-id": snapshot.snapshot_id, "type": SnapshotRefType.BRANCH}
+    changed: dict[str, Any] = {
+        "last_updated_ms": snapshot.timestamp_ms,
+        "last_sequence_number": snapshot.sequence_number,
+        "current_snapshot_id": snapshot.snapshot_id,
+        "snapshots": [*(_without_parent(one, gone) for one in kept), snapshot],
+        "snapshot_log": [
+            *(one for one in metadata.snapshot_log if one.snapshot_id not in gone),
+            SnapshotLogEntry.model_validate(at),
+        ],
+        "metadata_log": earlier[-_kept_metadata_files(metadata) :],
+        "refs": {**metadata.refs, MAIN_BRANCH: SnapshotRef.model_validate(main)},
+        "statistics": [one for one in metadata.statistics if one.snapshot_id not in gone],
+    }
+    return metadata.model_copy(update=changed)
+
+
+def _too_old(metadata: TableMetadata) -> set[int]:
+    """The snapshots that leave when one comes: all but the newest, and what a branch or tag holds."""
+    held = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
     ordered = sorted(metadata.snapshots, key=lambda one: one.sequence_number or 0)
-    old = [one.snapshot_id for one in ordered[: -(KEPT_SNAPSHOTS - 1)] if one.snapshot_id not in referenced]
-    if old:
-        updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": old}))
-    return update_table_metadata(metadata, tuple(updates), metadata_location=pointer)
+    return {one.snapshot_id for one in ordered[: -(KEPT_SNAPSHOTS - 1)]} - held
+
+
+def _without_parent(snapshot: Snapshot, gone: Collection[int]) -> Snapshot:
+    if snapshot.parent_snapshot_id not in gone:
+        return snapshot
+    return snapshot.model_copy(update={"parent_snapshot_id": None})
+
+
+def _kept_metadata_files(metadata: TableMetadata) -> int:
+    wanted = metadata.properties.get(TableProperties.METADATA_PREVIOUS_VERSIONS_MAX)
+    return max(1, int(wanted) if wanted else TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT)
 
 
 def _number_of(metadata_location: str) -> int:

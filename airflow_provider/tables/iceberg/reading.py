@@ -14,7 +14,7 @@ from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.topology import TableKind
 from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests
 
 File = tuple[int, str]
 """Barrier (microseconds) and URI of a data file."""
@@ -57,7 +57,9 @@ class StateReader:
         wanted = set(self.files(state))
         staged = (manifests.staged(part, 0) for one in state.staged for part in one.committable.parts)
         entries = (
-            entry for one in (*self._manifests(state), *staged) for entry in manifests.entries(self._io, one)
+            entry
+            for one in (*self._manifests(state), *staged)
+            for entry in manifest_files.entries(self._io, one)
         )
         # Slices of a full table may share a file: each says of it what holds for its own rows.
         found = {
@@ -84,13 +86,13 @@ class StateReader:
 
     def _read_list(self, uri: str) -> tuple[ManifestFile, ...]:
         try:
-            return tuple(manifests.read_list(self._io, uri))
+            return tuple(manifest_files.read_list(self._io, uri))
         except FileNotFoundError as error:
             raise checks.missing_file(uri) from error
 
     def _read_manifest(self, manifest: ManifestFile) -> tuple[File, ...]:
         try:
-            found = manifests.entries(self._io, manifest)
+            found = manifest_files.entries(self._io, manifest)
         except FileNotFoundError as error:
             raise checks.missing_file(manifest.manifest_path) from error
         return tuple((manifests.barrier_of(entry), entry.data_file.file_path) for entry in found)

@@ -9,7 +9,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 
 from airflow_provider.tables import checks, storage
-from airflow_provider.tables.iceberg import manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests
 
 
 def pinned(metadata: TableMetadata) -> list[str]:
@@ -46,21 +46,21 @@ def reclaim(
 
 def _listed(io: FileIO, uri: str) -> list[ManifestFile]:
     try:
-        return manifests.read_list(io, uri)
+        return manifest_files.read_list(io, uri)
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
 
 
 def _listed_if_there(io: FileIO, uri: str) -> list[ManifestFile]:
     try:
-        return manifests.read_list(io, uri)
+        return manifest_files.read_list(io, uri)
     except FileNotFoundError:
         return []
 
 
 def _paths(io: FileIO, manifest: ManifestFile, *, missing_is_fine: bool) -> list[str]:
     try:
-        return [entry.data_file.file_path for entry in manifests.entries(io, manifest)]
+        return [entry.data_file.file_path for entry in manifest_files.entries(io, manifest)]
     except FileNotFoundError as error:
         if missing_is_fine:
             return []

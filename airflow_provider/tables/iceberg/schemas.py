@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
@@ -25,8 +27,14 @@ def to_arrow(schema: Schema) -> pa.Schema:
     return plain_schema(schema_to_pyarrow(schema))
 
 
+@lru_cache(maxsize=64)
 def from_json(text: str) -> Schema:
     return Schema.model_validate_json(text)
+
+
+@lru_cache(maxsize=64)
+def arrow_from_json(text: str) -> pa.Schema:
+    return to_arrow(from_json(text))
 
 
 def to_json(schema: Schema) -> str:

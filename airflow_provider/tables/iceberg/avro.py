@@ -1,0 +1,117 @@
+"""Avro files of few records, as Iceberg's manifests and lists of manifests are.
+
+pyiceberg derives what encodes and decodes records from the schema, anew for each file, which takes longer than all
+else about a small one. Here that is done once for each schema.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.avro.encoder import BinaryEncoder
+from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader
+from pyiceberg.avro.reader import Reader
+from pyiceberg.avro.resolver import construct_reader, construct_writer, resolve_reader
+from pyiceberg.avro.writer import Writer
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+BLOCK = 1000
+"""Most records of a block, which is compressed as a whole."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """How records of one schema are written.
+
+    :param schema: as Avro's header has it.
+    """
+
+    schema: str
+    writer: Writer
+
+    @classmethod
+    def of(cls, schema: Schema, name: str) -> Form:
+        """:param name: of the record in Avro's schema."""
+        text = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
+        return cls(schema=text, writer=construct_writer(schema))
+
+
+def encoded(form: Form, said: Mapping[str, str], records: Sequence[Record]) -> bytes:
+    """Return the file of *records*, with *said* in its header."""
+    sync = os.urandom(SYNC_SIZE)
+    content = io.BytesIO()
+    encoder = BinaryEncoder(content)
+    encoder.write(MAGIC)
+    header = {**said, "avro.schema": form.schema, "avro.codec": "deflate"}
+    encoder.write_int(len(header))
+    for name, value in header.items():
+        encoder.write_utf8(name)
+        encoder.write_utf8(value)
+    encoder.write_int(0)
+    encoder.write(sync)
+    for start in range(0, len(records), BLOCK):
+        block = records[start : start + BLOCK]
+        encoder.write_int(len(block))
+        encoder.write_bytes(_packed(form, block))
+        encoder.write(sync)
+    return content.getvalue()
+
+
+def _packed(form: Form, records: Sequence[Record]) -> bytes:
+    """*records* as Avro's codec ``deflate`` has them: without zlib's own frame."""
+    content = io.BytesIO()
+    encoder = BinaryEncoder(content)
+    for record in records:
+        form.writer.write(encoder, record)
+    packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packing.compress(content.getbuffer()) + packing.flush()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind:
+    """What the records of a file become, whoever wrote it and with which schema.
+
+    :param types: classes of structs, by the field's id. :param enums: likewise of numbers and text.
+    """
+
+    schema: Schema
+    types: Mapping[int, Callable[..., Record]]
+    enums: Mapping[int, Callable[..., Enum]]
+
+
+_HEADER = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
+
+
+def decoded(content: bytes, kind: Kind) -> Iterator[Any]:
+    """Return the records of a file.
+
+    :raises ValueError: it is damaged. :raises EOFError: likewise.
+    """
+    decoder = new_decoder(content)
+    header: AvroFileHeader = _HEADER.read(decoder)
+    reader, codec = _reader(header.meta["avro.schema"], kind), header.compression_codec()
+    while decoder.tell() < len(content):
+        count, block = decoder.read_int(), decoder.read_bytes()
+        records = new_decoder(codec.decompress(block) if codec else block)
+        for _ in range(count):
+            yield reader.read(records)
+        if decoder.read(SYNC_SIZE) != header.sync:
+            raise ValueError("a block of an Avro file does not end where it should")
+
+
+@lru_cache(maxsize=128)
+def _reader(schema: str, kind: Kind) -> Reader:
+    """What reads records that were written with *schema*, as Avro's header has it."""
+    written = AvroSchemaConversion().avro_to_iceberg(json.loads(schema))
+    return resolve_reader(written, kind.schema, dict(kind.types), dict(kind.enums))

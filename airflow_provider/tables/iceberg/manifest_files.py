@@ -1,0 +1,164 @@
+"""Manifests and lists of manifests as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    UNASSIGNED_SEQ,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+    construct_partition_summaries,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from airflow_provider.tables.iceberg import avro
+from airflow_provider.tables.iceberg.file_io import write_together
+
+_LISTED = avro.Kind(
+    schema=MANIFEST_LIST_FILE_SCHEMAS[2],
+    types={-1: ManifestFile, 508: PartitionFieldSummary},
+    enums={517: ManifestContent},
+)
+_ENTRIES = avro.Kind(
+    schema=MANIFEST_ENTRY_SCHEMAS[2],
+    types={-1: ManifestEntry, 2: DataFile},
+    enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+)
+
+
+def write_manifest(
+    io: FileIO,
+    spec: PartitionSpec,
+    schema: Schema,
+    uri: str,
+    entries: Sequence[ManifestEntry],
+    *,
+    status: ManifestEntryStatus,
+    snapshot_id: int,
+) -> ManifestFile:
+    """Write a manifest whose *entries* all have *status*; the numbers of added ones are inherited from its list."""
+    form, said = _form(schema.model_dump_json(), spec.model_dump_json())
+    content = avro.encoded(form, said, entries)
+    write_together(io, {uri: content})
+    files, rows = len(entries), sum(one.data_file.record_count for one in entries)
+    added = status is ManifestEntryStatus.ADDED
+    numbers = [one.sequence_number for one in entries if one.sequence_number is not None]
+    return ManifestFile.from_args(
+        manifest_path=uri,
+        manifest_length=len(content),
+        partition_spec_id=spec.spec_id,
+        content=ManifestContent.DATA,
+        sequence_number=UNASSIGNED_SEQ,
+        min_sequence_number=min(numbers, default=UNASSIGNED_SEQ),
+        added_snapshot_id=snapshot_id,
+        added_files_count=files if added else 0,
+        existing_files_count=0 if added else files,
+        deleted_files_count=0,
+        added_rows_count=rows if added else 0,
+        existing_rows_count=0 if added else rows,
+        deleted_rows_count=0,
+        partitions=construct_partition_summaries(spec, schema, [one.data_file.partition for one in entries]),
+        key_metadata=None,
+    )
+
+
+@lru_cache(maxsize=64)
+def _form(schema: str, spec: str) -> tuple[avro.Form, dict[str, str]]:
+    """How manifests of files with these columns and this layout (JSON) are written, and what their headers say."""
+    columns, layout = Schema.model_validate_json(schema), PartitionSpec.model_validate_json(spec)
+    file = data_file_with_partition(format_version=2, partition_type=layout.partition_type(columns))
+    entry = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
+    return avro.Form.of(entry, "manifest_entry"), {
+        "schema": schema,
+        "partition-spec": json.dumps(json.loads(spec)["fields"]),
+        "partition-spec-id": str(layout.spec_id),
+        "format-version": "2",
+        "content": "data",
+    }
+
+
+def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The live entries of a data manifest, snapshot and sequence numbers filled in where they are inherited."""
+    found: list[ManifestEntry] = []
+    for entry in avro.decoded(_content(io, manifest.manifest_path), _ENTRIES):
+        if entry.status == ManifestEntryStatus.DELETED:
+            continue
+        if entry.snapshot_id is None:
+            entry.snapshot_id = manifest.added_snapshot_id
+        if manifest.sequence_number == 0 or entry.status == ManifestEntryStatus.ADDED:
+            if entry.sequence_number is None:
+                entry.sequence_number = manifest.sequence_number
+            if entry.file_sequence_number is None:
+                entry.file_sequence_number = manifest.sequence_number
+        entry.data_file.spec_id = manifest.partition_spec_id
+        found.append(entry)
+    return found
+
+
+def write_list(
+    io: FileIO,
+    uri: str,
+    manifests: Iterable[ManifestFile],
+    *,
+    snapshot_id: int,
+    parent: int | None,
+    sequence_number: int,
+) -> None:
+    content, _ = encoded_list(
+        manifests, snapshot_id=snapshot_id, parent=parent, sequence_number=sequence_number
+    )
+    write_together(io, {uri: content})
+
+
+def encoded_list(
+    manifests: Iterable[ManifestFile], *, snapshot_id: int, parent: int | None, sequence_number: int
+) -> tuple[bytes, list[ManifestFile]]:
+    """Return the list of *manifests* as a file, and as :func:`read_list` reads it."""
+    listed = [_numbered(one, sequence_number) for one in manifests]
+    said = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent is None else str(parent),
+        "sequence-number": str(sequence_number),
+        "format-version": "2",
+    }
+    return avro.encoded(_list_form(), said, listed), listed
+
+
+def _numbered(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
+    """*manifest* with the numbers that it gets from the list which has it first."""
+    numbered = ManifestFile(*(manifest[position] for position in range(len(manifest))))
+    if manifest.sequence_number == UNASSIGNED_SEQ:
+        numbered.sequence_number = sequence_number
+    if manifest.min_sequence_number == UNASSIGNED_SEQ:
+        numbered.min_sequence_number = sequence_number
+    return numbered
+
+
+@lru_cache(maxsize=1)
+def _list_form() -> avro.Form:
+    return avro.Form.of(MANIFEST_LIST_FILE_SCHEMAS[2], "manifest_file")
+
+
+def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
+    """:raises FileNotFoundError: it is missing."""
+    return list(avro.decoded(_content(io, uri), _LISTED))
+
+
+def _content(io: FileIO, uri: str) -> bytes:
+    with io.new_input(uri).open() as stream:
+        return stream.read()
