@@ -90,7 +90,7 @@ class Retire:
         """
         declared = {table.name for table in job.outputs}
         if self.table is not None and (
-            self.table in declared or self.table not in job.past_outputs or self._owner(reading) != job.name
+            self.table not in job.past_outputs or self._owner(reading) != job.name
         ):
             raise InvalidInput(
                 field="table",

@@ -71,7 +71,7 @@ class TableInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where one attempt stages the rows of one table; unique for each token, participant and subtoken."""
+    """Where one attempt stages the rows of one table; unique for each job, token, participant and subtoken."""
 
     table: EpochTable
     job: JobName

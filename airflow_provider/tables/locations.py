@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import time_key
 
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
@@ -45,6 +45,7 @@ def place_path(
     domain: DomainName,
     table: TableName,
     *,
+    job: JobName,
     barrier: datetime,
     revision: int,
     token: int,
@@ -53,12 +54,13 @@ def place_path(
 ) -> str:
     """Path below the warehouse of all that one try of a participant of an attempt stages for a table.
 
+    Revisions and tokens are counted for each job: who takes a table over counts its epochs from the start again (R7).
     No ``=`` in it: Spark would take it for a partition column.
     """
     attempt = (
         f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}{f'-s{subtoken}' if subtoken else ''}"
     )
-    return f"{table_path(domain, table)}/data/{attempt}"
+    return f"{table_path(domain, table)}/data/{path_name(job)}/{attempt}"
 
 
 def checked_warehouse(warehouse: object) -> str:

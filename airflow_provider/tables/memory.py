@@ -126,6 +126,7 @@ class MemoryFormat(TableFormat):
         path = place_path(
             table.domain,
             table.name,
+            job=job,
             barrier=interval.end,
             revision=revision,
             token=token,

@@ -25,6 +25,7 @@ from airflow_provider.domain.topology import EpochJob, Root, TableKind, previous
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
+from tests.contract.interruptions import interrupted
 
 WHY = {"reason": "replaced by another", "by": "ada"}
 
@@ -129,6 +130,23 @@ def test_another_job_takes_a_table_over(table_world: World) -> None:
     }
     with pytest.raises(TopologyError, match="belongs to job 'heir'"):
         world.coordinator.revive(DOMAIN, "d")
+
+
+def test_who_is_late_to_delete_meets_no_rows_of_the_heir(table_world: World) -> None:
+    """R7, R16, I6: a try stands still while it deletes what the one before it left; the heir has the same revision and
+    token meanwhile, for an epoch that the retired job never committed.
+    """
+    world = table_world
+    job = world.job("d")
+    world.write(world.begin(job, day(1)), [1])
+
+    def take_over() -> None:
+        world.clock.advance(PAST_TTL)
+        world.coordinator.retire(DOMAIN, "d", **WHY)
+        world.run(world.job("heir", [world.table("d")]), day(1), [10])
+
+    interrupted(world, take_over, "table.discard").begin(job, day(1), owner(try_number=2))
+    assert world.rows("d") == {"d": [(1, 10)]}
 
 
 def test_a_table_that_its_job_has_left(world: World) -> None:

@@ -128,6 +128,7 @@ class IcebergFormat(DraftingFormat):
         path = place_path(
             table.domain,
             table.name,
+            job=job,
             barrier=interval.end,
             revision=revision,
             token=token,

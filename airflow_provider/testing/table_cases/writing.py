@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.testing.table_cases.backend import COLUMNS, JOB, Publisher, TableCases, batch, day
@@ -131,19 +132,20 @@ class WritingCases(TableCases):
         places = {
             publisher.format.place(
                 publisher.table(name),
-                job=JOB,
+                job=job,
                 interval=day(number),
                 revision=revision,
                 token=token,
                 participant=part,
             ).uri
             for name in HOSTILE_NAMES
+            for job in (JOB, JobName("JOB"))
             for number in (0, 1)
             for revision in (1, 2)
             for token in (1, 11)
             for part in (0, 1)
         }
-        assert len({place.casefold() for place in places}) == len(HOSTILE_NAMES) * 16
+        assert len({place.casefold() for place in places}) == len(HOSTILE_NAMES) * 32
         roots = {place.split(f"/{publisher.domain}/")[0] for place in places}
         assert len(roots) == 1
         assert not any("=" in place or "%" in place or "/../" in place or "*" in place for place in places)
