@@ -10,7 +10,6 @@ other change needs a new format version, and a step in :data:`UPGRADES` that tur
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -63,9 +62,9 @@ class _Envelope(msgspec.Struct):
 _envelope = msgspec.json.Decoder(_Envelope)
 
 
-@lru_cache(maxsize=64)
-def _decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(RECORDS[kind])
+# Made while the module is imported, by one thread: msgspec 0.22 describes a dataclass where other threads find the
+# description before it is whole, and a decoder that uses such a one ends the process.
+_decoders = {kind: msgspec.json.Decoder(record) for kind, record in RECORDS.items()}
 
 
 def encode(key: Key, record: object) -> bytes:
@@ -79,7 +78,7 @@ def encode(key: Key, record: object) -> bytes:
         raise InvalidInput(field=f"record of {key.kind}", value=record, expected=f"a {wanted.__name__}")
     try:
         body = _encoder.encode(record)
-        faithful = _decoder(key.kind).decode(body) == record
+        faithful = _decoders[key.kind].decode(body) == record
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, EpochError) as error:
         raise InvalidInput(
             field=f"record of {key.kind}",
@@ -116,7 +115,7 @@ def decode(key: Key, stored: bytes | str) -> Any:
 
 def _decode_current(key: Key, body: bytes) -> Any:
     try:
-        record = _decoder(key.kind).decode(body)
+        record = _decoders[key.kind].decode(body)
         again = _encoder.encode(record)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, EpochError) as error:
         raise _damaged(key, str(error)) from error
