@@ -45,7 +45,7 @@ test: prepare lint ## Lint, then every tier but the slow one, under 15 minutes
 	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)
 
 .PHONY: test-quick
-test-quick: prepare ## The tiers unit, property and contract, these on memory and SQLite, under 3 minutes
+test-quick: prepare ## The tiers unit, property (a short simulation) and contract, on memory and SQLite, under 3 minutes
 	@$(PY) -m pytest -n $(WORKERS) -m 'unit or property or contract' -k 'not postgresql and not zookeeper' $(ARGS)
 
 .PHONY: test-slow

@@ -16,7 +16,6 @@ from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
 from airflow_provider.domain.version import Committable, Moved, TableRecord, TableRef
 
 _LONGEST_SEARCH = 1_000
-_MOMENT = timedelta(microseconds=1)
 
 
 class Level(StrEnum):
@@ -162,8 +161,7 @@ def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: date
     for _ in range(_LONGEST_SEARCH):
         if all(reached(record, moved, barrier) for record, moved in tables.values()):
             return barrier
-        higher = max(cadence.next_after(barrier - _MOMENT) for cadence in cadences)
-        barrier = higher if higher > barrier else max(cadence.next_after(barrier) for cadence in cadences)
+        barrier = max(cadence.next_after(barrier) for cadence in cadences)
         if any(moved.watermark is None or barrier > moved.watermark for _, moved in tables.values()):
             return None
     return None

@@ -148,6 +148,8 @@ def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> No
     world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
     heir = world.job("heir", [world.table("d")], cadence=HOURLY_FROM_3, inputs=[feed])
     assert world.begin(heir, hour(1), roots=files("hour")).roots == (files("hour")["feed"],)
+    third = world.job("third", cadence=HOURLY_FROM_3, inputs=[feed])
+    assert world.begin(third, hour(1), roots=files("other")).roots == (files("hour")["feed"],), "the heir's"
 
 
 @pytest.mark.parametrize(

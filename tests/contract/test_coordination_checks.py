@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.checking import refuse_vetoed
 from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.grid import grid
@@ -207,6 +208,18 @@ def test_a_veto_is_told_again_to_who_asks_again(world: World) -> None:
             world.coordinator.publish(attempt)
         errors.append(str(told.value))
     assert errors[0] == errors[1]
+
+
+def test_a_veto_is_told_to_the_try_that_it_ended(world: World) -> None:
+    """R14: whose program said something else at its end; no other try and no other run hears of it."""
+    declared = job(world, not_null("flights", "carrier"))
+    with pytest.raises(Vetoed) as told:
+        world.coordinator.publish(written(world, declared, GOOD))
+    with pytest.raises(Vetoed) as again:
+        refuse_vetoed(world.store, declared, [day(2), day(1)], owner())
+    assert again.value.details == told.value.details
+    for other in (owner(try_number=2), owner(generation=1), owner("manual")):
+        refuse_vetoed(world.store, declared, [day(2), day(1)], other)
 
 
 def test_a_retry_never_adopts_what_was_refused(world: World) -> None:

@@ -68,6 +68,16 @@ def test_r20_a_session_goes_on_in_another_process(world: World) -> None:
     assert world.cuts.cut(DOMAIN, ["d", "e"], session=again).barrier == barrier(2)
 
 
+def test_r20_a_session_remembers_each_table_where_it_was_read(world: World) -> None:
+    """R20: a full table that stayed six hours behind was seen there; the same cut takes nothing back."""
+    slower(world)
+    session = None
+    for _ in range(2):
+        cut = world.cuts.cut(DOMAIN, ["d", "f"], align="floor", max_lag=6 * HOUR, session=session)
+        assert dict(cut.behind) == {"f": 6 * HOUR}
+        session = Session.of(DOMAIN).after(cut)
+
+
 def test_r20_a_session_sees_its_own_commits(world: World) -> None:
     """R20: what it has published itself is in its next cut, or the cut is refused until all before is there."""
     d, _ = jobs(world)

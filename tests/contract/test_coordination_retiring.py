@@ -191,6 +191,16 @@ def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], messag
     assert world.exactly() == before
 
 
+def test_a_table_without_a_commit_is_taken_over_from_its_origin(world: World) -> None:
+    """R7: its readers wait from there on, so that the heir begins there, too."""
+    world.coordinator.register(world.job("d"))
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    with pytest.raises(TopologyError, match="nobody would compute what lies between"):
+        world.coordinator.register(world.job("heir", [world.table("d")], origin=barrier(1)))
+    world.run(world.job("heir", [world.table("d")]), day(1), [1])
+    assert world.rows("d") == {"d": [(1, 1)]}
+
+
 def test_it_is_taken_over_with_another_calendar_from_now_on(world: World) -> None:
     """R7: both at once, at a barrier after all that is there."""
     retired(world)

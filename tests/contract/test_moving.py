@@ -24,10 +24,12 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
     UnknownName,
 )
+from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.records import Kind, root_key, topology_key, versions_key
 from airflow_provider.domain.registration import MoveState
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root
-from airflow_provider.stores.base import Put, Transaction, pages
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores.base import Number, Put, Transaction, pages
 from airflow_provider.stores.factory import open_store, redacted, upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Fault, FaultyStore
@@ -227,6 +229,10 @@ def test_what_cannot_be_moved_is_refused(site: Site, services: tuple[EpochServic
     history(source)
     with pytest.raises(InvalidInput, match="another store"):
         site.move(source.coordinator, source.coordinator)
+    unknown = CommitRecord(change_set=ChangeSetId("whose?"), members=(), by="hand", tables=())
+    target.store.transact(Transaction(domain=DOMAIN, number=Number(unknown)))
+    with pytest.raises(InvalidInput, match="without the domain"):
+        site.move(source.coordinator, target.coordinator)
     publish(target, COUNT, 1, [7])
     with pytest.raises(InvalidInput, match="without the domain"):
         site.move(source.coordinator, target.coordinator)

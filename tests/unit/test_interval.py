@@ -92,6 +92,14 @@ def test_hours_of_a_clock_change_are_neither_lost_nor_doubled() -> None:
         assert [one.end - one.start for one in hours] == [HOUR] * 24
 
 
+def test_an_hour_that_a_clock_change_skips_is_no_barrier() -> None:
+    """Nor is the one that clocks show in its place: every other hour goes on at four."""
+    cadence = Cadence("0 */2 * * *", "Europe/Berlin")
+    midnight, end = (datetime(2024, 3, day, hour, tzinfo=UTC) for day, hour in ((30, 23), (31, 4)))
+    hours = [one.end.astimezone(BERLIN).hour for one in cadence.split(Interval(midnight, end))]
+    assert hours == [4, 6]
+
+
 @given(
     st.sampled_from(
         [
@@ -192,6 +200,13 @@ def _hourly_since(since: datetime) -> Cadence:
         (
             {
                 "since": datetime(2024, 2, 1, tzinfo=UTC),
+                "before": _hourly_since(datetime(2024, 3, 1, tzinfo=UTC)),
+            },
+            "since",
+        ),
+        (
+            {
+                "since": datetime(2024, 3, 1, tzinfo=UTC),
                 "before": _hourly_since(datetime(2024, 3, 1, tzinfo=UTC)),
             },
             "since",
