@@ -1,17 +1,17 @@
-"""``bench.protocol.share``: how much of a daily epoch is the protocol's, the rest being Spark's."""
+"""``bench.protocol.share``: how much of a day of the flights cascade is the protocol's, the rest being Spark's."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
@@ -33,22 +33,42 @@ if TYPE_CHECKING:
 DAYS = 4
 """The first one is not counted: Spark's server loads its classes."""
 DAY = timedelta(days=1)
-_TIMED = ("begin", "input", "processed", "written", "complete", "check", "publish", "abort")
+HOURLY = "weather"
+"""The job with 24 epochs a day; the others have one."""
+_COORDINATOR = (
+    "begin",
+    "heartbeat",
+    "input",
+    "processed",
+    "written",
+    "complete",
+    "check",
+    "publish",
+    "abort",
+)
+_FORMAT = ("describe", "create", "replace", "describe_output")
+
+Compute = Callable[[EpochRun], None]
 
 
-class TimedCoordinator(Coordinator):
-    """A coordinator that adds up how long its caller waits for it: the protocol, and the publish of the tables."""
+class Stopwatch:
+    """Adds up how long the thread that made it waits for calls."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self) -> None:
         self.spent_s = 0.0
         self._inside = False
-        for name in _TIMED:
-            setattr(self, name, self._timed(getattr(self, name)))
+        self._thread = threading.get_ident()
+
+    def watch(self, target: object, names: tuple[str, ...]) -> None:
+        """Count the methods *names* of *target* from now on; what one calls of the others counts once."""
+        for name in names:
+            setattr(target, name, self._timed(getattr(target, name)))
 
     def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any, **options: Any) -> Any:
-            if self._inside:  # publish checks, too
+            if (
+                self._inside or threading.get_ident() != self._thread
+            ):  # publish prepares tables; locks are renewed
                 return method(*arguments, **options)
             self._inside = True
             began = time.perf_counter()
@@ -61,8 +81,19 @@ class TimedCoordinator(Coordinator):
         return timed
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spent:
+    """Seconds of the protocol and of the table format, and of all that the epochs did."""
+
+    protocol: float = 0.0
+    whole: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(protocol=self.protocol + other.protocol, whole=self.whole + other.whole)
+
+
 def measure() -> None:
-    """Print the share of days of the demo's flights and scorecards, computed through Spark Connect."""
+    """Print the share of the cascade's daily epochs, of its hourly ones, and of whole days."""
     days = Days.around_blizzard(DAYS)
     with directory("share") as path:
         landing.land(path / "landing", days)
@@ -70,10 +101,18 @@ def measure() -> None:
         os.environ["NYC_ORIGIN"] = days.start.isoformat()
         settings = Settings(store_url=f"sqlite:///{path}/store.db", warehouse=(path / "warehouse").as_uri())
         with _spark(path) as spark, EpochService.open(settings) as service:
-            spent = [_day(service, spark, Interval(midnight(day), midnight(day) + DAY)) for day in days]
-    protocol, whole = (sum(one) for one in zip(*spent[1:], strict=True))
-    figure("bench.protocol.share", protocol / whole)
-    figure("bench.protocol.share.epoch_ms", protocol * 1000 / (len(spent) - 1))
+            watch = Stopwatch()
+            watch.watch(service.coordinator, _COORDINATOR)
+            watch.watch(service.formats["iceberg"], _FORMAT)
+            spent = [
+                _day(service, watch, spark, Interval(midnight(day), midnight(day) + DAY)) for day in days
+            ]
+    counted = spent[1:]
+    hourly = sum((day[HOURLY] for day in counted), Spent())
+    daily = sum((one for day in counted for job, one in day.items() if job != HOURLY), Spent())
+    for name, found in (("", daily), (".hourly", hourly), (".day", daily + hourly)):
+        figure(f"bench.protocol.share{name}", found.protocol / found.whole)
+        figure(f"bench.protocol.share{name}.ms", found.protocol * 1000 / len(counted))
 
 
 @contextmanager
@@ -95,13 +134,29 @@ def _spark(path: Path) -> Iterator[SparkSession]:
         server.stop()
 
 
-def _day(service: EpochService, spark: SparkSession, epoch: Interval) -> tuple[float, float]:
-    """Compute a day of flights, then of the scorecards; return the seconds of the protocol, and all of them."""
+def _day(service: EpochService, watch: Stopwatch, spark: SparkSession, day: Interval) -> dict[str, Spent]:
+    """Compute a day of all jobs, as their DAGs do; return what each has spent."""
+    spent: dict[str, Spent] = {}
+    for job, compute in _cascade():
+        before, began = watch.spent_s, time.perf_counter()
+        for epoch in job.cadence.split(day):
+            _epoch(service, job, epoch, spark, compute)
+        spent[job.name] = Spent(protocol=watch.spent_s - before, whole=time.perf_counter() - began)
+    told = (f"{job} {one.whole:.2f} s ({one.protocol:.3f} s)" for job, one in spent.items())
+    progress(f"share: {day.start.date()}, and the protocol's part: {', '.join(told)}")
+    return spent
+
+
+def _cascade() -> list[tuple[EpochJob, Compute]]:
     from spark_jobs import (  # declared with the landing zone of this run
         nyc_landing,
         nyc_tables,
         nyc_transforms,
     )
+
+    def weather(run: EpochRun) -> None:
+        landed = nyc_landing.weather(run.spark, run.root_files("landed_weather"))
+        run.write("weather", nyc_transforms.weather(landed))
 
     def flights(run: EpochRun) -> None:
         landed = nyc_landing.flights(run.spark, run.root_files("landed_flights"))
@@ -112,21 +167,27 @@ def _day(service: EpochService, spark: SparkSession, epoch: Interval) -> tuple[f
         run.write("carrier_daily", nyc_transforms.carrier_daily(rows))
         run.write("route_daily", nyc_transforms.route_daily(rows))
 
-    timed = TimedCoordinator(service.store, service.formats)
-    began = time.perf_counter()
-    for job, compute in ((nyc_tables.FLIGHTS_JOB, flights), (nyc_tables.SCORECARDS_JOB, scorecards)):
-        _epoch(replace(service, coordinator=timed), job, epoch, spark, compute)
-    whole = time.perf_counter() - began
-    progress(f"share: {epoch.start.date()} took {whole:.2f} s, the protocol {timed.spent_s:.3f} s of it")
-    return timed.spent_s, whole
+    def delay_by_weather(run: EpochRun) -> None:
+        last_day = (run.interval.end - DAY).date()
+        read = (run.read("flights"), run.read("weather"))
+        run.write("delay_by_weather", nyc_transforms.delay_by_weather(*read, last_day=last_day))
+
+    def daily_report(run: EpochRun) -> None:
+        last_day = (run.interval.end - DAY).date()
+        read = (run.read("carrier_daily"), run.read("route_daily"), run.read("delay_by_weather"))
+        run.write("daily_report", nyc_transforms.daily_report(*read, last_day=last_day))
+
+    return [
+        (nyc_tables.WEATHER_JOB, weather),
+        (nyc_tables.FLIGHTS_JOB, flights),
+        (nyc_tables.SCORECARDS_JOB, scorecards),
+        (nyc_tables.DELAY_BY_WEATHER_JOB, delay_by_weather),
+        (nyc_tables.DAILY_REPORT_JOB, daily_report),
+    ]
 
 
 def _epoch(
-    service: EpochService,
-    job: EpochJob,
-    epoch: Interval,
-    spark: SparkSession,
-    compute: Callable[[EpochRun], None],
+    service: EpochService, job: EpochJob, epoch: Interval, spark: SparkSession, compute: Compute
 ) -> None:
     owner = Owner(dag_id="bench", run_id=str(epoch))
     attempt = service.coordinator.begin(job, epoch, owner, roots=ListedRoots(job.roots, epoch))

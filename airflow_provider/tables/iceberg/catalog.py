@@ -108,7 +108,7 @@ class IcebergCatalog:
 
     def _pointer(self, table: EpochTable) -> str | None:
         catalog = self._catalog()
-        views = catalog._iceberg_type_filter() is not None  # noqa: SLF001 - older catalogs know none
+        views = catalog._schema_version == "v1"  # noqa: SLF001 - older catalogs know none
         where = {"namespace": table.domain, "table": table.name}
         with catalog.engine.connect() as connection:
             return connection.execute(_POINTER_AMONG_VIEWS if views else _POINTER, where).scalar_one_or_none()
