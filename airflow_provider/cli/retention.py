@@ -29,6 +29,7 @@ def sweep(arguments: Namespace) -> None:
                 "ended": list(swept.ended),
                 "deleted": list(swept.deleted),
                 "claimed": swept.claimed,
+                "leftovers": list(swept.leftovers),
             }
         )
         return
@@ -37,6 +38,7 @@ def sweep(arguments: Namespace) -> None:
             "horizon (CSN)": swept.horizon,
             "claims ended": ", ".join(swept.ended),
             "files deleted": len(swept.deleted),
+            "places of dead attempts deleted": len(swept.leftovers),
             "versions that claims keep": swept.claimed,
         }
     )

@@ -11,6 +11,7 @@ from typing import TypeVar
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
 from airflow_provider.coordination.lapsing import lapsed_jobs
+from airflow_provider.coordination.leftovers import fence_forgotten, leftovers
 from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
@@ -61,12 +62,14 @@ class Swept:
     :param horizon: states resolved before this CSN, and superseded since, are gone unless they were claimed.
     :param ended: claims that had expired and were ended: ids of leases, and epochs whose attempts were silent.
     :param deleted: URIs of what was deleted. :param claimed: superseded versions that somebody still claims.
+    :param leftovers: places, deleted too, of attempts that ended without a commit.
     """
 
     horizon: int
     ended: tuple[str, ...]
     deleted: tuple[str, ...]
     claimed: int
+    leftovers: tuple[str, ...] = ()
 
 
 class Retention:
@@ -108,13 +111,16 @@ class Retention:
     def sweep(self, domain: str) -> Swept:
         """End claims that have expired, and delete what was superseded long enough ago and nobody claims.
 
+        What attempts staged that ended ``leftover_grace`` ago without a commit goes, too (R16).
+
         May be called at any time, by several at once, and again after a crash.
 
         :raises StoreIncompatible: a claim cannot be read: nothing is deleted (R23).
         """
         checked = domain_name(domain)
         self._done(lambda: refuse_sealed_domain(self.store, checked))
-        ended = end_expired(self.store, checked)
+        forgotten = self._done(lambda: fence_forgotten(self.store, checked, self.defaults))
+        ended = [*forgotten, *end_expired(self.store, checked)]
         horizon = self._done(lambda: self._advance(checked))
         # Looked at once more, now that no new claim on what was superseded at the horizon can appear (R24).
         claimed = claimed_versions(self.store, checked)
@@ -127,7 +133,10 @@ class Retention:
             left += len(superseded) - len(gone)
             if gone:
                 deleted += self._delete(stamped, gone, claimed.get(name, []))
-        return Swept(horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left)
+        swept = self._sweep_leftovers(checked)
+        return Swept(
+            horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, leftovers=tuple(swept)
+        )
 
     # --- withdrawing ---------------------------------------------------------------------------------------------
 
@@ -200,6 +209,14 @@ class Retention:
         return publication, prepared_or_moved(self.store, self.formats, publication, stamped)
 
     # --- sweeping ------------------------------------------------------------------------------------------------
+
+    def _sweep_leftovers(self, domain: DomainName) -> list[str]:
+        """Delete what attempts left that have ended; return the places."""
+        deleted = []
+        for one in leftovers(self.store, self.formats, domain, self.defaults):
+            self.formats[one.place.table.format].discard(one.place)
+            deleted.append(one.place.uri)
+        return deleted
 
     def _advance(self, domain: DomainName) -> int:
         """Move the horizon to the last commit that is older than every cut without a lease; return it."""

@@ -24,6 +24,8 @@ class Defaults:
     """The longest time to live that a lease may have: an orphan holds files for so long."""
     retention_grace: timedelta = timedelta(hours=2)
     """How long the files of a superseded version stay at least; longer than ``read_grace``."""
+    leftover_grace: timedelta = timedelta(days=1)
+    """How long an attempt may be silent, or over, before a sweep deletes what it staged."""
     publish_attempts: int = 50
     """How often a publish is decided anew when others moved the head or a table meanwhile."""
     publish_backoff: timedelta = timedelta(milliseconds=20)

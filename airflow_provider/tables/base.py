@@ -84,6 +84,17 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Remains:
+    """A place at which something lies, as its name says it."""
+
+    barrier: datetime
+    revision: int
+    token: int
+    participant: int
+    subtoken: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenFile:
     """A file as the task that wrote it describes it; plain values, so that it can travel through Spark.
 
@@ -315,6 +326,10 @@ class TableFormat(ABC):
         :raises TableRecreated: the pointer names another table. :raises UnknownName: there is no pointer.
         :raises Unavailable: a metadata file is missing.
         """
+
+    @abstractmethod
+    def staged(self, table: EpochTable) -> list[Remains]:
+        """Return the places of *table* at which something lies, published or not; other things are left out."""
 
     @abstractmethod
     def discard(self, place: Place) -> None:

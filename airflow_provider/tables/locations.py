@@ -9,15 +9,20 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import time_key
+from airflow_provider.tables.base import Remains
 
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
+_PLACE = re.compile(
+    r"(?P<barrier>[0-9]{8}T[0-9]{6}\.[0-9]{6})Z-r(?P<revision>[0-9]+)-t(?P<token>[0-9]{10,})"
+    r"-p(?P<participant>[0-9]+)(-s(?P<subtoken>[0-9]+))?"
+)
 _UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
 _MAX_WAREHOUSE_CHARACTERS = 500
 
@@ -61,6 +66,19 @@ def place_path(
         f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}{f'-s{subtoken}' if subtoken else ''}"
     )
     return f"{table_path(domain, table)}/data/{path_name(job)}/{attempt}"
+
+
+def remains_at(name: str) -> Remains | None:
+    """What the last part of a :func:`place_path` says; None when *name* is none."""
+    found = _PLACE.fullmatch(name)
+    if found is None:
+        return None
+    try:
+        barrier = datetime.strptime(found["barrier"], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    numbers = {part: int(found[part] or 0) for part in ("revision", "token", "participant", "subtoken")}
+    return Remains(barrier=barrier, **numbers)
 
 
 def checked_warehouse(warehouse: object) -> str:

@@ -30,6 +30,7 @@ from airflow_provider.tables.base import (
     Prepared,
     Projected,
     Publication,
+    Remains,
     TableCapability,
     TableFormat,
     TableInfo,
@@ -37,7 +38,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.columns import EPOCH_TYPE, field_id, refuse_difference, table_schema
-from airflow_provider.tables.locations import place_path, table_path
+from airflow_provider.tables.locations import place_path, remains_at, table_path
 from airflow_provider.tables.memory_versions import Version
 from airflow_provider.tables.rows import fitted
 from airflow_provider.tables.standing import Compared, Standing
@@ -257,6 +258,12 @@ class MemoryFormat(TableFormat):
             operation=operation,
         )
         return CatalogSwap(table.domain, table.name, pointer, self._keep(table, number, changed))
+
+    def staged(self, table: EpochTable) -> list[Remains]:
+        folder = f"{self._warehouse}/{table_path(table.domain, table.name)}/data/"
+        uris = (uri.removeprefix(folder) for uri in list(self._catalog.objects) if uri.startswith(folder))
+        named = (remains_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
+        return [one for one in named if one is not None]
 
     def discard(self, place: Place) -> None:
         checks.refuse_other_place(

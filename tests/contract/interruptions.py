@@ -21,6 +21,7 @@ TABLE_CALLS = frozenset(
         "published",
         "project",
         "discard",
+        "staged",
         "read",
     }
 )

@@ -1,0 +1,171 @@
+"""What attempts leave that nobody begins again, and what zombies write after they were fenced (R16)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.retention import Swept
+from airflow_provider.domain.checks import in_range
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Attempt, EpochState
+from airflow_provider.domain.errors import Fenced, Vetoed
+from airflow_provider.tables.base import Remains
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
+
+PAST_GRACE = PAST_TTL + DEFAULTS.leftover_grace
+
+
+def zombie_writes(world: World, attempt: Attempt) -> None:
+    """A writer that does not know yet that it is over leaves files."""
+    with suppress(Fenced):
+        write_rows(world.coordinator, attempt, "t", rows([99], attempt.token))
+
+
+def places(world: World) -> list[Remains]:
+    return world.formats[world.table_format].staged(world.table("t"))
+
+
+def staged(world: World) -> set[int]:
+    """Tokens under which something lies."""
+    return {one.token for one in places(world)}
+
+
+def sweep(world: World) -> Swept:
+    return world.retention.sweep(DOMAIN)
+
+
+def states(world: World, number: int) -> list[EpochState]:
+    return [one.record.state for one in world.coordinator.barriers(DOMAIN, world.job("t").name, day(number))]
+
+
+def test_what_a_zombie_writes_is_swept(table_world: World) -> None:
+    """R16: after the grace, and as often as it comes back; what was published stays."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    zombie_writes(world, zombie)
+    assert sweep(world).leftovers == (), "its grace is not over"
+    world.clock.advance(DEFAULTS.leftover_grace)
+    for _ in range(2):
+        assert staged(world) == {1, 2}
+        (swept,) = sweep(world).leftovers
+        assert f"-t{zombie.token:010d}-" in swept
+        assert staged(world) == {2}
+        assert world.rows("t") == {"t": [(1, 1)]}
+        zombie_writes(world, zombie)
+
+
+def test_an_epoch_that_nobody_begins_again_is_swept(table_world: World) -> None:
+    """R16: complete output, too; the attempt is fenced first, so that nobody adopts what is gone."""
+    world = table_world
+    dead = world.begin(world.job("t"), day(1))
+    world.write(dead, [1])
+    world.coordinator.complete(dead)
+    world.clock.advance(PAST_TTL)
+    assert sweep(world).leftovers == ()
+    world.clock.advance(PAST_GRACE)
+    swept = sweep(world)
+    assert (len(swept.leftovers), len(swept.ended)) == (0, 1), "it is over from now on"
+    with pytest.raises(Fenced):
+        world.coordinator.publish(dead)
+    world.clock.advance(DEFAULTS.leftover_grace)
+    assert len(sweep(world).leftovers) == 1
+    assert staged(world) == set()
+    assert EpochState.ABORTED in states(world, 1)
+    retry = world.begin(world.job("t"), day(1), owner(try_number=2))
+    assert not retry.adopted
+    world.write(retry, [2])
+    world.coordinator.publish(retry)
+    assert world.rows("t") == {"t": [(1, 2)]}
+
+
+def test_what_may_still_be_published_stays(table_world: World) -> None:
+    """R16: of a live attempt, of one that a retry may adopt, and of one that another has adopted."""
+    world = table_world
+    job = world.job("t")
+    first = world.begin(job, day(1))
+    world.write(first, [1])
+    world.coordinator.complete(first)
+    world.clock.advance(DEFAULTS.leftover_grace)
+    assert sweep(world).leftovers == ()
+    adopted = world.begin(job, day(1), owner(try_number=2))
+    assert adopted.adopted
+    world.clock.advance(DEFAULTS.leftover_grace)
+    world.coordinator.heartbeat(adopted)
+    assert sweep(world).leftovers == ()
+    world.coordinator.publish(adopted)
+    world.clock.advance(PAST_GRACE)
+    assert sweep(world).leftovers == ()
+    assert world.rows("t") == {"t": [(1, 1)]}
+
+
+def test_what_a_check_refused_stays(table_world: World) -> None:
+    """R14, R16: it is kept to be looked at until the epoch is begun again."""
+    world = table_world
+    table = world.table("t")
+    job = world.job("t", [table], checks=[in_range(table, "value", at_most=1)])
+    attempt = world.begin(job, day(1))
+    world.write(attempt, [5])
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(attempt)
+    world.clock.advance(PAST_GRACE)
+    assert sweep(world).leftovers == ()
+    assert staged(world) == {1}
+
+
+def test_what_the_store_cannot_tell_stays(table_world: World) -> None:
+    """R16, R33: a token that it has not given out, or an epoch that nobody began, may be of a lost history."""
+    world = table_world
+    job = world.job("t")
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    place = world.coordinator.place(attempt, "t")
+    table_format = world.formats[world.table_format]
+    info: Any = table_format.describe(place.table)
+    for number, token in ((2, 7), (5, 1)):
+        strange = table_format.place(place.table, job=job.name, interval=day(number), revision=1, token=token)
+        list(table_format.task_writer(strange, info)(rows([3]).to_batches()))
+    world.coordinator.abort(attempt, "it failed")
+    world.clock.advance(PAST_GRACE)
+    assert sweep(world).leftovers == ()
+    assert staged(world) == {1, 7}
+
+
+def test_a_table_that_is_not_as_published_is_left_alone(table_world: World) -> None:
+    """R16, R17: what its pointer names instead may lie in any place."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    zombie_writes(world, zombie)
+    world.clock.advance(PAST_GRACE)
+    world.pointers.drop(DOMAIN, "t")
+    assert sweep(world).leftovers == ()
+
+
+def test_two_sweeps_and_a_publish_at_once(table_world: World) -> None:
+    """R16: each place goes once, and nobody is in the other's way."""
+    world = table_world
+    job = world.job("t")
+    zombies = [world.begin(job, day(number)) for number in (1, 2, 3)]
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number], owner(try_number=2))
+    for one in zombies:
+        zombie_writes(world, one)
+    world.clock.advance(PAST_GRACE)
+    attempt = world.begin(job, day(4))
+    world.write(attempt, [4])
+    keepers = [world.keeper(), world.keeper()]
+    found = side_by_side(
+        *(lambda keeper=one: keeper.sweep(DOMAIN) for one in keepers),
+        lambda: world.worker().publish(attempt),
+    )
+    assert not [one for one in found if isinstance(one, Exception)], found
+    assert staged(world) == {1, 2}
+    assert {one.barrier for one in places(world) if one.token == 1} == {day(4).end}
+    assert world.rows("t") == {"t": [(number, number) for number in (1, 2, 3, 4)]}
