@@ -194,6 +194,14 @@ _COMMANDS = (
         args=(ARG_JOB, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
     ),
     ActionCommand(
+        name="doctor",
+        help="Look a domain over: its records against its tables, what is stuck, and what was left lying",
+        func=lazy_load_command("airflow_provider.cli.doctor.doctor"),
+        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        description="Changes nothing. Each line names the next command to type.",
+        epilog="Exit code 1 when something needs somebody to act.",
+    ),
+    ActionCommand(
         name="recover",
         help="Repair what a killed process left: let the catalog's pointers follow the store",
         func=lazy_load_command("airflow_provider.cli.recover.recover"),

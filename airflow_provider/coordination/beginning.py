@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.bounding import Bounding
 from airflow_provider.coordination.dependents import refuse_dependents
-from airflow_provider.coordination.recovery import follow
+from airflow_provider.coordination.recovery import follow, refuse_ahead
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.sealing import refuse_sealed
@@ -108,7 +108,8 @@ class Begin:
 
     def _try(self) -> Attempt | AlreadyCommitted | None:
         reading = self._read()
-        follow(self.coordinator.formats, reading, self.job.outputs)
+        for table in follow(self.coordinator.formats, reading, self.job.outputs):
+            refuse_ahead(self.coordinator.store, self.coordinator.formats, table)
         refuse_sealed(self.job.domain, reading.get(topology_key(self.job.domain)))
         job = self._registered(reading)
         if job is None:

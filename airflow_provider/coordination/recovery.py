@@ -22,6 +22,7 @@ from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TablesAhead
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.projection import attempted
+from airflow_provider.tables.standing import Compared, Standing
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -75,15 +76,57 @@ def recover(coordinator: Coordinator, domain: str) -> Recovery:
     )
 
 
-def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> None:
-    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
-    if not formats.projected:
-        return
-    for table in tables:
+def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> list[EpochTable]:
+    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now.
+
+    :return: those whose pointers are beyond it: somebody was faster, or the store was restored.
+    """
+    beyond = []
+    for table in tables if formats.projected else ():
         stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
         ref = None if stamped is None else stamped.record.ref
         if ref is not None:
-            attempted(formats[ref.format], table, ref)
+            projected = attempted(formats[ref.format], table, ref)
+            is_beyond = projected is not None and projected.ahead
+        else:
+            is_beyond = formats[table.format].compare(table, None).standing is Standing.AHEAD
+        if is_beyond:
+            beyond.append(table)
+    return beyond
+
+
+def ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared | None:
+    """What the pointer of *table* names when that is a commit which the store does not have (R33).
+
+    A pointer moves with the store's record or after it: one that is beyond what was recorded before it was
+    looked at, and after, is of a store that knew more.
+    """
+    key = table_key(table.domain, table.name)
+    while True:
+        before = reader.read(table.domain, [key]).get(key)
+        found = formats[table.format].compare(table, None if before is None else before.record.ref)
+        if found.standing is not Standing.AHEAD:
+            return None
+        after = reader.read(table.domain, [key]).get(key)
+        if before == after:
+            return found
+
+
+def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> None:
+    """:raises TablesAhead: *table* was published with a number that the store has not given out to it."""
+    found = ahead(reader, formats, table)
+    if found is not None:
+        head = reader.read(table.domain, []).head
+        raise TablesAhead(
+            f"table {table.name!r} was published with CSN {found.csn} by incarnation {found.incarnation} of the store; "
+            f"this one is {head.incarnation}, its last commit is {head.csn}, and it does not have that one: it was "
+            "restored from a backup.",
+            next_step="`airflow epochs doctor` lists the tables; `airflow epochs db restored` says what to do.",
+            table=table.name,
+            expected=head.csn,
+            found_csn=found.csn,
+            incarnation=found.incarnation,
+        )
 
 
 def _recover(coordinator: Coordinator, domain: DomainName) -> Recovery:
@@ -126,23 +169,11 @@ def _recovered(coordinator: Coordinator, table: EpochTable, csn: int, ref: Table
             stamped = reader.read(table.domain, [key]).records[key]
             ref, csn = stamped.record.ref, stamped.csn or 0
         answer = coordinator.formats[ref.format].project(table, ref)
-        _refuse_ahead(table, answer.csn, reader.read(table.domain, []).head.csn)
+        if answer.ahead:
+            refuse_ahead(reader, coordinator.formats, table)
     except RetryableError:
         raise
     except EpochError as error:
         problem = f"{type(error).__name__}: {error}"
         return RecoveredTable(name=table.name, csn=csn, moved=False, problem=problem, adopted=adopted)
     return RecoveredTable(name=table.name, csn=csn, moved=answer.moved, adopted=adopted)
-
-
-def _refuse_ahead(table: EpochTable, found: int, head: int) -> None:
-    """:raises TablesAhead: the table was published with a number that the store has not given out."""
-    if found > head:
-        raise TablesAhead(
-            f"table {table.name!r} was published with CSN {found}, and the store's last commit is {head}: "
-            "the store was restored from a backup.",
-            next_step="restore the tables of the same moment.",
-            table=table.name,
-            expected=head,
-            found_csn=found,
-        )

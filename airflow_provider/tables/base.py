@@ -160,10 +160,12 @@ class Projected:
     """Where a table's pointer in the catalog stands.
 
     :param moved: whether this call moved it. :param csn: the commit that its version carries now.
+    :param ahead: that commit is not the one that was recorded when this was asked, but a later one.
     """
 
     moved: bool
     csn: int
+    ahead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

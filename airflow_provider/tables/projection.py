@@ -63,10 +63,10 @@ def lags(pointed: Description, recorded: Description) -> bool:
     return pointed.version != recorded.version and recorded.descends_from(pointed)
 
 
-def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) -> bool:
-    """Let the pointer of *table* follow; when it cannot now, the next touch does it. Return whether it is there."""
+def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) -> Projected | None:
+    """Let the pointer of *table* follow; None when it cannot now: the next touch does it."""
     try:
-        table_format.project(table, recorded)
+        return table_format.project(table, recorded)
     except EpochError as error:
         log.warning(
             "The catalog's pointer of table %s stays behind for now: %s",
@@ -74,8 +74,7 @@ def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) 
             error,
             extra={"domain": table.domain, "table": table.name},
         )
-        return False
-    return True
+        return None
 
 
 def project(
@@ -90,7 +89,7 @@ def project(
         if found.standing is Standing.FOREIGN:
             raise foreign_commit(table, recorded, found)
         if found.standing is not Standing.BEHIND:
-            return Projected(moved=False, csn=found.csn)
+            return Projected(moved=False, csn=found.csn, ahead=found.standing is Standing.AHEAD)
         if move(found.pointer):
             return Projected(moved=True, csn=found.csn)
 
@@ -184,7 +183,7 @@ def refuse_head(publication: Publication, found: Compared) -> None:
     if found.standing in (Standing.CURRENT, Standing.COMPACTED) or found.version == publication.adopts:
         return
     table = publication.table
-    if found.csn >= publication.csn:
+    if found.standing is Standing.AHEAD or found.csn >= publication.csn:
         raise TablesAhead(
             f"table {table.name!r} was published with CSN {found.csn}, and the store's last commit is "
             f"{publication.csn - 1}: the store was restored from a backup, or another publish was faster.",

@@ -247,7 +247,7 @@ class IcebergFormat(DraftingFormat):
         with suppress(StoreUnavailable):
             if self._catalog.move(table, prepared.made_from, prepared.ref.metadata):
                 return True
-        return projection.attempted(self, table, prepared.ref)
+        return projection.attempted(self, table, prepared.ref) is not None
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
         if not self._swaps and not self._followed(publication.table, prepared):

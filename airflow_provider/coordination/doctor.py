@@ -1,0 +1,281 @@
+"""Looks a domain over: its records against its tables, and what was left lying. Changes nothing (R16, R17, R33)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.coordination.explain import Explanation, explain
+from airflow_provider.coordination.lapsing import lapsed_jobs
+from airflow_provider.coordination.leftovers import leftovers
+from airflow_provider.coordination.patience import patient
+from airflow_provider.coordination.recovery import ahead, as_recorded, declared_tables
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochState, expired
+from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, Stamped, topology_key
+from airflow_provider.domain.registration import JobRecord, MoveState
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.standing import Compared, Standing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Symptom:
+    """Something that is not as it should be, or will be taken care of.
+
+    :param subject: what it is about. :param next_step: what to type, or that nothing is to be done.
+    :param urgent: somebody has to act; otherwise the next sweep or publish does.
+    """
+
+    subject: str
+    found: str
+    next_step: str
+    urgent: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examination:
+    """Answer of :func:`examine`.
+
+    :param csn: the domain's head. :param incarnation: of the store. :param at: the store's time.
+    """
+
+    domain: DomainName
+    csn: int
+    incarnation: str
+    at: datetime
+    symptoms: tuple[Symptom, ...]
+
+    @property
+    def urgent(self) -> tuple[Symptom, ...]:
+        return tuple(one for one in self.symptoms if one.urgent)
+
+
+def examine(
+    reader: MetadataReader, formats: TableFormats, domain: str, *, defaults: Defaults = DEFAULTS
+) -> Examination:
+    """Compare what the store has of *domain* with its tables, and say what is stuck or was left; read-only.
+
+    May be called at any time, by several at once, beside anything.
+
+    :raises UnknownName: nothing is registered in the domain.
+    :raises StoreUnavailable: the store, the catalog or the warehouse did not answer.
+    """
+    name, asking = domain_name(domain), patient(reader, defaults=defaults)
+    reading = asking.read(name, [topology_key(name)])
+    if reading.get(topology_key(name)) is None:
+        raise UnknownName(
+            f"domain {domain!r} has no job.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            domain=domain,
+        )
+    doctor = _Doctor(asking, formats, name, defaults)
+    return Examination(
+        domain=name,
+        csn=reading.head.csn,
+        incarnation=reading.head.incarnation,
+        at=reading.now,
+        symptoms=tuple(doctor.symptoms()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Doctor:
+    reader: MetadataReader
+    formats: TableFormats
+    domain: DomainName
+    defaults: Defaults
+
+    def symptoms(self) -> Iterator[Symptom]:
+        looks: tuple[Callable[[], Iterator[Symptom]], ...] = (
+            self._moves,
+            self._commits,
+            self._tables,
+            self._attempts,
+            self._waits,
+            self._leases,
+            self._leftovers,
+        )
+        for look in looks:
+            yield from look()
+
+    def _command(self, words: str) -> str:
+        return f"`airflow epochs {words} --domain {self.domain}`"
+
+    def _moves(self) -> Iterator[Symptom]:
+        """A move between two stores that has not come to its end."""
+        key = topology_key(self.domain)
+        move = self.reader.read(self.domain, [key]).records[key].record.move
+        if move is not None and move.state in (MoveState.LEAVING, MoveState.ARRIVING):
+            way = "to" if move.state is MoveState.LEAVING else "from"
+            yield Symptom(
+                subject="domain",
+                found=f"a move {way} {move.place} has begun and not ended: no task can begin",
+                next_step=f"{self._command('db move --from … --to …')} once more: it goes on where it was.",
+            )
+        if move is not None and move.state is MoveState.GONE:
+            step = "let the connection name that store; nothing changes here any more."
+            yield Symptom(subject="domain", found=f"it has moved to {move.place}", next_step=step)
+
+    def _commits(self) -> Iterator[Symptom]:
+        """The commit sequence has no gap (I2)."""
+        expected = 0
+        while page := self.reader.changes(self.domain, expected):
+            for commit in page:
+                expected += 1
+                if commit.csn != expected:
+                    yield Symptom(
+                        subject=f"commit {expected}",
+                        found=f"it is missing: the next one that the store has is {commit.csn}",
+                        next_step="restore the store from a backup; then `airflow epochs db restored`.",
+                    )
+                    return
+
+    # --- tables ----------------------------------------------------------------------------------------------
+
+    def _tables(self) -> Iterator[Symptom]:
+        declared = declared_tables(self.reader, self.domain)
+        for stamped in list(pages(self.reader, self.domain, Kind.TABLE, "")):
+            table, ref = declared.get(TableName(stamped.key.item)), stamped.record.ref
+            if table is None and ref is not None:
+                table = as_recorded(stamped, ref)
+            if table is not None:
+                yield from self._table(table, stamped)
+
+    def _table(self, table: EpochTable, stamped: Stamped[TableRecord]) -> Iterator[Symptom]:
+        subject = f"table {table.name}"
+        try:
+            found = self.formats[table.format].compare(table, stamped.record.ref)
+        except RetryableError:
+            raise
+        except EpochError as error:
+            yield Symptom(subject=subject, found=error.message, next_step=error.next_step)
+            return
+        if found.standing is Standing.AHEAD:
+            beyond = ahead(self.reader, self.formats, table)
+            if beyond is not None:
+                yield self._ahead(subject, beyond)
+        elif found.standing is not Standing.CURRENT:
+            yield self._standing(subject, table, found)
+
+    def _ahead(self, subject: str, found: Compared) -> Symptom:
+        return Symptom(
+            subject=subject,
+            found=f"it was published with CSN {found.csn} by the store as incarnation {found.incarnation}, which this "
+            "store does not know: it was restored from a backup",
+            next_step="`airflow epochs db restored`; then restore the table to the same moment.",
+        )
+
+    def _standing(self, subject: str, table: EpochTable, found: Compared) -> Symptom:
+        if found.standing is Standing.BEHIND:
+            step = f"{self._command('recover')}, or the next begin of its job."
+            return Symptom(subject=subject, found="the catalog's pointer is behind", next_step=step)
+        if found.standing is Standing.COMPACTED:
+            return Symptom(
+                subject=subject,
+                found="another program has put the same rows into other files",
+                next_step="nothing: the next publish goes on from there.",
+                urgent=False,
+            )
+        adopts = table.on_foreign_commit is OnForeignCommit.ADOPT and not found.foreign.obstacle
+        step = "roll the table back to what was published, or declare on_foreign_commit='adopt'."
+        return Symptom(
+            subject=subject,
+            found=f"another program wrote to it: {found.foreign}",
+            next_step=f"{self._command('recover')} takes the rows over." if adopts else step,
+        )
+
+    # --- jobs ------------------------------------------------------------------------------------------------
+
+    def _jobs(self) -> list[JobRecord]:
+        return [one.record for one in pages(self.reader, self.domain, Kind.JOB, "")]
+
+    def _attempts(self) -> Iterator[Symptom]:
+        """Attempts that have fallen silent."""
+        now = self.reader.read(self.domain, []).now
+        for job in self._jobs():
+            for lock in list(pages(self.reader, self.domain, Kind.LOCK, job.name)):
+                if not (lock.record.ended or expired(lock.at, lock.record.ttl, now)):
+                    continue
+                key = lock.key._replace(kind=Kind.EPOCH)
+                epoch = self.reader.read(self.domain, [key]).get(key)
+                interval = epoch.record.interval if epoch is not None else lock.key.item
+                yield Symptom(
+                    subject=f"{job.name} {interval}",
+                    found=f"the attempt of {lock.record.owner} is silent since {lock.at.isoformat()}",
+                    next_step=f"run the task again; {self._explain(job.name, interval)} shows what it did.",
+                )
+
+    def _waits(self) -> Iterator[Symptom]:
+        """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
+        jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
+        owners = {table.name: job for job in jobs for table in job.outputs}
+        for job in jobs:
+            if job.retired or job.name in lapsed:
+                continue
+            found = explain(self.reader, self.domain, job.name)
+            subject = f"{job.name} {found.interval}"
+            if found.state in (EpochState.ABORTED, EpochState.VETOED):
+                step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
+                yield Symptom(subject=subject, found=found.summary, next_step=step)
+            elif found.state is EpochState.NOTHING:
+                for reason in _in_vain(job, found, owners, lapsed):
+                    step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
+                    yield Symptom(subject=subject, found=reason, next_step=step)
+
+    def _explain(self, job: JobName, interval: Interval | str) -> str:
+        return self._command(f"explain {job} {interval}")
+
+    # --- what was left ---------------------------------------------------------------------------------------
+
+    def _leases(self) -> Iterator[Symptom]:
+        now = self.reader.read(self.domain, []).now
+        for lease in list(pages(self.reader, self.domain, Kind.LEASE, "")):
+            if expired(lease.at, lease.record.ttl, now):
+                yield Symptom(
+                    subject=f"lease {lease.key.item}",
+                    found=f"{lease.record.owner} has not renewed it since {lease.at.isoformat()}; it keeps files",
+                    next_step=f"{self._command('retention sweep')} ends it.",
+                    urgent=False,
+                )
+
+    def _leftovers(self) -> Iterator[Symptom]:
+        found: dict[TableName, int] = {}
+        for one in leftovers(self.reader, self.formats, self.domain, self.defaults):
+            found[one.place.table.name] = found.get(one.place.table.name, 0) + 1
+        for table, places in found.items():
+            yield Symptom(
+                subject=f"table {table}",
+                found=f"{places} places of attempts that ended without a commit still hold files",
+                next_step=f"{self._command('retention sweep')} deletes them.",
+                urgent=False,
+            )
+
+
+def _in_vain(
+    job: JobRecord,
+    found: Explanation,
+    owners: dict[TableName, JobRecord],
+    lapsed: dict[JobName, datetime],
+) -> Iterator[str]:
+    """What an epoch waits for that will not come by itself."""
+    waits = [edge.table for edge in job.edges if any(_about(line, edge.table) for line in found.waiting_for)]
+    for table in dict.fromkeys(waits):
+        owner = owners.get(table)
+        if owner is None:
+            yield f"it waits for {table}, which no job has ever written"
+        elif owner.retired:
+            yield f"it waits for {table}, whose job {owner.name} is retired: {owner.retired}"
+        elif owner.name in lapsed:
+            yield f"it waits for {table}, whose job {owner.name} has lapsed since {lapsed[owner.name].isoformat()}"
+    yield from (line for line in found.waiting_for if line.endswith("is withdrawn"))
+
+
+def _about(line: str, table: TableName) -> bool:
+    return line.startswith((f"{table}:", f"{table} "))

@@ -1,0 +1,192 @@
+"""What ``doctor`` says of a domain: whether the records and the tables agree, what is stuck, and what was left."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.coordination.doctor import Symptom, examine
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.domain.checks import in_range
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import UnknownName, Vetoed
+from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.registration import Move, MoveState
+from airflow_provider.stores.base import Put, Transaction
+from airflow_provider.stores.factory import open_store
+from airflow_provider.tables.base import TablesAhead
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
+from tests.contract.interruptions import Died, interrupted
+from tests.contract.test_coordination_foreign import adopting, commit
+from tests.contract.test_coordination_leftovers import PAST_GRACE, zombie_writes
+
+
+def told(world: World) -> dict[str, Symptom]:
+    """What is found, by what it is about; nothing is changed by looking."""
+    before = world.exactly()
+    found = examine(world.store, world.formats, DOMAIN)
+    assert world.exactly() == before
+    assert len({one.subject for one in found.symptoms}) == len(found.symptoms)
+    assert all("`airflow epochs" in one.next_step for one in found.symptoms if one.urgent), found.symptoms
+    return {one.subject: one for one in found.symptoms}
+
+
+def test_a_healthy_domain_has_no_symptom(table_world: World) -> None:
+    """R17: also with a job that has not run, an attempt that works, and a lease that lives."""
+    world = table_world
+    world.run(world.job("t"), day(1), [1])
+    world.coordinator.register(world.job("r", inputs=[world.table("t")]))
+    world.begin(world.job("t"), day(2))
+    world.leases.cut(DOMAIN, ["t"], name="mine", owner="me")
+    assert told(world) == {}
+    with pytest.raises(UnknownName, match="nowhere"):
+        examine(world.store, world.formats, "nowhere")
+
+
+def test_what_others_committed(table_world: World) -> None:
+    """R17: a compaction is told, and needs nobody; other rows need somebody, unless they can be adopted."""
+    world = table_world
+    job = world.job("t", [world.table("left"), adopting(world, "right")])
+    world.run(job, day(1), [1])
+    commit(world, "left", "replace", {1: [1]})
+    commit(world, "right", "append", {1: [7]})
+    left, right = told(world).values()
+    assert (left.subject, left.urgent) == ("table left", False)
+    assert (right.subject, right.urgent) == ("table right", True)
+    assert "recover" in right.next_step
+    recover(world.coordinator, DOMAIN)
+    commit(world, "left", "append", {1: [7]})
+    (left,) = (one for one in examine(world.store, world.formats, DOMAIN).symptoms)
+    assert "append" in left.found
+    assert "roll the table back" in left.next_step
+
+
+def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
+    """R17: the first is moved by recover; of the other somebody has to know."""
+    world = table_world
+    job = world.job("job", [world.table("left"), world.table("right")])
+    attempt = world.begin(job, day(1))
+    world.write(attempt, [1])
+
+    def die() -> None:
+        raise Died
+
+    with suppress(Died):
+        interrupted(world, die, "table.published").publish(attempt)
+    found = told(world)
+    assert set(found) == ({"table left", "table right"} if world.formats.projected else set())
+    recover(world.coordinator, DOMAIN)
+    world.pointers.drop(DOMAIN, "left")
+    (gone,) = examine(world.store, world.formats, DOMAIN).symptoms
+    assert (gone.subject, gone.urgent) == ("table left", True)
+    assert "not in the catalog" in gone.found
+
+
+def test_attempts_that_ended_or_fell_silent(world: World) -> None:
+    """I9: whoever waits for them is told by what they wait."""
+    silent, failed = world.job("silent"), world.job("failed")
+    vetoed = world.job("v", checks=[in_range(world.table("v"), "value", at_most=1)])
+    world.begin(silent, day(1))
+    world.clock.advance(PAST_TTL)
+    world.coordinator.abort(world.begin(failed, day(1)), "SparkException: it failed")
+    attempt = world.begin(vetoed, day(1))
+    world.write(attempt, [5])
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(attempt)
+    found = told(world)
+    assert [one.split()[0] for one in found] == ["silent", "failed", "v"]
+    texts = " ".join(one.found for one in found.values())
+    assert all(words in texts for words in ("silent since", "SparkException", "vetoed"))
+
+
+def test_waits_that_nobody_ends(world: World) -> None:
+    """I9: an input that no job has ever written, and one whose job is retired; a wait for a job at work is none."""
+    t = world.table("t")
+    world.run(world.job("t"), day(1))
+    world.run(world.job("over"), day(1))
+    world.coordinator.retire(DOMAIN, "over", reason="done", by="me")
+    readers = {"a": world.table("nobody"), "b": world.table("over"), "c": t}
+    for name, table in readers.items():
+        world.coordinator.register(world.job(name, inputs=[table], origin=day(2).start))
+    found = told(world)
+    assert {one.split()[0] for one in found} == {"a", "b"}
+    assert any("which no job has ever written" in one.found for one in found.values())
+    assert any("is retired" in one.found for one in found.values())
+
+
+def test_what_was_left_is_told_and_swept(table_world: World) -> None:
+    """R16, R23: a zombie's files and a lease that has ended need nobody: the next sweep takes them."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    world.leases.cut(DOMAIN, ["t"], name="mine", owner="me", ttl=timedelta(hours=1))
+    zombie_writes(world, zombie)
+    world.clock.advance(PAST_GRACE)
+    found = told(world)
+    assert [(name, one.urgent) for name, one in found.items()] == [("lease mine", False), ("table t", False)]
+    assert all("retention sweep" in one.next_step for one in found.values())
+    world.retention.sweep(DOMAIN)
+    assert told(world) == {}
+
+
+def test_a_restored_store_is_told_before_work_is_done(
+    quick_path: Path, empty_sqlite: Path, tmp_path: Path
+) -> None:
+    """R33: tables that are ahead stop doctor, and every begin of their job, by name."""
+    world, backup = Backend("iceberg elsewhere", quick_path, empty_sqlite).world(), tmp_path / "backup.db"
+    job, other = world.job("t"), world.job("late")
+    world.run(job, day(1))
+    assert world.path is not None
+    with closing(sqlite3.connect(world.path)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    for number in (2, 3):
+        world.run(job, day(number))
+    world.run(other, day(1))
+    with open_store(f"sqlite:///{backup}") as restored:
+        for ahead in (job, other):
+            with pytest.raises(TablesAhead, match="restored from a backup") as refused:
+                world.worker(restored).begin(ahead, day(2), owner("after"))
+            assert refused.value.table == ahead.outputs[0].name
+        world.worker(restored).register(other)
+        found = examine(restored, world.formats, DOMAIN)
+        assert [one.subject for one in found.symptoms] == ["table late", "table t"]
+        assert all("db restored" in one.next_step for one in found.urgent)
+        # The store has gone on with another table, past the number that is ahead.
+        for number in range(1, 5):
+            world.worker(restored).register(world.job("more"))
+            attempt = world.worker(restored).begin(world.job("more"), day(number), owner(str(number)))
+            assert isinstance(attempt, Attempt)
+            write_rows(world.worker(restored), attempt, "more", rows([1]))
+            world.worker(restored).publish(attempt)
+        with pytest.raises(TablesAhead):
+            world.worker(restored).begin(job, day(2), owner("after"))
+    world.close()
+
+
+def test_an_interrupted_move(world: World) -> None:
+    """A domain that is being moved stands still until the move is run again."""
+    world.run(world.job("t"), day(1))
+    key = topology_key(DOMAIN)
+    record = world.store.read(DOMAIN, [key]).records[key].record
+    move = Move(state=MoveState.LEAVING, place="elsewhere", incarnation="x")
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(record, move=move)),)))
+    (found,) = told(world).values()
+    assert "db move" in found.next_step
+
+
+def test_the_graces_of_what_is_told(world: World) -> None:
+    """R16: before its grace is over, nothing is called left over."""
+    world.run(world.job("t"), day(1))
+    zombie = world.begin(world.job("t"), day(2))
+    world.run(world.job("t"), day(2), [2], owner(try_number=2))
+    zombie_writes(world, zombie)
+    world.clock.advance(DEFAULTS.leftover_grace - timedelta(seconds=1))
+    assert told(world) == {}
