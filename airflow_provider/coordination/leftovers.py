@@ -16,7 +16,7 @@ from airflow_provider.coordination.recovery import as_recorded, declared_tables
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
-from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.leftovers import ended_since
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition
@@ -24,7 +24,7 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
-from airflow_provider.tables.base import Place, Remains
+from airflow_provider.tables.base import Place
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.standing import Standing
 
@@ -52,11 +52,10 @@ def leftovers(
             table = as_recorded(stamped, stamped.record.ref)
         if table is None or not _is_settled(formats, table, stamped):
             continue
-        writers = [job for job in jobs if table.name in job.all_outputs or job.name == stamped.record.job]
-        for remains in _unpublished(reader, formats, table):
-            found = _judged(reader, formats, writers, (table, remains))
-            if found is not None and found.since + defaults.leftover_grace <= now:
-                yield found
+        for job in jobs:
+            if table.name in job.all_outputs or job.name == stamped.record.job:
+                found = _ended(reader, formats, table, job.name)
+                yield from (one for one in found if one.since + defaults.leftover_grace <= now)
 
 
 def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults) -> list[str]:
@@ -82,45 +81,36 @@ def _is_settled(formats: TableFormats, table: EpochTable, stamped: Stamped[Table
     return found.standing in _SETTLED
 
 
-def _unpublished(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> list[Remains]:
-    """The places of *table* under whose token nothing was ever published."""
-    staged = formats[table.format].staged(table)  # before the slices: what is published meanwhile is in them
-    slices = (one.record for one in pages(reader, table.domain, Kind.SLICE, table.name))
+def _ended(
+    reader: MetadataReader, formats: TableFormats, table: EpochTable, job: JobName
+) -> Iterator[Leftover]:
+    """The places of *job* in *table* under whose token nothing was published, nor can be any more."""
+    domain = table.domain
+    staged = formats[table.format].staged(
+        table, job
+    )  # before the slices: what is published meanwhile is in them
+    slices = (one.record for one in pages(reader, domain, Kind.SLICE, table.name)) if staged else ()
     published = {(one.interval.end, one.revision, one.token) for one in slices}
-    return [one for one in staged if (one.barrier, one.revision, one.token) not in published]
-
-
-def _judged(
-    reader: MetadataReader, formats: TableFormats, writers: list[JobRecord], left: tuple[EpochTable, Remains]
-) -> Leftover | None:
-    """The place of *left* if every job that may have staged there says that it has ended, and one knows it."""
-    table, remains = left
-    found: Leftover | None = None
-    for job in writers:
-        epoch = _epoch(reader, table.domain, job, remains.barrier)
-        if epoch is None:
+    for one in staged:
+        epoch = _epoch(reader, domain, job, one.barrier)
+        if epoch is None or (one.barrier, one.revision, one.token) in published:
             continue
-        log = pages(reader, table.domain, Kind.BARRIER, barrier_partition(job.name, epoch.interval.start))
-        since = ended_since(epoch, log, remains.token)
-        if since is None:
-            return None
-        place = formats[table.format].place(
-            table,
-            job=job.name,
-            interval=epoch.interval,
-            revision=remains.revision,
-            token=remains.token,
-            participant=remains.participant,
-            subtoken=remains.subtoken,
-        )
-        if found is None or found.since < since:
-            found = Leftover(place=place, since=since)
-    return found
+        log = pages(reader, domain, Kind.BARRIER, barrier_partition(job, epoch.interval.start))
+        since = ended_since(epoch, log, one.token)
+        if since is not None:
+            place = formats[table.format].place(
+                table,
+                job=job,
+                interval=epoch.interval,
+                revision=one.revision,
+                token=one.token,
+                participant=one.participant,
+                subtoken=one.subtoken,
+            )
+            yield Leftover(place=place, since=since)
 
 
-def _epoch(
-    reader: MetadataReader, domain: DomainName, job: JobRecord, barrier: datetime
-) -> EpochRecord | None:
+def _epoch(reader: MetadataReader, domain: DomainName, job: JobName, barrier: datetime) -> EpochRecord | None:
     """The epoch of *job* that ends at *barrier*, if somebody has begun it."""
-    newest = reader.scan(domain, Kind.EPOCH, job.name, end=time_key(barrier), limit=1, reverse=True)
+    newest = reader.scan(domain, Kind.EPOCH, job, end=time_key(barrier), limit=1, reverse=True)
     return next((one.record for one in newest if one.record.interval.end == barrier), None)

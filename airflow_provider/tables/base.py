@@ -330,8 +330,8 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def staged(self, table: EpochTable) -> list[Remains]:
-        """Return the places of *table* at which something lies, published or not; other things are left out."""
+    def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
+        """Return the places of *job* in *table* at which something lies, published or not; else nothing."""
 
     @abstractmethod
     def discard(self, place: Place) -> None:

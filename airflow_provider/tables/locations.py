@@ -65,7 +65,12 @@ def place_path(
     attempt = (
         f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}{f'-s{subtoken}' if subtoken else ''}"
     )
-    return f"{table_path(domain, table)}/data/{path_name(job)}/{attempt}"
+    return f"{places_path(domain, table, job)}/{attempt}"
+
+
+def places_path(domain: DomainName, table: TableName, job: JobName) -> str:
+    """Path below the warehouse of all that the attempts of a job stage for a table."""
+    return f"{table_path(domain, table)}/data/{path_name(job)}"
 
 
 def remains_at(name: str) -> Remains | None:

@@ -38,7 +38,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.columns import EPOCH_TYPE, field_id, refuse_difference, table_schema
-from airflow_provider.tables.locations import place_path, remains_at, table_path
+from airflow_provider.tables.locations import place_path, places_path, remains_at, table_path
 from airflow_provider.tables.memory_versions import Version
 from airflow_provider.tables.rows import fitted
 from airflow_provider.tables.standing import Compared, Standing
@@ -259,8 +259,8 @@ class MemoryFormat(TableFormat):
         )
         return CatalogSwap(table.domain, table.name, pointer, self._keep(table, number, changed))
 
-    def staged(self, table: EpochTable) -> list[Remains]:
-        folder = f"{self._warehouse}/{table_path(table.domain, table.name)}/data/"
+    def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
+        folder = f"{self._warehouse}/{places_path(table.domain, table.name, job)}/"
         uris = (uri.removeprefix(folder) for uri in list(self._catalog.objects) if uri.startswith(folder))
         named = (remains_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
         return [one for one in named if one is not None]

@@ -12,6 +12,7 @@ from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, Vetoed
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.tables.base import Remains
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
@@ -26,7 +27,7 @@ def zombie_writes(world: World, attempt: Attempt) -> None:
 
 
 def places(world: World) -> list[Remains]:
-    return world.formats[world.table_format].staged(world.table("t"))
+    return world.formats[world.table_format].staged(world.table("t"), JobName("t"))
 
 
 def staged(world: World) -> set[int]:

@@ -51,7 +51,7 @@ from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
-from airflow_provider.tables.locations import checked_warehouse, place_path, remains_at, table_path
+from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, remains_at
 from airflow_provider.tables.standing import Compared, Standing
 
 log = logging.getLogger(__name__)
@@ -260,10 +260,9 @@ class IcebergFormat(DraftingFormat):
                     "An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name}
                 )
 
-    def staged(self, table: EpochTable) -> list[Remains]:
-        filesystem, path = storage.filesystem(
-            f"{self._warehouse}/{table_path(table.domain, table.name)}/data"
-        )
+    def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
+        path = f"{self._warehouse}/{places_path(table.domain, table.name, job)}"
+        filesystem, path = storage.filesystem(path)
         with checks.translated(self._warehouse):
             found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
         named = (remains_at(one.base_name) for one in found if one.type == pafs.FileType.Directory)

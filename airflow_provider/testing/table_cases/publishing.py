@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CatalogSwap, Exists, RequirementFailed
 from airflow_provider.tables.base import TableRecreated, TablesAhead
@@ -163,19 +164,20 @@ class PublishingCases(TableCases):
 
     def test_places_are_listed_by_what_their_names_say(self, publisher: Publisher, table: EpochTable) -> None:
         """R16: whoever sweeps finds what was staged, published or not, until it is deleted."""
-        assert publisher.format.staged(table) == []
+        assert publisher.format.staged(table, JOB) == []
         publisher.publish(table, day(0), [1])
         place = publisher.place(table, day(1), revision=3)
         place = publisher.format.place(
             table, job=JOB, interval=day(1), revision=3, token=place.token, participant=2, subtoken=4
         )
         publisher.stage(table, day(1), [batch([2])], place=place)
-        published, staged = sorted(publisher.format.staged(table), key=lambda one: one.barrier)
+        published, staged = sorted(publisher.format.staged(table, JOB), key=lambda one: one.barrier)
         assert (published.barrier, published.revision, published.subtoken) == (day(0).end, 1, 0)
         assert (staged.barrier, staged.revision, staged.token) == (day(1).end, 3, place.token)
         assert (staged.participant, staged.subtoken) == (2, 4)
         publisher.format.discard(place)
-        assert publisher.format.staged(table) == [published]
+        assert publisher.format.staged(table, JOB) == [published]
+        assert publisher.format.staged(table, JobName("heir")) == []
 
     def test_discarding_deletes_the_attempts_own_place_only(
         self, publisher: Publisher, table: EpochTable
