@@ -94,7 +94,7 @@ class Spent:
 
 def measure() -> None:
     """Print the share of the cascade's daily epochs, of its hourly ones, and of whole days."""
-    days = Days.around_blizzard(DAYS)
+    days = Days.through_blizzard(DAYS)
     with directory("share") as path:
         landing.land(path / "landing", days)
         os.environ["NYC_LANDING"] = str(path / "landing")

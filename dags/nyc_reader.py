@@ -1,4 +1,4 @@
-"""The downstream DAG: it waits for a cut of all tables at its run's barrier, then reads all of them."""
+"""The downstream DAG: it waits for a cut of all daily tables at its run's barrier, then reads all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ with DAG(
     default_args={"retries": 2},
     tags=["nyc", "epochs"],
 ):
-    all_tables = EpochSensor(task_id="wait_for_all", tables=nyc_tables.TABLES)
+    all_tables = EpochSensor(task_id="wait_for_all", tables=nyc_tables.DAILY_TABLES)
 
     @task
     def read_all_tables(cut: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.table import Table
 
 from demo.readers.reading import FAILED, RIGHT, WRONG, Differences
+from demo.totals import TABLES
 
 Figures = dict[str, float]
 """Values by the names that are printed as ``figure NAME VALUE``."""
@@ -18,8 +19,14 @@ Figures = dict[str, float]
 LEAST_READS = 500
 LEAST_CUTS = 60
 LEAST_WAITS = 7
-WHOLE_DEMO_DAYS = 7
+LEAST_OF_ALL = 100
+LEAST_WORD_READS = 80
+LEAST_WORD_CUTS = 8
+WHOLE_DEMO_DAYS = 8
 """Lower bounds are those of the whole demo; a shorter one is held to its share."""
+
+WITH_CUTS = ("epochs", "words")
+"""The families that read with the package."""
 
 BUDGET_S = 600
 FIRST_PUBLISH_BUDGET_S = 120
@@ -31,6 +38,7 @@ class ReadCounts:
 
     :param outcomes: reads by outcome.
     :param cuts: distinct (barrier, CSN) that were read.
+    :param by_tables: reads by the number of tables that they compared.
     :param by_reader: reads and wrong or failed reads by the reader's name.
     :param retried: reads that needed more than one try.
     :param example: of the wrong read with the most tables that differ: what was seen and expected.
@@ -39,6 +47,7 @@ class ReadCounts:
 
     outcomes: Counter[str]
     cuts: int
+    by_tables: Counter[int]
     by_reader: dict[str, tuple[int, int]]
     retried: int
     example: Differences
@@ -59,10 +68,11 @@ def count_reads(folder: Path, family: str) -> ReadCounts:
     """Count what one family's readers have written so far.
 
     :param folder: of the readers' logs.
-    :param family: ``epochs`` or ``twin``.
+    :param family: ``epochs``, ``words`` or ``twin``.
     """
     outcomes: Counter[str] = Counter()
     cuts: set[tuple[str, int]] = set()
+    by_tables: Counter[int] = Counter()
     by_reader: dict[str, tuple[int, int]] = {}
     retried, example, example_barrier = 0, Differences(), None
     for path in sorted(folder.glob(f"{family}-*.jsonl")):
@@ -70,6 +80,7 @@ def count_reads(folder: Path, family: str) -> ReadCounts:
             read = json.loads(line)
             outcome = read["outcome"]
             outcomes[outcome] += 1
+            by_tables[read["tables"]] += 1
             seen, bad = by_reader.get(read["reader"], (0, 0))
             by_reader[read["reader"]] = (seen + 1, bad + (outcome != RIGHT))
             retried += read["tries"] > 1
@@ -80,6 +91,7 @@ def count_reads(folder: Path, family: str) -> ReadCounts:
     return ReadCounts(
         outcomes=outcomes,
         cuts=len(cuts),
+        by_tables=by_tables,
         by_reader=by_reader,
         retried=retried,
         example=example,
@@ -93,6 +105,16 @@ def reading_figures(family: str, counts: ReadCounts) -> Figures:
         f"demo.{family}.reads": counts.reads,
         f"demo.{family}.inconsistent": counts.outcomes[WRONG],
         f"demo.{family}.failed": counts.outcomes[FAILED],
+    }
+
+
+def cut_figures(epochs: ReadCounts, words: ReadCounts) -> Figures:
+    """Name what only readers with cuts promise: different cuts, and reads of all tables at once."""
+    return {
+        "demo.epochs.cuts": epochs.cuts,
+        "demo.epochs.tables": max(epochs.by_tables, default=0),
+        "demo.epochs.reads_of_all": epochs.by_tables[len(TABLES)],
+        "demo.words.cuts": words.cuts,
     }
 
 
@@ -110,6 +132,11 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int 
     least = {
         "demo.epochs.reads": int(LEAST_READS * share),
         "demo.epochs.cuts": max(1, int(LEAST_CUTS * later_share**2)),
+        "demo.epochs.tables": len(TABLES),
+        # A week ends with the first day of the whole demo and with the last of any.
+        "demo.epochs.reads_of_all": LEAST_OF_ALL if share == 1 else 1,
+        "demo.words.reads": int(LEAST_WORD_READS * share),
+        "demo.words.cuts": LEAST_WORD_CUTS,
         "demo.waits.deferred": max(1, int(LEAST_WAITS * share)),
         "demo.twin.reads": int(LEAST_READS * share),
         "demo.twin.inconsistent": 1,
@@ -127,7 +154,7 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int 
         for name, bound in least.items()
         if figures[name] < bound
     ]
-    nothing = ("demo.epochs.inconsistent", "demo.epochs.failed")
+    nothing = [f"demo.{family}.{what}" for family in WITH_CUTS for what in ("inconsistent", "failed")]
     broken += [f"{name} is {figures[name]:g}, promised 0" for name in nothing if figures[name]]
     return broken
 
@@ -150,7 +177,7 @@ def side_by_side(
     :param twin: None when the twin did not run.
     :param facts: further rows: what it is, with epochs, without.
     """
-    table = Table(title="The same tables, the same readers", title_justify="left")
+    table = Table(title="The same source, the same readers", title_justify="left")
     table.add_column("")
     table.add_column("with epochs", justify="right")
     columns = [epochs]
@@ -159,6 +186,7 @@ def side_by_side(
         columns.append(twin)
     for what, *values in facts:
         table.add_row(what, *map(str, values[: len(columns)]))
+    table.add_row("tables", *(str(max(one.by_tables, default=0)) for one in columns))
     table.add_row("reads", *(str(one.reads) for one in columns))
     table.add_row("wrong totals", *(_share(one, WRONG) for one in columns))
     table.add_row("failed after retries", *(_share(one, FAILED) for one in columns))

@@ -1,5 +1,7 @@
 """The landing zone: the source's rows as files that arrive, one a day for flights and one an hour for weather.
 
+The books of :mod:`demo.books` land beside them.
+
 ``python -m demo.landing FOLDER --days N`` writes it without a demo, for a deployment's example DAGs.
 """
 
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from demo import source
+from demo import books, source
 from demo.source import Days, Row
 
 FLIGHTS = "flights/{:%Y-%m-%d}.csv"
@@ -57,10 +59,10 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the files of the days around the blizzard."""
+    """Write the files of the days that end with the blizzard."""
     given = arguments().parse_args(argv)
-    days = Days.around_blizzard(given.days)
-    count = land(given.folder, days)
+    days = Days.through_blizzard(given.days)
+    count = land(given.folder, days) + books.land(given.folder, days)
     print(f"{count} files of {days.first} to {days.last} in {given.folder}")
 
 

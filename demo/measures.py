@@ -1,4 +1,4 @@
-"""What a reader measures of the rows that it read: the integers that :mod:`demo.totals` has the right values of."""
+"""What a reader measures of the rows that it read: the integers that are known from the source."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ COLUMNS: dict[str, list[str]] = {
     "route_daily": list(FLIGHT_MEASURES),
     "delay_by_weather": [*FLIGHT_MEASURES, "visibility"],
     "daily_report": list(TABLES["daily_report"]),
+    "carrier_to_date": list(FLIGHT_MEASURES),
+    "carrier_three_days": list(FLIGHT_MEASURES),
+    "airport_weekly": list(TABLES["airport_weekly"]),
+    "book_words": ["uses"],
+    "word_counts": ["uses"],
+    "count_of_counts": ["uses", "words"],
 }
 """The columns that a measure needs, by table."""
 
@@ -23,7 +29,7 @@ COLUMNS: dict[str, list[str]] = {
 def measure(table: str, rows: pa.Table) -> Measures:
     """Measure a table's rows.
 
-    :param table: a name of :data:`demo.totals.TABLES`.
+    :param table: a name of :data:`demo.totals.TABLES` or :data:`demo.books.TABLES`.
     :param rows: with at least the columns of :data:`COLUMNS`.
     """
     return _MEASURED[table](rows)
@@ -42,8 +48,12 @@ def _flights(rows: pa.Table) -> Measures:
     }
 
 
-def _flight_totals(rows: pa.Table) -> Measures:
-    return {name: _sum(rows[name]) for name in FLIGHT_MEASURES}
+def _summed(*names: str) -> Callable[[pa.Table], Measures]:
+    """Measure a table whose columns are the measures."""
+    return lambda rows: {name: _sum(rows[name]) for name in names}
+
+
+_flight_totals = _summed(*FLIGHT_MEASURES)
 
 
 def _delay_by_weather(rows: pa.Table) -> Measures:
@@ -57,8 +67,20 @@ def _delay_by_weather(rows: pa.Table) -> Measures:
     }
 
 
-def _daily_report(rows: pa.Table) -> Measures:
-    return {name: _sum(rows[name]) for name in TABLES["daily_report"]}
+def _book_words(rows: pa.Table) -> Measures:
+    return {"words": _sum(rows["uses"])}
+
+
+def _word_counts(rows: pa.Table) -> Measures:
+    return {"words": _sum(rows["uses"]), "different": rows.num_rows}
+
+
+def _count_of_counts(rows: pa.Table) -> Measures:
+    return {
+        "words": _sum(pc.multiply(rows["uses"], rows["words"])),
+        "different": _sum(rows["words"]),
+        "seen_once": _sum(rows.filter(pc.equal(rows["uses"], 1))["words"]),
+    }
 
 
 def _sum(column: pa.ChunkedArray) -> int:
@@ -71,5 +93,11 @@ _MEASURED: dict[str, Callable[[pa.Table], Measures]] = {
     "carrier_daily": _flight_totals,
     "route_daily": _flight_totals,
     "delay_by_weather": _delay_by_weather,
-    "daily_report": _daily_report,
+    "daily_report": _summed(*TABLES["daily_report"]),
+    "carrier_to_date": _flight_totals,
+    "carrier_three_days": _flight_totals,
+    "airport_weekly": _summed(*TABLES["airport_weekly"]),
+    "book_words": _book_words,
+    "word_counts": _word_counts,
+    "count_of_counts": _count_of_counts,
 }

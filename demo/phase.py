@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -25,24 +25,27 @@ FINISHED = ("success", FAILED_RUN)
 class Pipeline:
     """The DAGs of one half.
 
-    :param family: ``epochs`` or ``twin``: whose readers read.
+    :param family: ``epochs`` or ``twin``: whose readers read, and are counted.
     :param title: shown above the progress.
-    :param dags: in the order in which data flows.
+    :param dags: in the order in which data flows, each with the days that its runs compute: all, the last of each
+        week, or the first one.
     :param days: that the pipeline computes.
     :param run_date_lag: from a day to the logical date of the run that computes it.
     :param max_active_runs: of each DAG.
     :param read_period_s: seconds from one read's start to the same reader's next.
     :param stops_at_failure: whether a failed run ends the half; else what can go on goes on.
+    :param beside: further families, each with one reader of its own tables.
     """
 
     family: str
     title: str
-    dags: tuple[str, ...]
+    dags: Mapping[str, Collection[date]]
     days: Days
     run_date_lag: timedelta
     max_active_runs: int
     read_period_s: float
     stops_at_failure: bool
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,8 +88,9 @@ class Phase:
         self._progress = progress
         self._least_reads = least_reads
         self._readers = [
-            stack.reader(pipeline.family, number, period_s=pipeline.read_period_s)
-            for number in range(1, readers + 1)
+            stack.reader(family, number, period_s=pipeline.read_period_s)
+            for family, count in ((pipeline.family, readers), *((one, 1) for one in pipeline.beside))
+            for number in range(1, count + 1)
         ]
         self._notes = notes
         self._waits: set[tuple[str, str, str]] = set()
@@ -99,7 +103,7 @@ class Phase:
         for reader in self._readers:
             reader.start()
         self._start_dags()
-        expected = len(self._pipeline.dags) * self._pipeline.days.count
+        expected = sum(map(len, self._pipeline.dags.values()))
         runs: RunStates = {}
         while sum(state in FINISHED for state in runs.values()) < expected:
             runs = self._watch()
@@ -113,13 +117,13 @@ class Phase:
         return Outcome(counts=counts, waits=frozenset(self._waits), failed_runs=failed)
 
     def _start_dags(self) -> None:
-        rest, days = self._stack.airflow.rest, self._pipeline.days
+        rest = self._stack.airflow.rest
         rest.wait_for_dags(set(self._pipeline.dags))
-        for dag in self._pipeline.dags:
+        for dag, days in self._pipeline.dags.items():
             rest.backfill(
                 dag,
-                first=days.first + self._pipeline.run_date_lag,
-                last=days.last + self._pipeline.run_date_lag,
+                first=min(days) + self._pipeline.run_date_lag,
+                last=max(days) + self._pipeline.run_date_lag,
                 max_active_runs=self._pipeline.max_active_runs,
             )
         for dag in self._pipeline.dags:

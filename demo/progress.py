@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from types import TracebackType
@@ -38,12 +38,14 @@ class Progress:
     """Shows moments, on a terminal as a grid that is redrawn.
 
     :param console: where to.
-    :param dags: rows of the grid.
+    :param dags: rows of the grid, each with the days that its runs compute.
     :param days: columns of the grid.
     :param started: ``time.monotonic()`` at the demo's start.
     """
 
-    def __init__(self, *, console: Console, dags: list[str], days: list[date], started: float) -> None:
+    def __init__(
+        self, *, console: Console, dags: Mapping[str, Collection[date]], days: list[date], started: float
+    ) -> None:
         self._console = console
         self._dags = dags
         self._days = days
@@ -90,7 +92,7 @@ class Progress:
         running = sorted(
             f"{dag} {day:%d %b}" for (dag, day), state in moment.runs.items() if state == "running"
         )
-        facts = [f"{done}/{len(self._dags) * len(self._days)} runs done", *moment.notes]
+        facts = [f"{done}/{sum(map(len, self._dags.values()))} runs done", *moment.notes]
         if running:
             facts.append("running " + ", ".join(running[:4]))
         self._console.print(f"{self._clock()} {moment.title}: " + "; ".join(facts), soft_wrap=True)

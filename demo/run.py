@@ -17,19 +17,20 @@ from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.stores.factory import redacted
 from demo import figures
+from demo.books import A_DAY
 from demo.faults import Aim
-from demo.figures import BUDGET_S, FIRST_PUBLISH_BUDGET_S, Figures
+from demo.figures import BUDGET_S, FIRST_PUBLISH_BUDGET_S, Figures, ReadCounts
 from demo.phase import Outcome, Phase, Pipeline
 from demo.progress import Progress
 from demo.published import Published, published
 from demo.source import Days
 from demo.stack import DemoStack, Plan
 
-DOMAIN = "nyc"
+DOMAIN, WORDS_DOMAIN = "nyc", "words"
 READERS = 2
-READ_PERIOD_S = 0.7
-TWIN_READ_PERIOD_S = 0.3
-"""Shorter: the twin's tables can be read only late in its three days, and nothing is to be seen after them."""
+READ_PERIOD_S = 1.0
+TWIN_READ_PERIOD_S = 0.2
+"""Shorter: the twin's tables can be read only late in its two days, and nothing is to be seen after them."""
 
 EPOCHS_DAGS = (
     "nyc_weather",
@@ -37,8 +38,12 @@ EPOCHS_DAGS = (
     "nyc_scorecards",
     "nyc_delay_by_weather",
     "nyc_report",
+    "nyc_trends",
     "nyc_reader",
 )
+WEEKLY_DAGS = ("nyc_weekly",)
+WORD_DAGS = ("words",)
+"""Of one day, on which eight books land: the first."""
 TWIN_DAGS = (
     "twin_weather",
     "twin_flights",
@@ -47,13 +52,22 @@ TWIN_DAGS = (
     "twin_report",
     "twin_reader",
 )
-PUBLISHING_JOBS = ("scorecards", "delay_by_weather", "daily_report", "weather")
+PUBLISHING_JOBS = ("scorecards", "delay_by_weather", "daily_report", "carrier_trends", "weather")
 """The jobs whose programs publish what they wrote at once. The flights' program leaves that to its Airflow task."""
 FAULTS = 2
 MOST_STRIKES = 10
 
-EPOCHS_A_DAY = 24 + 4
-"""Hourly weather, and a day's flights, scorecards, delays by weather and report."""
+EPOCHS_A_DAY = 24 + 5
+"""Hourly weather, and a day's flights, scorecards, delays by weather, report and trends."""
+
+
+EPOCHS_OF_BOOKS = 3 * A_DAY
+"""Three jobs for each book of a day."""
+
+
+def epochs_of(days: Days) -> int:
+    """Count what the jobs publish: the days', and one a week that ends with one of them."""
+    return EPOCHS_A_DAY * days.count + len(days.last_of_weeks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,12 +76,15 @@ class Result:
 
     :param epochs: the half with the package.
     :param twin: the half without; None when it did not run.
-    :param published: what the package's store says at the end.
+    :param words: what was read of the word tables meanwhile.
+    :param published: what the package's store says of New York at the end. :param published_words: of the books.
     """
 
     epochs: Outcome
     twin: Outcome | None
+    words: ReadCounts
     published: Published
+    published_words: int
 
 
 def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
@@ -95,8 +112,10 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     found: Figures = {
         **(figures.reading_figures("twin", result.twin.counts) if result.twin else {}),
         **figures.reading_figures("epochs", result.epochs.counts),
+        **figures.reading_figures("words", result.words),
+        **figures.cut_figures(result.epochs.counts, result.words),
         "demo.epochs.published": result.published.epochs,
-        "demo.epochs.cuts": result.epochs.counts.cuts,
+        "demo.words.published": result.published_words,
         "demo.waits.deferred": len(result.epochs.waits),
         **({"demo.faults": stack.faults.counted} if stack.faults else {}),
         "demo.seconds": round(time.monotonic() - started, 1),
@@ -123,7 +142,7 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
             count = published(stack.store.settings, DOMAIN).epochs
         except RetryableError:
             return ("the store does not answer",)
-        told = [f"{count}/{EPOCHS_A_DAY * plan.days} epochs published"]
+        told = [f"{count}/{epochs_of(plan.epochs)} epochs published"]
         if stack.faults:
             told.append(
                 f"{stack.faults.strikes} faults, {stack.faults.counted} while an epoch was in publish"
@@ -137,7 +156,14 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
         stack.faults.stop()
         stack.faults.check()
     twin = _half(stack, console, started, _twin(plan.twin), tuple) if plan.twin else None
-    return Result(epochs=epochs, twin=twin, published=published(stack.store.settings, DOMAIN))
+    settings = stack.store.settings
+    return Result(
+        epochs=epochs,
+        twin=twin,
+        words=figures.count_reads(stack.reads, "words"),
+        published=published(settings, DOMAIN),
+        published_words=published(settings, WORDS_DOMAIN).epochs,
+    )
 
 
 def aim_of(plan: Plan, *, reads: Path) -> Aim:
@@ -159,15 +185,21 @@ def aim_of(plan: Plan, *, reads: Path) -> Aim:
 
 
 def _with_epochs(plan: Plan) -> Pipeline:
+    days = plan.epochs
     return Pipeline(
         family="epochs",
         title="With epochs",
-        dags=EPOCHS_DAGS,
-        days=plan.epochs,
+        dags={
+            **dict.fromkeys(EPOCHS_DAGS, tuple(days)),
+            **dict.fromkeys(WEEKLY_DAGS, days.last_of_weeks),
+            **dict.fromkeys(WORD_DAGS, tuple(plan.books)),
+        },
+        days=days,
         run_date_lag=timedelta(days=1),
         max_active_runs=1,
         read_period_s=READ_PERIOD_S,
         stops_at_failure=True,
+        beside=("words",),
     )
 
 
@@ -175,7 +207,7 @@ def _twin(days: Days) -> Pipeline:
     return Pipeline(
         family="twin",
         title="Plain Airflow and Spark",
-        dags=TWIN_DAGS,
+        dags=dict.fromkeys(TWIN_DAGS, tuple(days)),
         days=days,
         run_date_lag=timedelta(0),
         max_active_runs=1,
@@ -193,7 +225,7 @@ def _half(
 ) -> Outcome:
     days = list(pipeline.days)
     share = min(1.0, stack.plan.days / figures.WHOLE_DEMO_DAYS)
-    with Progress(console=console, dags=list(pipeline.dags), days=days, started=started) as progress:
+    with Progress(console=console, dags=pipeline.dags, days=days, started=started) as progress:
         phase = Phase(
             stack=stack,
             pipeline=pipeline,
@@ -224,22 +256,38 @@ def _conclude(console: Console, stack: DemoStack, result: Result, found: Figures
         ("DAG runs that failed", len(result.epochs.failed_runs), twin_facts[1]),
     ]
     console.print(figures.side_by_side(result.epochs.counts, twin.counts if twin else None, facts))
+    console.print(
+        f"The word tables meanwhile: {result.words.reads} reads of {result.words.cuts} different cuts, "
+        f"{result.words.bad} of them wrong or failed."
+    )
     if twin and (example := figures.describe_example(twin.counts)):
         console.print(f"One of the wrong reads, judged at {twin.counts.example_barrier}:")
         console.print("\n".join(f"  {line}" for line in example))
     console.print(
-        f"Look around: `make up`, then {stack.airflow.base_url} (DAGs nyc_* and twin_*, page Epochs); "
+        f"Look around: `make up`, then {stack.airflow.base_url} (DAGs nyc_*, words and twin_*, page Epochs); "
         f"`make down` stops it. Logs are in {stack.home / 'logs'}, every read in {stack.reads}."
     )
     broken = figures.broken_promises(found, days=plan.days, twin_days=plan.twin_days, faults=faults)
-    if (expected := EPOCHS_A_DAY * plan.days) != result.published.epochs:
-        broken.append(f"demo.epochs.published is {result.published.epochs}, promised {expected}")
+    broken += _unpublished(found, plan)
     broken += [f"a run with epochs failed: {one}" for one in result.epochs.failed_runs]
     for line in (*[f"broken promise: {one}" for one in broken], *figures.over_budget(found)):
         console.print(line)
     for name, value in found.items():
         console.print(f"figure {name} {value:g}")
     return 1 if broken else 0
+
+
+def _unpublished(found: Figures, plan: Plan) -> list[str]:
+    """Say which epochs are missing, or too many."""
+    promised = {
+        "demo.epochs.published": epochs_of(plan.epochs),
+        "demo.words.published": EPOCHS_OF_BOOKS * plan.books.count,
+    }
+    return [
+        f"{name} is {found[name]:g}, promised {expected}"
+        for name, expected in promised.items()
+        if found[name] != expected
+    ]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ found by path. Nothing here uses Spark, pandas or the provider: what the demo's 
 
 from __future__ import annotations
 
+import calendar
 import csv
 import importlib.util
 import io
@@ -17,6 +18,9 @@ from pathlib import Path
 
 BLIZZARD = date(2013, 2, 8)
 """The blizzard's first day: with the day after it 852 of 1,677 flights were cancelled (days in UTC)."""
+WEEK = timedelta(days=7)
+WEEK_BEGINS_ON = calendar.SUNDAY
+"""As Airflow's ``@weekly`` has it."""
 
 ABSENT = "NA"
 Row = dict[str, str]
@@ -38,9 +42,9 @@ class Days:
             raise ValueError(f"count is {self.count}, expected at least 1: a demo runs over at least one day")
 
     @classmethod
-    def around_blizzard(cls, count: int) -> Days:
-        """Give so many days with the blizzard in the middle."""
-        return cls(first=BLIZZARD - timedelta(days=(count - 1) // 2), count=count)
+    def through_blizzard(cls, count: int) -> Days:
+        """Give so many days, of which the blizzard's second, a Saturday, is the last: with it a week ends."""
+        return cls(first=BLIZZARD + timedelta(days=2 - count), count=count)
 
     @property
     def last(self) -> date:
@@ -56,6 +60,11 @@ class Days:
     def end(self) -> datetime:
         """Where the last day ends."""
         return midnight(self.last + timedelta(days=1))
+
+    @property
+    def last_of_weeks(self) -> tuple[date, ...]:
+        """Those with which a week ends."""
+        return tuple(day for day in self if (day + timedelta(days=1)).weekday() == WEEK_BEGINS_ON)
 
     def __iter__(self) -> Iterator[date]:
         return (self.first + timedelta(days=offset) for offset in range(self.count))

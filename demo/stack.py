@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from demo import faults, landing
+from demo import books, faults, landing
 from demo.airflow_cluster import AirflowCluster
+from demo.books import BookTotals
 from demo.connection import environment_of
 from demo.faults import Aim, FaultInjector
 from demo.processes import ManagedProcess, end_owned_by, owned_by
@@ -47,8 +48,8 @@ class Plan:
     :param store: where the metadata are, a name of :data:`demo.stores.STORES`.
     """
 
-    days: int = 7
-    twin_days: int = 3
+    days: int = 8
+    twin_days: int = 2
     port: int = 8080
     connect_port: int = 15002
     store: str = SqliteStore.name
@@ -56,12 +57,17 @@ class Plan:
     @property
     def epochs(self) -> Days:
         """The days of the pipeline with the package."""
-        return Days.around_blizzard(self.days)
+        return Days.through_blizzard(self.days)
+
+    @property
+    def books(self) -> Days:
+        """The day on which the books land that are computed."""
+        return Days(first=self.epochs.first, count=1)
 
     @property
     def twin(self) -> Days | None:
         """The days of the naive twin, if it runs."""
-        return Days.around_blizzard(self.twin_days) if self.twin_days else None
+        return Days.through_blizzard(self.twin_days) if self.twin_days else None
 
     def save(self, home: Path) -> None:
         """Keep it in a home, so that ``make up`` starts the same again."""
@@ -138,8 +144,10 @@ class DemoStack:
         for days, name in ((self.plan.epochs, "epochs"), (self.plan.twin, "twin")):
             if days is not None:
                 SourceTotals.of(days).save(self._totals(name))
+        BookTotals.of(self.plan.books).save(self._totals("words"))
         most = max(self.plan.days, self.plan.twin_days)
-        return landing.land(self.home / "landing", Days.around_blizzard(most))
+        zone = self.home / "landing"
+        return landing.land(zone, Days.through_blizzard(most)) + books.land(zone, self.plan.books)
 
     def start(self) -> None:
         """Start the store, Spark and Airflow and wait until all are ready.
@@ -188,7 +196,7 @@ class DemoStack:
     def reader(self, family: str, number: int, *, period_s: float) -> ManagedProcess:
         """Prepare an ad-hoc reader's process.
 
-        :param family: ``epochs`` or ``twin``.
+        :param family: ``epochs``, ``words`` or ``twin``.
         :param period_s: seconds from one read's start to the next's.
         """
         name = f"adhoc-{number}"
@@ -217,6 +225,7 @@ class DemoStack:
             "NYC_DAYS": str(self.plan.days),
             "NYC_TOTALS_EPOCHS": str(self._totals("epochs")),
             "NYC_TOTALS_TWIN": str(self._totals("twin")),
+            "NYC_TOTALS_WORDS": str(self._totals("words")),
             "NYC_READS": str(self.reads),
             "AIRFLOW_VAR_NYC_LANDING": str(self.home / "landing"),
             "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": twin_warehouse,

@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from demo import source
-from demo.source import Days, Row
+from demo.source import WEEK, Days, Row
 
 Measures = dict[str, int]
 """A table's totals by name."""
 
 LOW_VISIBILITY_MILES = 3.0
 FLIGHT_MEASURES = ("flights", "cancelled", "distance")
+WEATHER_MEASURES = ("reports", "low_visibility_reports")
 
 TABLES: dict[str, tuple[str, ...]] = {
-    "weather": ("reports", "low_visibility_reports"),
+    "weather": WEATHER_MEASURES,
     "flights": FLIGHT_MEASURES,
     "carrier_daily": FLIGHT_MEASURES,
     "route_daily": FLIGHT_MEASURES,
@@ -36,15 +37,21 @@ TABLES: dict[str, tuple[str, ...]] = {
         "cancelled_by_route",
         "cancelled_by_weather",
     ),
+    "carrier_to_date": FLIGHT_MEASURES,
+    "carrier_three_days": FLIGHT_MEASURES,
+    "airport_weekly": (*FLIGHT_MEASURES, *WEATHER_MEASURES),
 }
 """Each table's measures."""
 
-HOURLY_TABLES = ("weather",)
-"""Tables that have a barrier each hour; the others have one a day."""
+WEEKLY_TABLES = ("airport_weekly",)
+"""Tables that have a barrier each week; the others have one a day, ``weather`` one an hour."""
+
+SPANS = {"carrier_three_days": timedelta(days=3), "airport_weekly": WEEK}
+"""How long before a barrier the rows of a table begin; those of the others begin with the source."""
 
 
 class SourceTotals:
-    """Totals of all rows before a barrier, for every table.
+    """Totals of the rows before a barrier, for every table.
 
     :param by_hour: measures of the rows of each hour.
     """
@@ -82,12 +89,19 @@ class SourceTotals:
         return cls({datetime.fromisoformat(hour): measures for hour, measures in stored.items()})
 
     def up_to(self, barrier: datetime) -> dict[str, Measures]:
-        """Give every table's measures over all rows with an hour before a barrier.
+        """Give every table's measures over the rows with an hour before a barrier: all, or those of its span.
 
         :param barrier: aware; the whole hour or midnight that an epoch ends at.
         """
-        sums = self._sums[bisect_left(self._hours, barrier)]
-        return {table: {name: sums[_base(name)] for name in names} for table, names in TABLES.items()}
+        return {
+            table: self._between(barrier - SPANS[table] if table in SPANS else None, barrier, names)
+            for table, names in TABLES.items()
+        }
+
+    def _between(self, low: datetime | None, high: datetime, names: Iterable[str]) -> Measures:
+        sums = self._sums[bisect_left(self._hours, high)]
+        earlier = self._sums[0 if low is None else bisect_left(self._hours, low)]
+        return {name: sums[_base(name)] - earlier[_base(name)] for name in names}
 
 
 def _of_weather(report: Row) -> dict[str, int]:

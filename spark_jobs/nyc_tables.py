@@ -7,12 +7,14 @@ that weather was measured in, is in.
 from __future__ import annotations
 
 import os
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, state
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, previous, state, window
 
 DOMAIN = "nyc"
 ORIGIN = datetime.fromisoformat(os.environ.get("NYC_ORIGIN", "2013-01-01T00:00:00+00:00"))
+WEEK = Cadence("@weekly")
 LANDING = os.environ.get("NYC_LANDING", "/srv/nyc/landing")
 
 WEATHER = EpochTable("weather", DOMAIN)
@@ -21,7 +23,21 @@ CARRIER_DAILY = EpochTable("carrier_daily", DOMAIN)
 ROUTE_DAILY = EpochTable("route_daily", DOMAIN)
 DELAY_BY_WEATHER = EpochTable("delay_by_weather", DOMAIN, kind=TableKind.FULL)
 DAILY_REPORT = EpochTable("daily_report", DOMAIN, kind=TableKind.FULL)
-TABLES = (WEATHER, FLIGHTS, CARRIER_DAILY, ROUTE_DAILY, DELAY_BY_WEATHER, DAILY_REPORT)
+CARRIER_TO_DATE = EpochTable("carrier_to_date", DOMAIN, kind=TableKind.FULL)
+CARRIER_THREE_DAYS = EpochTable("carrier_three_days", DOMAIN, kind=TableKind.FULL)
+AIRPORT_WEEKLY = EpochTable("airport_weekly", DOMAIN, kind=TableKind.FULL)
+DAILY_TABLES = (
+    WEATHER,
+    FLIGHTS,
+    CARRIER_DAILY,
+    ROUTE_DAILY,
+    DELAY_BY_WEATHER,
+    DAILY_REPORT,
+    CARRIER_TO_DATE,
+    CARRIER_THREE_DAYS,
+)
+"""Those with a barrier at each midnight; those of ``weather`` are hours."""
+TABLES = (*DAILY_TABLES, AIRPORT_WEEKLY)
 
 LANDED_WEATHER = Root("landed_weather", LANDING + "/weather/{start:%Y-%m-%dT%H}.csv")
 LANDED_FLIGHTS = Root("landed_flights", LANDING + "/flights/{start:%Y-%m-%d}.csv")
@@ -47,4 +63,28 @@ DAILY_REPORT_JOB = EpochJob(
     cadence="@daily",
     origin=ORIGIN,
 )
-JOBS = (WEATHER_JOB, FLIGHTS_JOB, SCORECARDS_JOB, DELAY_BY_WEATHER_JOB, DAILY_REPORT_JOB)
+CARRIER_TRENDS_JOB = EpochJob(
+    "carrier_trends",
+    # The day itself and the two before it; and what this job wrote for the day before.
+    inputs=[window(CARRIER_DAILY, timedelta(days=2)), previous(CARRIER_TO_DATE)],
+    outputs=[CARRIER_TO_DATE, CARRIER_THREE_DAYS],
+    cadence="@daily",
+    origin=ORIGIN,
+)
+AIRPORT_WEEK_JOB = EpochJob(
+    "airport_week",
+    # Seven slices of one table and 168 of the other; of the first week as many as there are.
+    inputs=[ROUTE_DAILY, WEATHER],
+    outputs=[AIRPORT_WEEKLY],
+    cadence=WEEK,
+    origin=WEEK.floor(ORIGIN),
+)
+JOBS = (
+    WEATHER_JOB,
+    FLIGHTS_JOB,
+    SCORECARDS_JOB,
+    DELAY_BY_WEATHER_JOB,
+    DAILY_REPORT_JOB,
+    CARRIER_TRENDS_JOB,
+    AIRPORT_WEEK_JOB,
+)

@@ -13,6 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 LOW_VISIBILITY_MILES = 3.0
 CLEAR_VISIBILITY_MILES = 10.0
 STATION_HOUR = ["origin", "time_hour"]
+SUMS = ["flights", "cancelled", "distance", "dep_delay_min"]
+CARRIER_TO_DATE = "carrier string, flights long, cancelled long, distance long, dep_delay_min double"
+"""Columns of ``carrier_to_date``, for the day on which there is none yet."""
 
 
 def weather(landed: DataFrame) -> DataFrame:
@@ -104,6 +107,43 @@ def daily_report(
             F.round(F.col("cancelled_by_carrier") / F.col("flights_by_route"), 5).alias("cancellation_rate"),
         )
     )
+
+
+def carrier_to_date(before: DataFrame, today: DataFrame) -> DataFrame:
+    """Add a day to the totals of all days before it, per carrier.
+
+    :param before: what this function gave for the day before.
+    :param today: the day's ``carrier_daily``.
+    """
+    return _summed(before.unionByName(today.select(*before.columns)), "carrier")
+
+
+def carrier_three_days(recent: DataFrame, *, last_day: date) -> DataFrame:
+    """Give the totals of the last three days per carrier.
+
+    :param recent: ``carrier_daily`` of these days.
+    :param last_day: the last of them.
+    """
+    return _summed(recent, "carrier").withColumn("as_of", F.lit(last_day))
+
+
+def airport_weekly(route_daily: DataFrame, weather: DataFrame, *, last_day: date) -> DataFrame:
+    """Give a week's flights per airport beside its weather.
+
+    :param route_daily: of the week's days.
+    :param weather: of the week's hours.
+    :param last_day: the week's last day.
+    """
+    is_low = F.col("visibility_mi") < LOW_VISIBILITY_MILES
+    reports = weather.groupBy("origin").agg(
+        F.count(F.lit(1)).alias("reports"), F.count_if(is_low).alias("low_visibility_reports")
+    )
+    joined = _summed(route_daily, "origin").join(reports, on="origin", how="full")
+    return joined.na.fill(0).withColumn("as_of", F.lit(last_day))
+
+
+def _summed(counted: DataFrame, by: str) -> DataFrame:
+    return counted.groupBy(by).agg(*[F.sum(name).alias(name) for name in SUMS])
 
 
 def _flight_totals() -> list[Column]:

@@ -1,30 +1,52 @@
-"""The reader with the package: one cut of all tables, judged at the cut's own barrier."""
+"""The reader with the package: one cut of many tables, judged at the barriers of the cut itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import cycle
 from random import Random
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.errors import RetryableError, UnknownName
+from airflow_provider.domain.alignment import Align
+from airflow_provider.domain.cut import Cut
+from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
 from demo.connection import settings_from_environment
 from demo.measures import COLUMNS, measure
 from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
 from demo.source import midnight
-from demo.totals import TABLES, SourceTotals
+from demo.totals import TABLES, WEEKLY_TABLES, SourceTotals
 
 DOMAIN = "nyc"
+DAILY_TABLES = [table for table in TABLES if table not in WEEKLY_TABLES]
+"""Those that have each midnight as a barrier."""
+MOST_BEHIND = timedelta(days=6)
+"""So much earlier than the day of a cut its week may have ended: it is the last one that did."""
 
 
-def read_cut(service: EpochService, totals: SourceTotals, *, at: datetime | None = None) -> Seen:
-    """Read all tables at one cut and compare them with the source at its barrier.
+def read_day(service: EpochService, totals: SourceTotals, *, at: datetime | None = None) -> Seen:
+    """Read the tables that have a barrier each day, all at one, and compare them with the source there.
 
     :param at: the greatest barrier wanted; None for the newest.
     """
-    cut = service.cuts.cut(DOMAIN, list(TABLES), at=at)
-    seen = {table: measure(table, service.cuts.read(cut, table, COLUMNS[table])) for table in TABLES}
-    return Seen(barrier=cut.barrier, csn=cut.csn, wrong=compare(seen, totals, cut.barrier))
+    return _seen(service, totals, service.cuts.cut(DOMAIN, DAILY_TABLES, at=at))
+
+
+def read_all(service: EpochService, totals: SourceTotals) -> Seen:
+    """Read all tables at the newest day: the weekly ones at the end of the last week, each judged where it stands.
+
+    :raises NotReady: no week has been published.
+    """
+    cut = service.cuts.cut(DOMAIN, list(TABLES), align=Align.FLOOR, max_lag=MOST_BEHIND)
+    return _seen(service, totals, cut)
+
+
+def _seen(service: EpochService, totals: SourceTotals, cut: Cut) -> Seen:
+    tables = map(str, cut.states)
+    found = {table: measure(table, service.cuts.read(cut, table, COLUMNS[table])) for table in tables}
+    behind = {str(table): lag for table, lag in cut.behind.items()}
+    wrong = compare(found, totals, cut.barrier, behind=behind)
+    return Seen(barrier=cut.barrier, tables=len(found), csn=cut.csn, wrong=wrong)
 
 
 def is_retryable(error: Exception) -> bool:
@@ -37,21 +59,53 @@ def is_early(error: Exception) -> bool:
     return isinstance(error, RetryableError | UnknownName)
 
 
+class AdHocReader:
+    """Asks by turns for the newest day, for an earlier one, and for the newest with the last week beside it.
+
+    :param ends: of the days, from which an earlier one is chosen. :param name: makes its choices its own.
+    """
+
+    def __init__(
+        self, service: EpochService, totals: SourceTotals, *, ends: Sequence[datetime], name: str
+    ) -> None:
+        self._service = service
+        self._totals = totals
+        self._ends = ends
+        self._random = Random(name)  # noqa: S311 - chooses what to read
+        self._turns: cycle[Callable[[], Seen]] = cycle((self._newest, self._earlier, self._with_the_week))
+        self._has_week = False
+
+    def read(self) -> Seen:
+        """Read what it is the turn of."""
+        return next(self._turns)()
+
+    def _newest(self) -> Seen:
+        return read_day(self._service, self._totals)
+
+    def _earlier(self) -> Seen:
+        return read_day(self._service, self._totals, at=self._random.choice(self._ends))
+
+    def _with_the_week(self) -> Seen:
+        """Read all tables; without the weekly ones as long as there is no week."""
+        try:
+            seen = read_all(self._service, self._totals)
+        except (NotReady, UnknownName):
+            if self._has_week:
+                raise
+            return self._newest()
+        self._has_week = True
+        return seen
+
+
 def read_all_the_time(*, reader: str, period_s: float) -> None:
-    """Read until SIGTERM; the ad-hoc reader, which asks for the newest barrier and for earlier ones by turns."""
+    """Read until SIGTERM; the ad-hoc reader."""
     settings = ReaderSettings.from_environment("epochs")
     totals = SourceTotals.load(settings.totals)
-    random = Random(reader)  # noqa: S311 - chooses what to read
     ends = [midnight(day + timedelta(days=1)) for day in settings.days]
-    wants_newest = cycle((True, False))
-
-    def read() -> Seen:
-        return read_cut(service, totals, at=None if next(wants_newest) else random.choice(ends))
-
     with EpochService.open(settings_from_environment()) as service:
         read_until_told(
             ReadLog(settings, family="epochs", reader=reader),
-            read,
+            AdHocReader(service, totals, ends=ends, name=reader).read,
             is_early=is_early,
             is_retryable=is_retryable,
             period_s=period_s,
@@ -64,7 +118,7 @@ def read_at_run(barrier: datetime) -> None:
     totals = SourceTotals.load(settings.totals)
     with EpochService.open(settings_from_environment()) as service:
         done = ReadLog(settings, family="epochs", reader="dag").perform(
-            lambda: read_cut(service, totals, at=barrier), is_retryable=is_retryable
+            lambda: read_day(service, totals, at=barrier), is_retryable=is_retryable
         )
     if done.outcome in (WRONG, FAILED):
         print(f"This read was {done.outcome}: {done.wrong or done.error}")

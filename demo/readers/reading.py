@@ -13,13 +13,14 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import Protocol
 
 from demo.source import Days
-from demo.totals import Measures, SourceTotals
+from demo.totals import Measures
 
 RETRY_FOR_S = 30.0
 RETRY_EVERY_S = 0.5
@@ -32,16 +33,25 @@ Differences = dict[str, dict[str, tuple[int, int]]]
 """By table and measure: what was seen and what the source says."""
 
 
+class Totals(Protocol):
+    """What the source says."""
+
+    def up_to(self, barrier: datetime) -> Mapping[str, Measures]:
+        """Give every table's measures at a barrier."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
     """What one read returned.
 
     :param barrier: the moment that all tables were compared at.
+    :param tables: how many these were.
     :param csn: commit sequence number of the cut; None for a reader without cuts.
     :param wrong: what differs from the source at the barrier.
     """
 
     barrier: datetime
+    tables: int
     csn: int | None = None
     wrong: Differences = field(default_factory=dict)
 
@@ -56,6 +66,7 @@ class Read:
     seconds: float
     tries: int
     outcome: str
+    tables: int = 0
     barrier: str | None = None
     csn: int | None = None
     wrong: Differences = field(default_factory=dict)
@@ -81,7 +92,7 @@ class ReaderSettings:
     def from_environment(cls, family: str) -> ReaderSettings:
         """Take them from this process's environment.
 
-        :param family: ``epochs`` or ``twin``.
+        :param family: ``epochs``, ``words`` or ``twin``.
         """
         prefix = "NYC_TWIN_" if family == "twin" else "NYC_"
         first = datetime.fromisoformat(os.environ[f"{prefix}ORIGIN"]).date()
@@ -93,14 +104,24 @@ class ReaderSettings:
         )
 
 
-def compare(seen: Mapping[str, Measures], totals: SourceTotals, barrier: datetime) -> Differences:
-    """List what differs from the source's totals at a barrier."""
-    expected = totals.up_to(barrier)
+def compare(
+    seen: Mapping[str, Measures],
+    totals: Totals,
+    barrier: datetime,
+    *,
+    behind: Mapping[str, timedelta] | None = None,
+) -> Differences:
+    """List what differs from the source's totals at a barrier.
+
+    :param behind: the tables that were read at an earlier barrier, and how much earlier.
+    """
     differences: Differences = {}
     for table, measures in seen.items():
+        own = barrier - (behind or {}).get(table, timedelta(0))
+        expected = totals.up_to(own)[table]
         for name, value in measures.items():
-            if value != expected[table][name]:
-                differences.setdefault(table, {})[name] = (value, expected[table][name])
+            if value != expected[name]:
+                differences.setdefault(table, {})[name] = (value, expected[name])
     return differences
 
 
@@ -108,7 +129,7 @@ class ReadLog:
     """A reader's log, one JSON line a read.
 
     :param settings: says where.
-    :param family: ``epochs`` or ``twin``.
+    :param family: ``epochs``, ``words`` or ``twin``.
     :param reader: the reader's name, part of the file's.
     """
 
@@ -146,6 +167,7 @@ class ReadLog:
             seconds=time.monotonic() - started,
             tries=tries,
             outcome=WRONG if seen.wrong else RIGHT,
+            tables=seen.tables,
             barrier=seen.barrier.isoformat(),
             csn=seen.csn,
             wrong=seen.wrong,
@@ -158,6 +180,7 @@ class ReadLog:
         seconds: float,
         tries: int,
         outcome: str,
+        tables: int = 0,
         barrier: str | None = None,
         csn: int | None = None,
         wrong: Differences | None = None,
@@ -170,6 +193,7 @@ class ReadLog:
             seconds=round(seconds, 3),
             tries=tries,
             outcome=outcome,
+            tables=tables,
             barrier=barrier,
             csn=csn,
             wrong=wrong or {},

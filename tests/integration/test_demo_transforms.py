@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from demo import landing, source
+from demo import books, landing, source
+from demo.books import BookTotals
 from demo.measures import COLUMNS, measure
 from demo.source import Days
 from demo.totals import SourceTotals
-from spark_jobs import nyc_landing, nyc_transforms
+from spark_jobs import nyc_landing, nyc_transforms, word_epochs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +51,9 @@ def test_all_tables_agree_with_the_source(spark: SparkSession, landed: Path) -> 
     routes = nyc_transforms.route_daily(flights)
     delays = nyc_transforms.delay_by_weather(flights, weather, last_day=DAYS.last)
     report = nyc_transforms.daily_report(carriers, routes, delays, last_day=DAYS.last)
+    none_yet = spark.createDataFrame([], nyc_transforms.CARRIER_TO_DATE)
+    first_day = nyc_transforms.carrier_to_date(none_yet, carriers.where(carriers["day"] == DAYS.first))
+    to_date = nyc_transforms.carrier_to_date(first_day, carriers.where(carriers["day"] == DAYS.last))
     found = {
         "weather": weather,
         "flights": flights,
@@ -57,10 +61,51 @@ def test_all_tables_agree_with_the_source(spark: SparkSession, landed: Path) -> 
         "route_daily": routes,
         "delay_by_weather": delays,
         "daily_report": report,
+        "carrier_to_date": to_date,
+        "carrier_three_days": nyc_transforms.carrier_three_days(carriers, last_day=DAYS.last),
+        "airport_weekly": nyc_transforms.airport_weekly(routes, weather, last_day=DAYS.last),
     }
     assert {table: measured(table, rows) for table, rows in found.items()} == SourceTotals.of(DAYS).up_to(
         DAYS.end
     )
+
+
+def test_a_day_is_added_to_each_carrier_and_no_carrier_is_lost(spark: SparkSession) -> None:
+    schema = nyc_transforms.CARRIER_TO_DATE
+    before = spark.createDataFrame([("EV", 10, 2, 900, 5.0), ("HA", 1, 0, 4983, None)], schema)
+    today = spark.createDataFrame([("2013-02-09", "EV", 3, 3, 300, None)], "day string, " + schema)
+    found = nyc_transforms.carrier_to_date(before, today).collect()
+    assert sorted(tuple(row) for row in found) == [("EV", 13, 5, 1200, 5.0), ("HA", 1, 0, 4983, None)]
+
+
+def test_an_airport_without_weather_or_without_flights_stays_in_its_week(spark: SparkSession) -> None:
+    routes = spark.createDataFrame(
+        [("EWR", "SFO", 2, 1, 10, 1.0), ("EWR", "BOS", 3, 0, 20, 2.0)],
+        "origin string, dest string, flights long, cancelled long, distance long, dep_delay_min double",
+    )
+    weather = spark.createDataFrame(
+        [("JFK", 0.5), ("JFK", 10.0), ("JFK", None)], "origin string, visibility_mi double"
+    )
+    week = nyc_transforms.airport_weekly(routes, weather, last_day=DAYS.last)
+    found = week.select("origin", "flights", "cancelled", "distance", "reports", "low_visibility_reports")
+    assert sorted(tuple(row) for row in found.collect()) == [("EWR", 5, 1, 30, 0, 0), ("JFK", 0, 0, 0, 3, 1)]
+
+
+def test_the_word_tables_of_two_books_agree_with_the_text(spark: SparkSession, tmp_path: Path) -> None:
+    day = Days(first=DAYS.first, count=1)
+    books.land(tmp_path, day)
+    genesis, exodus = sorted((tmp_path / "books").iterdir())[:2]
+    counts = spark.createDataFrame([], word_epochs.WORDS)
+    for number, book in enumerate((genesis, exodus), start=1):
+        of_book = word_epochs.words_of(spark.read.text(str(book)))
+        counts = word_epochs.counted(counts, of_book)
+        found = {
+            "word_counts": measured("word_counts", counts),
+            "count_of_counts": measured("count_of_counts", word_epochs.count_of_counts(counts)),
+        }
+        expected = BookTotals.of(day).up_to(day.start + number * books.EVERY)
+        assert found == {table: expected[table] for table in found}
+    assert counts.where(counts["word"] == "the").collect() == [("the", 5571)]
 
 
 def test_the_blizzard_is_in_the_source() -> None:

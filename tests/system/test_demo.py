@@ -50,9 +50,13 @@ def test_one_day_keeps_its_promises(home: Path) -> None:
         for line in ended.stdout.splitlines()
         if line.startswith("figure ")
     )
-    assert figures["demo.epochs.published"] == "28"
+    assert figures["demo.epochs.published"] == "30"
     assert figures["demo.epochs.inconsistent"] == figures["demo.epochs.failed"] == "0"
-    assert int(figures["demo.epochs.reads"]) >= 71
+    assert int(figures["demo.epochs.reads"]) >= 62
+    assert figures["demo.epochs.tables"] == "9"
+    assert figures["demo.words.published"] == "24"
+    assert figures["demo.words.inconsistent"] == figures["demo.words.failed"] == "0"
+    assert int(figures["demo.epochs.reads_of_all"]) >= 1
     assert int(figures["demo.waits.deferred"]) >= 1
     assert owned_by(home) == []
 

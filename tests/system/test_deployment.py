@@ -16,8 +16,8 @@ from airflow_provider.testing.servers.postgresql import binaries
 from spark_jobs import nyc_tables
 from tests.services.native import NativeDeployment
 
-RUN = "2013-02-06T00:00:00Z"
-"""Ends the first day that landed, 5 February."""
+RUN = "2013-02-04T00:00:00Z"
+"""Ends the first day that landed, 3 February."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def run_pipeline(deployment: NativeDeployment) -> None:
 def check_tables(deployment: NativeDeployment) -> None:
     """What tasks published is one cut, and it is what landed; read with the connection that tasks have."""
     given = deployment.environment("airflow-scheduler")
-    landed = Path(given["NYC_LANDING"]) / "flights" / "2013-02-05.csv"
+    landed = Path(given["NYC_LANDING"]) / "flights" / "2013-02-03.csv"
     with landed.open() as lines:
         flights = sum(1 for _ in csv.DictReader(lines))
     with pytest.MonkeyPatch.context() as patch:
@@ -67,7 +67,7 @@ def check_tables(deployment: NativeDeployment) -> None:
         with EpochService.open(settings) as service:
             tables = [nyc_tables.FLIGHTS, nyc_tables.CARRIER_DAILY, nyc_tables.ROUTE_DAILY]
             cut = service.cuts.cut(nyc_tables.DOMAIN, tables)
-            assert cut.barrier.isoformat() == "2013-02-06T00:00:00+00:00"
+            assert cut.barrier.isoformat() == "2013-02-04T00:00:00+00:00"
             assert service.cuts.read(cut, "flights").num_rows == flights > 0
             for table in ("carrier_daily", "route_daily"):
                 assert (

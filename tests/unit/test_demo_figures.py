@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,11 +16,12 @@ from demo.measures import measure
 from demo.readers import twin
 from demo.readers.reading import FAILED, RIGHT, WRONG, ReaderSettings, ReadLog, Seen, compare
 from demo.run import aim_of
-from demo.source import Days, Row
+from demo.source import BLIZZARD, WEEK, Days, Row, midnight
 from demo.stack import Plan
 from demo.totals import TABLES, SourceTotals
 
 FIRST, SECOND = date(2013, 2, 8), date(2013, 2, 9)
+DAY = timedelta(days=1)
 DAYS = Days(first=FIRST, count=2)
 NOON = {day: datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in DAYS}
 FLIGHTS = {FIRST: 3, SECOND: 5}
@@ -28,10 +29,19 @@ FLIGHTS = {FIRST: 3, SECOND: 5}
 
 def totals() -> SourceTotals:
     """Every flight is cancelled, 10 miles long and has clear weather; one weather report a day."""
+    return totals_of(FLIGHTS)
+
+
+def totals_of(flights: dict[date, int]) -> SourceTotals:
     return SourceTotals(
         {
-            NOON[day]: {"reports": 1, "flights": count, "cancelled": count, "distance": 10 * count}
-            for day, count in FLIGHTS.items()
+            midnight(day) + timedelta(hours=12): {
+                "reports": 1,
+                "flights": count,
+                "cancelled": count,
+                "distance": 10 * count,
+            }
+            for day, count in flights.items()
         }
     )
 
@@ -65,6 +75,14 @@ def tables(*, delay_to: date, report_to: date) -> dict[str, pa.Table]:
     }
 
 
+def more_tables() -> dict[str, pa.Table]:
+    """Those that the twin has not."""
+    counted = pa.table({"flights": [8], "cancelled": [8], "distance": [80]})
+    weather = {"reports": [2], "low_visibility_reports": [0]}
+    week = pa.table({**counted.to_pydict(), **weather})
+    return {"carrier_to_date": counted, "carrier_three_days": counted, "airport_weekly": week}
+
+
 WAYS = ("carrier", "route", "weather")
 
 
@@ -82,8 +100,35 @@ def test_twin_is_wrong_when_no_day_fits() -> None:
 
 
 def test_measures_cover_what_is_promised_of_each_table() -> None:
-    rows = tables(delay_to=FIRST, report_to=FIRST)
+    rows = tables(delay_to=FIRST, report_to=FIRST) | more_tables()
     assert {table: tuple(measure(table, rows[table])) for table in TABLES} == TABLES
+
+
+def test_tables_without_a_difference_are_those_of_the_source() -> None:
+    rows = tables(delay_to=SECOND, report_to=SECOND) | more_tables()
+    found = {table: measure(table, rows[table]) for table in TABLES}
+    assert compare(found, totals(), midnight(SECOND + DAY)) == {}
+
+
+def test_each_table_has_its_own_span_before_a_barrier() -> None:
+    """One flight on the first of ten days, two on the second, four on the third and so on."""
+    flights = {SECOND - (9 - number) * DAY: 2**number for number in range(10)}
+    expected = totals_of(flights).up_to(midnight(SECOND + DAY))
+    found = {table: measures["flights"] for table, measures in expected.items() if "flights" in measures}
+    everything, three_days, week = 2**10 - 1, 2**9 + 2**8 + 2**7, 2**10 - 2**3
+    short = {"carrier_three_days": three_days, "airport_weekly": week}
+    assert found == {table: short.get(table, everything) for table in found}
+    assert expected["weather"]["reports"] == 10
+    assert expected["airport_weekly"]["reports"] == 7
+
+
+def test_a_table_that_is_behind_is_judged_where_it_stands() -> None:
+    rows = tables(delay_to=SECOND, report_to=FIRST)
+    found = {table: measure(table, rows[table]) for table in ("daily_report", "delay_by_weather")}
+    at = midnight(SECOND + DAY)
+    assert set(compare(found, totals(), at)) == {"daily_report"}
+    assert compare(found, totals(), at, behind={"daily_report": DAY}) == {}
+    assert set(compare(found, totals(), at, behind=dict.fromkeys(found, DAY))) == {"delay_by_weather"}
 
 
 def test_a_difference_of_one_row_is_seen() -> None:
@@ -110,7 +155,7 @@ def failing(times: int, error: Exception) -> Callable[[], Seen]:
     def read() -> Seen:
         if left:
             raise left.pop()
-        return Seen(barrier=NOON[FIRST], csn=7)
+        return Seen(barrier=NOON[FIRST], tables=6, csn=7)
 
     return read
 
@@ -134,10 +179,17 @@ def test_an_error_that_allows_no_retry_is_a_failed_read(log: ReadLog) -> None:
 def test_reads_are_counted_by_outcome_reader_and_cut(log: ReadLog, tmp_path: Path) -> None:
     for _ in range(2):
         log.perform(failing(0, OSError()), is_retryable=twin.is_retryable)
-    log.perform(lambda: Seen(barrier=NOON[FIRST], wrong={"flights": {"flights": (4, 3)}}), is_retryable=bool)
+    wrong = Seen(barrier=NOON[FIRST], tables=9, wrong={"flights": {"flights": (4, 3)}})
+    log.perform(lambda: wrong, is_retryable=bool)
     counts = figures.count_reads(tmp_path / "reads", "twin")
     assert (counts.reads, counts.bad, counts.cuts) == (3, 1, 1)
     assert counts.outcomes == {RIGHT: 2, WRONG: 1}
+    assert figures.cut_figures(counts, counts) == {
+        "demo.epochs.cuts": 1,
+        "demo.epochs.tables": 9,
+        "demo.epochs.reads_of_all": 1,
+        "demo.words.cuts": 1,
+    }
     assert counts.by_reader == {"adhoc-1": (3, 1)}
     assert figures.describe_example(counts) == ["flights.flights: read 4, the source says 3"]
 
@@ -147,6 +199,12 @@ KEPT = {
     "demo.epochs.inconsistent": 0,
     "demo.epochs.failed": 0,
     "demo.epochs.cuts": 60,
+    "demo.epochs.tables": 9,
+    "demo.epochs.reads_of_all": 100,
+    "demo.words.reads": 80,
+    "demo.words.inconsistent": 0,
+    "demo.words.failed": 0,
+    "demo.words.cuts": 8,
     "demo.waits.deferred": 7,
     "demo.twin.reads": 500,
     "demo.twin.inconsistent": 1,
@@ -155,32 +213,32 @@ KEPT = {
 
 
 def test_kept_promises_break_nothing() -> None:
-    assert figures.broken_promises(KEPT, days=7, twin_days=3, faults=2) == []
+    assert figures.broken_promises(KEPT, days=8, twin_days=2, faults=2) == []
 
 
 def test_what_did_not_run_promises_nothing() -> None:
-    with_epochs = {name: value for name, value in KEPT.items() if "epochs" in name or "waits" in name}
-    assert figures.broken_promises(with_epochs, days=7, twin_days=0) == []
+    with_epochs = {name: value for name, value in KEPT.items() if "twin" not in name and "faults" not in name}
+    assert figures.broken_promises(with_epochs, days=8, twin_days=0) == []
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
 def test_each_promise_can_break(name: str) -> None:
     worse = {**KEPT, name: 1 if KEPT[name] == 0 else KEPT[name] - 1}
-    broken = figures.broken_promises(worse, days=7, twin_days=3, faults=2)
+    broken = figures.broken_promises(worse, days=8, twin_days=2, faults=2)
     assert [one.split()[0] for one in broken] == [name]
 
 
-@pytest.mark.parametrize(("twin_days", "columns"), [(3, 3), (0, 2)])
+@pytest.mark.parametrize(("twin_days", "columns"), [(2, 3), (0, 2)])
 def test_the_table_has_a_column_for_each_half_that_ran(
     log: ReadLog, tmp_path: Path, twin_days: int, columns: int
 ) -> None:
     log.perform(failing(0, OSError()), is_retryable=bool)
     counts = figures.count_reads(tmp_path / "reads", "twin")
-    facts = [("days computed", 7, twin_days or None)]
+    facts = [("days computed", 8, twin_days or None)]
     table = figures.side_by_side(counts, counts if twin_days else None, facts)
     cells = [list(column.cells) for column in table.columns]
-    assert [one[0] for one in cells] == ["days computed", "7", "3"][:columns]
-    assert {len(one) for one in cells} == {8}
+    assert [one[0] for one in cells] == ["days computed", "8", "2"][:columns]
+    assert {len(one) for one in cells} == {9}
 
 
 def test_a_file_has_no_server_that_could_be_broken(
@@ -227,6 +285,15 @@ def test_what_a_row_without_departure_means() -> None:
 def test_a_demo_without_days_is_refused() -> None:
     with pytest.raises(ValueError, match="count is 0, expected at least 1"):
         Days(first=FIRST, count=0)
+
+
+def test_the_days_end_with_a_week_and_with_the_blizzard() -> None:
+    one, two, whole = (Days.through_blizzard(count) for count in (1, 2, Plan().days))
+    assert list(two) == [BLIZZARD, BLIZZARD + DAY]
+    assert list(one) == [two.last]
+    assert whole.last_of_weeks == (whole.first, whole.last)
+    assert midnight(whole.last) - midnight(whole.first) == WEEK
+    assert one.last_of_weeks == (one.last,)
 
 
 def test_a_read_is_one_line_of_json(log: ReadLog, tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds(monkeypatch: pytes
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     output, day = io.StringIO(), date(2013, 2, 8)
     moment = Moment(title="twin", runs={("one", day): "success", ("two", day): "running"}, notes=("5 reads",))
-    with Progress(console=Console(file=output), dags=["one", "two"], days=[day], started=now) as shown:
+    with Progress(
+        console=Console(file=output), dags={"one": [day], "two": [day]}, days=[day], started=now
+    ) as shown:
         for _ in range(41):
             shown.show(moment)
             now += LINE_EVERY_S / 20

@@ -220,7 +220,7 @@ def _days(deployment: Deployment) -> Findings:
         if given is None:
             yield Finding(lander.name, "command", f"{LANDS} does not take {lander.command}")
             continue
-        days = Days.around_blizzard(given.days)
+        days = Days.through_blizzard(given.days)
         wanted = {"NYC_DAYS": str(days.count), "NYC_ORIGIN": days.start.isoformat()}
         for service in deployment.services.values():
             for variable, value in wanted.items():

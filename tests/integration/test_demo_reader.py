@@ -1,0 +1,127 @@
+"""The demo's reader with the package, over a real store and tables of three cadences whose rows a test gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.testing.local_epochs import LocalEpochs
+from demo.readers.epochs import AdHocReader, read_all, read_day
+from demo.source import midnight
+from demo.totals import TABLES, SourceTotals
+from spark_jobs import nyc_tables
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+SATURDAY, SUNDAY = date(2013, 2, 9), date(2013, 2, 10)
+FLIGHTS = {SATURDAY: 2, SUNDAY: 3}
+"""Each cancelled, 10 miles long and in the first hour of its day, which has clear weather."""
+
+
+def end_of(day: date) -> datetime:
+    return midnight(day + DAY)
+
+
+def totals() -> SourceTotals:
+    return SourceTotals(
+        {
+            midnight(day): {"reports": 1, "flights": count, "cancelled": count, "distance": 10 * count}
+            for day, count in FLIGHTS.items()
+        }
+    )
+
+
+def counted(flights: int) -> dict[str, list[int]]:
+    return {"flights": [flights], "cancelled": [flights], "distance": [10 * flights]}
+
+
+def rows(day: date) -> dict[str, pa.Table]:
+    """What each table of the day's jobs has of its epoch."""
+    flights, to_date = FLIGHTS[day], sum(count for other, count in FLIGHTS.items() if other <= day)
+    ways = {f"{name}_by_{way}": [to_date] for name in ("flights", "cancelled") for way in WAYS}
+    return {
+        "flights": pa.table({"cancelled": [True] * flights, "distance_mi": [10] * flights}),
+        "carrier_daily": pa.table(counted(flights)),
+        "route_daily": pa.table(counted(flights)),
+        "delay_by_weather": pa.table({"visibility": ["clear"], **counted(to_date)}),
+        "daily_report": pa.table(ways),
+        "carrier_to_date": pa.table(counted(to_date)),
+        "carrier_three_days": pa.table(counted(to_date)),
+    }
+
+
+WAYS = ("carrier", "route", "weather")
+
+
+def begun(job: EpochJob, origin: datetime) -> EpochJob:
+    """The demo's job over these two days."""
+    return EpochJob(job.name, outputs=job.outputs, cadence=job.cadence, origin=origin)
+
+
+def commit_day(epochs: LocalEpochs, day: date) -> None:
+    found = rows(day)
+    for job in nyc_tables.JOBS:
+        tables: list[EpochTable] = [table for table in job.outputs if table.name in found]
+        if tables:
+            epoch = Interval(midnight(day), end_of(day))
+            epochs.commit(
+                begun(job, midnight(SATURDAY)), epoch, {table: found[table.name] for table in tables}
+            )
+    first = Interval(midnight(day), midnight(day) + HOUR)
+    reports = {nyc_tables.WEATHER: pa.table({"visibility_mi": [10.0]})}
+    epochs.commit(begun(nyc_tables.WEATHER_JOB, midnight(SATURDAY)), first, reports)
+    rest = Interval(first.end, end_of(day))
+    epochs.service.coordinator.skip(nyc_tables.DOMAIN, "weather", rest, "one report a day", by="test")
+
+
+def commit_week(epochs: LocalEpochs, flights: int) -> None:
+    week = pa.table({**counted(flights), "reports": [1], "low_visibility_reports": [0]})
+    start = datetime(2013, 2, 3, tzinfo=UTC)
+    epochs.commit(
+        begun(nyc_tables.AIRPORT_WEEK_JOB, start),
+        Interval(start, end_of(SATURDAY)),
+        {nyc_tables.AIRPORT_WEEKLY: week},
+    )
+
+
+@pytest.fixture
+def epochs(tmp_path: Path) -> Iterator[LocalEpochs]:
+    with LocalEpochs(tmp_path) as opened:
+        commit_day(opened, SATURDAY)
+        yield opened
+
+
+def test_tables_of_three_cadences_are_judged_where_each_stands(epochs: LocalEpochs) -> None:
+    service = epochs.service
+    reader = AdHocReader(service, totals(), ends=[end_of(SATURDAY)], name="adhoc-1")
+    before = [reader.read() for _ in range(3)]
+    assert {(one.barrier, one.tables, len(one.wrong)) for one in before} == {
+        (end_of(SATURDAY), len(TABLES) - 1, 0)
+    }, "there is no week yet"
+
+    commit_week(epochs, FLIGHTS[SATURDAY])
+    at_its_end = [reader.read() for _ in range(3)][-1]
+    assert (at_its_end.barrier, at_its_end.tables, at_its_end.wrong) == (end_of(SATURDAY), len(TABLES), {})
+
+    commit_day(epochs, SUNDAY)
+    newest, earlier, day_later = (reader.read() for _ in range(3))
+    assert [one.barrier for one in (newest, earlier, day_later)] == [
+        end_of(SUNDAY),
+        end_of(SATURDAY),
+        end_of(SUNDAY),
+    ]
+    assert [one.tables for one in (newest, earlier, day_later)] == [8, 8, 9]
+    assert [one.wrong for one in (newest, earlier, day_later)] == [{}, {}, {}]
+
+
+def test_a_week_that_is_not_the_source_s_is_wrong(epochs: LocalEpochs) -> None:
+    commit_week(epochs, FLIGHTS[SATURDAY] + FLIGHTS[SUNDAY])
+    seen = read_all(epochs.service, totals())
+    assert set(seen.wrong) == {"airport_weekly"}
+    assert seen.wrong["airport_weekly"]["flights"] == (5, 2)
+    assert read_day(epochs.service, totals()).wrong == {}
