@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounding
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.recovery import follow, refuse_ahead
@@ -16,6 +17,7 @@ from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
+    altered,
     check_interval,
     computes_first,
     decide,
@@ -193,7 +195,7 @@ class Begin:
             )
         before = None if self.skips else inheritable(epoch, job)
         inputs, fresh = self._inputs(reading, before)
-        if inputs is None:
+        if inputs is None or Alter(self.coordinator, self.job, self.interval).run(reading):
             return None
         adopts = self._adopted(before, job) if before is not None and not fresh else None
         token = (epoch.token if epoch else 0) + 1
@@ -227,7 +229,8 @@ class Begin:
         retention = retention_of(domain, reading)
         if before is not None:
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
-            if not invalidated(before.inputs, fences) and not withdrawn(before.inputs, tables, retention):
+            over = invalidated(before.inputs, fences) or withdrawn(before.inputs, tables, retention)
+            if not over and not altered(before.inputs, tables):
                 return list(before.inputs), False
         found, missing, stale = resolve_inputs(self._edges, self.interval, tables, reading.head.csn)
         if stale:

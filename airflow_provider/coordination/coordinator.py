@@ -11,6 +11,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar
 
+from airflow_provider.coordination.altering import written_columns
 from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.checking import Checking, Query
 from airflow_provider.coordination.ending import End
@@ -60,7 +61,7 @@ from airflow_provider.stores.base import (
     SameStore,
     Transaction,
 )
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import Place, TableInfo
 from airflow_provider.tables.factory import TableFormats
 
 Answer = TypeVar("Answer")
@@ -126,6 +127,7 @@ class Coordinator:
         :raises Fenced: a newer attempt of the same run exists.
         :raises DependentReaders: committed readers depend on the committed revision.
         :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
+        :raises SchemaMismatch: a declared change of columns that cannot be made (R32).
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
         asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
@@ -245,6 +247,10 @@ class Coordinator:
             )
         schema = reading.get(keys[-1]) if provenance.ref is not None else None
         return state_of(provenance, record.record.kind), schema.record.schema if schema else ""
+
+    def columns(self, attempt: Attempt, sink: str) -> TableInfo | None:
+        """Return the table with the columns that rows of *attempt* are to have: :func:`~.altering.written_columns`."""
+        return self._settled(lambda: written_columns(self, attempt, sink))
 
     def place(self, attempt: Attempt, sink: str) -> Place:
         """Return where *attempt* stages the rows of *sink*."""

@@ -324,7 +324,8 @@ class Publish:
         ]
         deltas = []
         for sink, (_, one) in zip(sinks, prepared, strict=True):
-            moved = moved_table(sink.hot, attempt.interval, one.ref, self.coordinator.defaults)
+            declared = sink.table.column_changes
+            moved = moved_table(sink.hot, attempt.interval, one.ref, self.coordinator.defaults, declared)
             updates += self._sink_updates(sink, one, moved, record)
             deltas.append(self._delta(sink, moved))
         commit = CommitRecord(
@@ -377,7 +378,7 @@ class Publish:
             Put(sink.hot.key, moved),
             Put(
                 slice_key(domain, name, attempt.interval.start, attempt.revision),
-                _slice(attempt, sink.output, record.output_token, ref.schema_id),
+                _slice(attempt, sink.output, record.output_token),
             ),
         ]
         if sink.rewrite:
@@ -420,7 +421,7 @@ class Publish:
         )
 
 
-def _slice(attempt: Attempt, output: tuple[Committable, ...], token: int, schema_id: int) -> SliceRecord:
+def _slice(attempt: Attempt, output: tuple[Committable, ...], token: int) -> SliceRecord:
     return SliceRecord(
         interval=attempt.interval,
         revision=attempt.revision,
@@ -429,5 +430,5 @@ def _slice(attempt: Attempt, output: tuple[Committable, ...], token: int, schema
         rows=sum(one.rows for one in output),
         files=sum(one.files for one in output),
         size_bytes=sum(one.size_bytes for one in output),
-        schema_id=schema_id,
+        schema_id=max(one.schema_id for one in output),
     )

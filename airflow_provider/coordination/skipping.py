@@ -6,7 +6,7 @@ inputs. Its slice of an incremental table is empty; a full table has at its barr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,14 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
     UnknownName,
 )
-from airflow_provider.domain.identifiers import TableName, domain_name, job_name, kept_text
+from airflow_provider.domain.identifiers import domain_name, job_name, kept_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord, declaration
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
 from airflow_provider.stores.base import MetadataReader
-from airflow_provider.tables.base import EPOCH_COLUMN, TableInfo
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.checks import existing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,14 +58,15 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
     """
     worded(reason=reason, by=by)
     declared = declaration(registered(coordinator.store, domain, job))
-    infos = {table.name: _columns(coordinator, table) for table in declared.outputs}
+    for table in declared.outputs:
+        _refuse_unwritten(coordinator, table)
     published, left = [], []
     for epoch in declared.cadence.split(span):
         answer = _begin(coordinator, declared, epoch, reason.strip(), by.strip())
         if isinstance(answer, AlreadyCommitted):
             left.append(epoch)
         else:
-            published.append(_publish(coordinator, answer, infos))
+            published.append(_publish(coordinator, answer))
     return Skipped(published=tuple(published), left=tuple(left))
 
 
@@ -89,9 +91,9 @@ def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
     return record
 
 
-def _columns(coordinator: Coordinator, table: EpochTable) -> TableInfo:
-    info = coordinator.formats[table.format].describe(table)
-    if info is None:
+def _refuse_unwritten(coordinator: Coordinator, table: EpochTable) -> None:
+    """:raises InvalidInput: the columns of *table* are not known."""
+    if coordinator.formats[table.format].describe(table) is None:
         raise InvalidInput(
             f"table {table.name!r} has no columns yet: nobody ever wrote to it.",
             next_step="run the job for any later epoch first, then skip those before it.",
@@ -99,7 +101,6 @@ def _columns(coordinator: Coordinator, table: EpochTable) -> TableInfo:
             value=table.name,
             expected="a job whose tables were written once",
         )
-    return info
 
 
 def _begin(
@@ -116,12 +117,14 @@ def _begin(
     )
 
 
-def _publish(coordinator: Coordinator, attempt: Attempt, infos: Mapping[TableName, TableInfo]) -> Published:
+def _publish(coordinator: Coordinator, attempt: Attempt) -> Published:
     try:
         for sink in attempt.sinks:
-            table_format, info = coordinator.formats[sink.format], infos[sink.name]
+            table_format = coordinator.formats[sink.format]
+            info = existing(coordinator.columns(attempt, sink.name), sink)
             place = coordinator.place(attempt, sink.name)
-            files = list(table_format.task_writer(place, info)(_rows(coordinator, attempt, sink)))
+            rows = _rows(coordinator, attempt, sink, info.schema)
+            files = list(table_format.task_writer(place, info)(rows))
             coordinator.processed(attempt, sink.name)
             coordinator.written(attempt, sink.name, table_format.describe_output(place, info, files))
         return coordinator.publish(attempt)
@@ -132,11 +135,16 @@ def _publish(coordinator: Coordinator, attempt: Attempt, infos: Mapping[TableNam
         raise
 
 
-def _rows(coordinator: Coordinator, attempt: Attempt, sink: EpochTable) -> Iterator[pa.RecordBatch]:
-    """What the table has at the barrier beside what it had before: nothing; of a full table what it had before."""
+def _rows(
+    coordinator: Coordinator, attempt: Attempt, sink: EpochTable, schema: str
+) -> Iterator[pa.RecordBatch]:
+    """What the table has at the barrier beside what it had before: nothing; of a full table what it had before.
+
+    :param schema: the columns to read it with.
+    """
     if sink.kind is not TableKind.FULL:
         return
-    state, schema = coordinator.input(attempt, sink.name)
+    state, _ = coordinator.input(attempt, sink.name)
     if state.ref is None:
         return
     table_format = coordinator.formats[state.ref.format]

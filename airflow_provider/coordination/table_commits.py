@@ -1,10 +1,13 @@
-"""Commits of one table that no epoch makes: a slice that retention withdraws, rows that another program wrote."""
+"""Commits of one table that no epoch makes: a slice that retention withdraws, rows that another program wrote, columns
+that change.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+from airflow_provider.domain.columns import AppliedChange
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
@@ -47,7 +50,9 @@ def table_commit(
     """
     record, name, ref = stamped.record, publication.table.name, prepared.ref
     before = (standing(stamped), *record.earlier)[: defaults.states_remembered]
-    moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at)
+    schema = None if record.ref is None else record.ref.schema_id
+    changes = (*record.changes, *(AppliedChange(one, schema) for one in publication.changes))
+    moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at, changes=changes)
     updates: list[Any] = [Put(stamped.key, moved)]
     if prepared.swap is not None:
         updates.append(prepared.swap)

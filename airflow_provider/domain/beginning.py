@@ -237,6 +237,19 @@ def withdrawn(
     return found
 
 
+def altered(
+    inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
+) -> list[Provenance]:
+    """The inputs of which columns have changed since: a program that begins now knows the new ones (R32)."""
+    found = []
+    for one in inputs:
+        stamped = tables.get(one.table)
+        newest = stamped.record.ref if stamped else None
+        if one.ref is not None and newest is not None and one.ref.schema_id != newest.schema_id:
+            found.append(one)
+    return found
+
+
 def still_needed(
     job: JobRecord, outputs: Sequence[TableRecord], table: TableName, record: TableRecord, barrier: datetime
 ) -> bool:

@@ -138,7 +138,7 @@ class ForeignCommit(FinalError):
 
 
 class SchemaMismatch(FinalError):
-    """Rows do not fit the table's columns; names the column (R32)."""
+    """Rows, or declared changes, do not fit the table's columns; names the column (R32)."""
 
 
 class StoreIncompatible(FinalError):

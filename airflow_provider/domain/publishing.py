@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from airflow_provider.domain.columns import AppliedChange, ColumnChange
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord, Provenance
@@ -49,16 +50,25 @@ def invalidated(
 
 
 def moved_table(
-    stamped: Stamped[TableRecord], interval: Interval, ref: TableRef, defaults: Defaults
+    stamped: Stamped[TableRecord],
+    interval: Interval,
+    ref: TableRef,
+    defaults: Defaults,
+    declared: Sequence[ColumnChange] = (),
 ) -> TableRecord:
-    """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``."""
+    """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``.
+
+    :param declared: changes of its columns; those that it has when this is its first commit.
+    """
     record = stamped.record
+    made = record.ref is None
     return replace(
         record,
         progress=record.progress.adding(interval),
         ref=ref,
         earlier=(standing(stamped), *record.earlier)[: defaults.states_remembered],
         heard=None,
+        changes=tuple(AppliedChange(one) for one in declared) if made else record.changes,
     )
 
 

@@ -196,10 +196,12 @@ def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRec
 def _fingerprint(job: EpochJob) -> str:
     # What came to declarations later stands in it only where it is used: a job that has none keeps its identity.
     adopting = [one.name for one in job.outputs if one.on_foreign_commit is OnForeignCommit.ADOPT]
+    changes = [(table.name, table.column_changes) for table in job.outputs if table.column_changes]
     later = {
         "checks": sorted(repr(check) for check in job.checks),
         "lapses_after": job.lapses_after,
         "adopting": sorted(adopting),
+        "column_changes": sorted(map(repr, changes)),
     }
     parts = (
         job.name,

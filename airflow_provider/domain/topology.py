@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from airflow_provider.domain.checks import Check, refuse_unknown_tables
+from airflow_provider.domain.columns import ColumnChange, checked_changes
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import (
     DomainName,
@@ -95,6 +96,8 @@ class EpochTable:
     :param partition_by: further columns by whose values files are separated.
     :param sort_by: columns by which rows are sorted inside each file.
     :param on_foreign_commit: what becomes of rows that another program commits to it; a compaction is always fine.
+    :param column_changes: what has changed about its columns since its first write, in order; this list only grows
+        (:mod:`airflow_provider.domain.columns`).
     :raises InvalidInput: naming the field.
     """
 
@@ -105,6 +108,7 @@ class EpochTable:
     sort_by: tuple[str, ...] = ()
     format: str = "iceberg"
     on_foreign_commit: OnForeignCommit = field(default=OnForeignCommit.REFUSE, repr=False)
+    column_changes: tuple[ColumnChange, ...] = field(default=(), repr=False)
 
     def __init__(
         self,
@@ -116,9 +120,16 @@ class EpochTable:
         sort_by: Sequence[str] = (),
         format: str = "iceberg",  # noqa: A002 - the word of the field
         on_foreign_commit: OnForeignCommit | str = OnForeignCommit.REFUSE,
+        column_changes: Sequence[ColumnChange] = (),
     ) -> None:
-        given = {"name": name, "domain": domain, "kind": kind, "format": format}
-        object.__setattr__(self, "on_foreign_commit", on_foreign_commit)
+        given = {
+            "name": name,
+            "domain": domain,
+            "kind": kind,
+            "format": format,
+            "on_foreign_commit": on_foreign_commit,
+            "column_changes": column_changes,
+        }
         for attribute, value in (*given.items(), ("partition_by", partition_by), ("sort_by", sort_by)):
             object.__setattr__(self, attribute, value)
         self.__post_init__()
@@ -130,6 +141,7 @@ class EpochTable:
         policy = _member(OnForeignCommit, self.on_foreign_commit, "on_foreign_commit")
         object.__setattr__(self, "on_foreign_commit", policy)
         format_name(self.format)
+        object.__setattr__(self, "column_changes", checked_changes(self.column_changes))
         for name in ("partition_by", "sort_by"):
             columns = getattr(self, name)
             if not isinstance(columns, list | tuple):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
+from airflow_provider.domain.columns import AppliedChange
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import TableKind
@@ -95,6 +96,7 @@ class TableRecord:
     :param earlier: where it stood before, newest first, for readers of a slightly older head.
     :param ended: why nothing more comes of it; empty while something may (R7).
     :param heard: when its job last moved it, where something else has moved it since; None where the stamp says so.
+    :param changes: of its columns, in their order (R32).
     """
 
     job: JobName
@@ -105,6 +107,7 @@ class TableRecord:
     earlier: tuple[Moved, ...] = ()
     ended: str = ""
     heard: datetime | None = None
+    changes: tuple[AppliedChange, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +133,10 @@ class FenceRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceRecord:
-    """What one revision of one epoch contributed to one table; its CSN is its change set's."""
+    """What one revision of one epoch contributed to one table; its CSN is its change set's.
+
+    :param schema_id: the schema that its rows were written with (R32).
+    """
 
     interval: Interval
     revision: int

@@ -139,7 +139,9 @@ class EpochRun:
             self._check()
             table_format = self._format(sink.format)
             with self._interruptible():
-                info = sinks.target(df, sink, table_format)
+                info = sinks.target(
+                    df, sink, table_format, self._coordinator.columns(self.attempt, sink.name)
+                )
                 place = self._coordinator.place(self.attempt, sink.name)
                 files = sinks.stage(df, place, info, table_format)
             self._heartbeat.check()
@@ -174,7 +176,8 @@ class EpochRun:
             self._check()
             base = None if empty else self._base_of(sink)
             table_format = drafts.drafting(self._format(sink.format), sink)
-            info = drafts.target(self.spark, schema, sink, table_format)
+            known = self._coordinator.columns(self.attempt, sink.name)
+            info = drafts.target(self.spark, schema, sink, table_format, known)
             place = self._coordinator.place(self.attempt, sink.name)
             with self._interruptible():
                 draft = drafts.opened(self.spark, table_format, place, info, base)

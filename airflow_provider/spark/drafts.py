@@ -35,18 +35,22 @@ def drafting(table_format: TableFormat, table: EpochTable) -> DraftingFormat:
 
 
 def target(
-    spark: SparkSession, schema: str | None, table: EpochTable, table_format: TableFormat
+    spark: SparkSession,
+    schema: str | None,
+    table: EpochTable,
+    table_format: TableFormat,
+    known: TableInfo | None,
 ) -> TableInfo:
     """Return the table that takes the draft's rows; made with the columns of *schema* when there is none.
 
+    :param known: the table with the columns that the draft is to have; None when nobody made it yet.
     :raises InvalidInput: there is no table and no *schema*. :raises SchemaMismatch: *schema* does not fit the table.
     """
     if schema is not None:
-        return sinks.target(spark.createDataFrame([], schema), table, table_format)
-    info = table_format.describe(table)
-    if info is None:
+        return sinks.target(spark.createDataFrame([], schema), table, table_format, known)
+    if known is None:
         raise refusals.unknown_draft_columns(table.name)
-    return info
+    return known
 
 
 def opened(

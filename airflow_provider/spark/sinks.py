@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
 
 
-def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> TableInfo:
+def target(
+    df: DataFrame, table: EpochTable, table_format: TableFormat, known: TableInfo | None = None
+) -> TableInfo:
     """Return the table that takes the rows of *df*; the first write creates it with the columns of *df*.
 
     A table that nobody has published to yet has the columns of an earlier attempt, which may have been wrong: when
@@ -28,11 +30,12 @@ def target(df: DataFrame, table: EpochTable, table_format: TableFormat) -> Table
 
     Columns are matched by name, their order does not matter; a narrower number fits a wider column.
 
+    :param known: the table with the columns that the rows are to have; by default those that it has now.
     :raises SchemaMismatch: a column is missing, unknown or of a type that does not fit; names it.
     :raises InvalidInput: a column of a name or type that tables cannot have; names it.
     """
     columns = arrow_columns(df.schema, table.name)
-    info = table_format.describe(table)
+    info = known or table_format.describe(table)
     if info is None:
         return table_format.create(table, columns)
     wanted = table_format.arrow_schema(info.schema)

@@ -17,6 +17,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from airflow_provider.domain.columns import ColumnChange
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
@@ -120,6 +121,7 @@ class Publication:
     :param base: the version that the store holds for current; None before the first commit.
     :param removes: barriers of epochs whose earlier slice goes.
     :param adds: the slices that come, with the interval of each.
+    :param changes: what becomes of the columns, in order; rows in other slices are not touched (R32).
     :param csn: the number that the commit will take. The rest is written into the table's metadata (R33).
     :param adopts: another program's version, on which the commit is made: its rows are taken over (R17).
     """
@@ -134,6 +136,7 @@ class Publication:
     revision: int
     token: int
     adopts: int | None = None
+    changes: tuple[ColumnChange, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,7 +283,9 @@ class TableFormat(ABC):
 
     @abstractmethod
     def prepare(self, publication: Publication) -> Prepared:
-        """Write the version that results from replacing and adding slices on the current head.
+        """Write the version that results from replacing and adding slices, and changing columns, on the current head.
+
+        A slice stays what it was: its rows are found by column id, whatever the columns are called in this version.
 
         The head is what the catalog's pointer names. Where the pointer lags behind ``publication.base`` (a
         catalog outside of the store's database, and a crash before :meth:`project`), it is the base. A head that
@@ -296,6 +301,7 @@ class TableFormat(ABC):
         :raises TablesAhead: the current version carries this domain's marks and a CSN that the store has not
             given out before ``publication.csn`` (R33): ``found_csn``.
         :raises TableRecreated: the table is another one than that of the base or of the slices.
+        :raises SchemaMismatch: the head's columns cannot be changed so; names the column.
         :raises Unavailable: a slice names files of an earlier one that are no longer in the head.
         """
 

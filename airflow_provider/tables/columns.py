@@ -45,11 +45,11 @@ def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
 
     :raises InvalidInput: a name or a type that a table cannot have, or a declared column that is missing.
     """
-    _check_names(table, schema.names)
+    check_names(table, schema.names)
     fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
     epoch = pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=table.kind is TableKind.FULL)
     complete = pa.schema([*fields, epoch])
-    _check_paths(table, complete)
+    check_paths(table, complete)
     _check_layout(table, complete)
     return numbered(complete)
 
@@ -109,18 +109,20 @@ def numbered(schema: pa.Schema) -> pa.Schema:
 
 
 def _with_ids(kind: pa.DataType, ids: Iterator[int]) -> pa.DataType:
-    def inner(field: pa.Field) -> pa.Field:
-        number = next(ids)
-        return _with_id(field, number).with_type(_with_ids(field.type, ids))
-
     if pa.types.is_struct(kind):
-        return pa.struct([inner(field) for field in kind])
+        return pa.struct([identified(field, ids) for field in kind])
     if pa.types.is_map(kind):
-        key = inner(kind.key_field)
-        return pa.map_(key, inner(kind.item_field))
+        key = identified(kind.key_field, ids)
+        return pa.map_(key, identified(kind.item_field, ids))
     if pa.types.is_list(kind):
-        return pa.list_(inner(kind.value_field))
+        return pa.list_(identified(kind.value_field, ids))
     return kind
+
+
+def identified(field: pa.Field, ids: Iterator[int]) -> pa.Field:
+    """Return *field* and its parts with ids, its own first."""
+    number = next(ids)
+    return _with_id(field, number).with_type(_with_ids(field.type, ids))
 
 
 def _with_id(field: pa.Field, number: int) -> pa.Field:
@@ -131,6 +133,15 @@ def field_id(field: pa.Field) -> int | None:
     """Return the id of *field*, None when it has none."""
     found = (field.metadata or {}).get(FIELD_ID)
     return None if found is None else int(found)
+
+
+def known_ids(fields: Iterable[pa.Field]) -> Iterator[int]:
+    """The ids of *fields* and of their parts."""
+    for field in fields:
+        number = field_id(field)
+        if number is not None:
+            yield number
+        yield from known_ids(_parts(field.type))
 
 
 def refuse_difference(table: EpochTable, existing: pa.Schema, given: pa.Schema) -> None:
@@ -169,7 +180,7 @@ def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]
         advice = f"drop {_listed(unknown or twice)}" + ("" if unknown else " once")
     raise SchemaMismatch(
         f"table {table!r}: {'; '.join(one.format(_listed(names)) for one, names in problems.items() if names)}.",
-        next_step=f"{advice}; a table keeps the columns of its first commit.",
+        next_step=f"{advice}; columns change by column_changes in the table's declaration.",
         table=table,
         column=wrong[0],
         expected=list(existing),
@@ -185,7 +196,7 @@ def mismatch(table: str, column: str, *, expected: object, found: object) -> Sch
     """The error for rows whose *column* is not of the type that the table has."""
     return SchemaMismatch(
         f"table {table!r}, column {column!r}: the table has {expected}, the rows have {found}.",
-        next_step=f"cast {column!r} before it is written: a table keeps the columns of its first commit.",
+        next_step=f"cast {column!r} before it is written, or declare a wider type in column_changes of the table.",
         table=table,
         column=column,
         expected=str(expected),
@@ -193,7 +204,11 @@ def mismatch(table: str, column: str, *, expected: object, found: object) -> Sch
     )
 
 
-def _check_names(table: EpochTable, names: list[str]) -> None:
+def check_names(table: EpochTable, names: list[str]) -> None:
+    """Check that each of *names* can be that of a column, and that there are some.
+
+    :raises InvalidInput: naming the first that cannot.
+    """
     for name in names:
         column_name(name)
         if name.casefold() == EPOCH_COLUMN:
@@ -210,8 +225,11 @@ def _check_names(table: EpochTable, names: list[str]) -> None:
         )
 
 
-def _check_paths(table: EpochTable, schema: pa.Schema) -> None:
-    """Check that no two columns or parts of columns have one path: Spark looks past case, Parquet past dots."""
+def check_paths(table: EpochTable, schema: pa.Schema) -> None:
+    """Check that no two columns or parts of columns have one path: Spark looks past case, Parquet past dots.
+
+    :raises InvalidInput: naming one that two have.
+    """
     seen: dict[str, str] = {}
     for path in _paths(schema):
         other = seen.setdefault(path.casefold(), path)

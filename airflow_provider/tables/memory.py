@@ -6,7 +6,6 @@ name, whose transaction moves their pointers. Nothing here reads a clock or draw
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +38,7 @@ from airflow_provider.tables.base import (
 )
 from airflow_provider.tables.columns import EPOCH_TYPE, field_id, refuse_difference, table_schema
 from airflow_provider.tables.locations import place_path, places_path, remains_at, table_path
-from airflow_provider.tables.memory_versions import Version
+from airflow_provider.tables.memory_versions import Version, evolved_version, packed, unpacked
 from airflow_provider.tables.rows import fitted
 from airflow_provider.tables.standing import Compared, Standing
 
@@ -102,12 +101,12 @@ class MemoryFormat(TableFormat):
         """Return the swap after which *old* is called *new*: the same column, with the same id."""
         pointer = checks.existing(self.describe(table), table).pointer
         version = self._version(pointer)
-        schema = _unpacked(version.schemas[version.schema_id])
+        schema = unpacked(version.schemas[version.schema_id])
         renamed = schema.set(schema.get_field_index(old), schema.field(old).with_name(new))
         changed = replace(
             version,
             schema_id=len(version.schemas),
-            schemas=(*version.schemas, _packed(renamed)),
+            schemas=(*version.schemas, packed(renamed)),
             earlier=memory_versions.followed(pointer, version),
         )
         target = self._keep(table, self._next_number(), changed)
@@ -171,6 +170,8 @@ class MemoryFormat(TableFormat):
         removed = set(publication.removes)
         added = [(interval.end, part.uri) for interval, one in publication.adds for part in one.parts]
         number = self._next_number()
+        if publication.changes:
+            head = evolved_version(publication, head)
         version = replace(
             head,
             version=number,
@@ -243,7 +244,7 @@ class MemoryFormat(TableFormat):
         """
         pointer = self._pointer(table)
         version, number = self._version(pointer), self._next_number()
-        target = _unpacked(version.schemas[version.schema_id])
+        target = unpacked(version.schemas[version.schema_id])
         kept, added = list(version.slices) if operation == "append" else [], []
         for index, (barrier, rows) in enumerate(slices):
             uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/data/foreign/{number}-{index}"
@@ -307,7 +308,7 @@ class MemoryFormat(TableFormat):
         return found if columns is None else found.select(checks.known_columns(target, columns))
 
     def arrow_schema(self, schema: str) -> pa.Schema:
-        return _unpacked(schema)
+        return unpacked(schema)
 
     def _pointer(self, table: EpochTable) -> str:
         return checks.existing(self.describe(table), table).pointer
@@ -338,7 +339,7 @@ class MemoryFormat(TableFormat):
             table_uuid=str(uuid.uuid5(NAMESPACE, f"{location}#{number}")),
             version=0,
             schema_id=0,
-            schemas=(_packed(columns),),
+            schemas=(packed(columns),),
             replaces=replaces,
         )
         return self._keep(table, number, version)
@@ -415,17 +416,9 @@ def _projected(rows: object, target: pa.Schema) -> pa.Table:
         raise Unavailable("a file of the state holds no rows.")
     by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
     columns = [
-        rows.column(by_id[field_id(field)])
+        rows.column(by_id[field_id(field)]).cast(field.type)
         if field_id(field) in by_id
         else pa.nulls(rows.num_rows, field.type)
         for field in target
     ]
     return pa.table(columns, schema=target)
-
-
-def _packed(schema: pa.Schema) -> str:
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def _unpacked(schema: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.tables import checks, projection
+from airflow_provider.tables.base import Publication
+from airflow_provider.tables.columns import known_ids
+from airflow_provider.tables.evolving import evolved
 from airflow_provider.tables.standing import Foreign
 
 SAME_ROWS = "replace"
@@ -33,6 +39,33 @@ class Version:
     replaces: frozenset[str] = frozenset()
     operation: str = "append"
     """What made it of the one before."""
+
+
+def evolved_version(publication: Publication, head: Version) -> Version:
+    """Return *head* with changed columns; ids of columns that it had once are not given again (R32).
+
+    :raises SchemaMismatch: they cannot be changed so; names the column.
+    """
+    known = [field for schema in head.schemas for field in unpacked(schema)]
+    after = evolved(
+        publication.table,
+        unpacked(head.schemas[head.schema_id]),
+        publication.changes,
+        last_id=max(known_ids(known)),
+        separating=publication.table.partition_by,
+        sorting=publication.table.sort_by,
+    )
+    return replace(head, schema_id=len(head.schemas), schemas=(*head.schemas, packed(after)))
+
+
+def packed(schema: pa.Schema) -> str:
+    """Return *schema* as text."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def unpacked(schema: str) -> pa.Schema:
+    """Return what :func:`packed` made text of."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
 
 
 def followed(uri: str, version: Version) -> tuple[str, ...]:

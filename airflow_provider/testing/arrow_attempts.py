@@ -13,7 +13,9 @@ def stage_rows(coordinator: Coordinator, attempt: Attempt, sink: str, rows: pa.T
     """Stage *rows* for *sink* and describe them, making the table when it is new; reports nothing yet."""
     table = attempt.sink(sink)
     table_format = coordinator.formats[table.format]
-    info = table_format.create(table, rows.schema)
+    info = coordinator.columns(attempt, sink)
+    if info is None or not info.version:
+        info = table_format.create(table, rows.schema)
     place = coordinator.place(attempt, sink)
     files = list(table_format.task_writer(place, info)(rows.to_batches()))
     return table_format.describe_output(place, info, files)

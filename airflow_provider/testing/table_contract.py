@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.drafting import DraftingBackend, DraftingCases
+from airflow_provider.testing.table_cases.evolving import EvolvingCases
 from airflow_provider.testing.table_cases.foreign import ForeignCases
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_cases.projecting import ProjectingCases
@@ -38,6 +39,7 @@ class TableContract(
     PublishingCases,
     ForeignCases,
     ReplacingCases,
+    EvolvingCases,
     ReadingCases,
     ReclaimingCases,
     ModelCases,

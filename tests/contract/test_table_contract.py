@@ -11,6 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
 
+from airflow_provider.domain.columns import add, rename
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
@@ -155,6 +156,19 @@ class TestIcebergTables(IcebergHistories, TableContract):
 
     examples = 20
     """More in the slow tier."""
+
+    def test_others_see_the_columns_that_the_table_has(self, publisher: Publisher, table: EpochTable) -> None:
+        """R32: by the catalog's pointer, and by the number of a snapshot those that it had then."""
+        before = publisher.publish(table, day(0), [1])
+        publisher.change(table, rename("label", "title"), add("label", "bigint"))
+        newest = StaticTable.from_metadata(publisher.refs[table].metadata)
+        columns = ("id", "title", "label")
+        assert newest.scan(selected_fields=columns).to_arrow().to_pylist() == [
+            {"id": 1, "title": "row 1", "label": None}
+        ]
+        assert newest.scan(row_filter="label IS NULL AND title = 'row 1'").to_arrow().num_rows == 1
+        then = newest.scan(snapshot_id=before.version, selected_fields=("id", "label")).to_arrow()
+        assert then.to_pylist() == [{"id": 1, "label": "row 1"}]
 
 
 class TestIcebergDrafts(DraftingTableContract):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.domain.checks import accepted, in_range, is_true, no_rows, not_null, row_count, unique
+from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state, window
 from tests.hostile import NAMES, TEXTS, refused
@@ -65,6 +66,14 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "a domain": (lambda value: EpochTable("a", value), NAMES),
     "partitions": (lambda value: EpochTable("a", partition_by=value), ["a list", "a tuple"]),
     "an order": (lambda value: EpochTable("a", sort_by=value), ["a list", "a tuple"]),
+    "changes of columns": (lambda value: EpochTable("a", column_changes=value), ["a list"]),
+    "a change of a column": (lambda value: EpochTable("a", column_changes=[value]), []),
+    "a column that is added": (lambda value: add(value, "int"), NAMES),
+    "its type": (lambda value: add("c", value), []),
+    "a column that is renamed": (lambda value: rename(value, "other"), NAMES),
+    "its new name": (lambda value: rename("other", value), NAMES),
+    "a column that is dropped": (drop, NAMES),
+    "a wider type": (lambda value: widen("c", value), []),
     "the place of a root": (lambda value: Root("r", value), [*TEXTS, *BLANK]),
     "a state": (state, []),
     "an as_of": (lambda value: state(A, as_of=value), ["nothing", "a duration"]),

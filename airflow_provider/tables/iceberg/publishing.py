@@ -21,7 +21,7 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
-from airflow_provider.tables.iceberg import foreign, manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import evolution, foreign, manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.descriptions import metadata_files
 from airflow_provider.tables.iceberg.file_io import write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
@@ -51,10 +51,11 @@ def prepare(
     if metadata.current_snapshot_id != (publication.base.version if publication.base else None):
         found = foreign.compared(publication.table, table, publication.base, None)
         projection.refuse_head(publication, found)
-    layout = layout_of(table)
-    _refuse_foreign_specs(publication, layout.specs.values(), metadata)
+    _refuse_foreign_specs(publication, metadata.specs().values(), metadata)
+    metadata = evolution.evolved_metadata(publication, metadata)
     if not isinstance(metadata, TableMetadataV2):
         raise _foreign(publication, f"format version {metadata.format_version} instead of 2")
+    layout = layout_of(table, metadata)
     head = metadata.current_snapshot()
     snapshot_id = _snapshot_id(publication, metadata)
     before = [] if head is None else lists(head.manifest_list)
@@ -95,12 +96,12 @@ def _encoded(metadata: TableMetadata) -> bytes:
     return metadata.model_dump_json(exclude_none=True).encode()
 
 
-def layout_of(table: Table) -> manifests.Layout:
-    """What new manifests of *table* are written with."""
+def layout_of(table: Table, metadata: TableMetadata) -> manifests.Layout:
+    """What new manifests of *table* are written with, its columns and specs being those of *metadata*."""
     return manifests.Layout(
         io=table.io,
-        schema=table.metadata.schema(),
-        specs=table.metadata.specs(),
+        schema=metadata.schema(),
+        specs=metadata.specs(),
         directory=table.location_provider().new_metadata_location("x").removesuffix("/x"),
     )
 

@@ -11,6 +11,7 @@ from enum import Enum
 from itertools import count
 from typing import Any
 
+from airflow_provider.domain.columns import ColumnChange, add, rename
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochTable, Root, TableKind
@@ -31,7 +32,9 @@ _SOUND: Mapping[Any, Any] = {
         partition_by=("origin",),
         sort_by=("hour", "dest"),
         format="memory",
+        column_changes=[add("delay", "decimal(5,1)"), rename("dest", "destination")],
     ),
+    ColumnChange: rename("dest", "destination"),
     Root: Root("landing", "file:///in/*.csv"),
 }
 """Values that check themselves."""

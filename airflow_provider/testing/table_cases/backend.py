@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.domain.columns import ColumnChange
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
@@ -138,9 +139,13 @@ class Publisher:
         interval: Interval,
         *tasks: Sequence[pa.RecordBatch],
         place: Place | None = None,
+        info: TableInfo | None = None,
     ) -> Committable:
-        """Write the batches of each task and describe the output."""
-        info = self.create(table, tasks[0][0].schema if tasks and tasks[0] else COLUMNS)
+        """Write the batches of each task and describe the output.
+
+        :param info: the table as the rows have it; by default as it is now, made when there is none.
+        """
+        info = info or self.create(table, tasks[0][0].schema if tasks and tasks[0] else COLUMNS)
         place = place or self.place(table, interval)
         writer = self.format.task_writer(place, info)
         files = [file for batches in tasks for file in writer(batches)]
@@ -150,7 +155,11 @@ class Publisher:
         return self.store.read(self.domain, []).head.csn
 
     def publication(
-        self, table: EpochTable, *adds: tuple[Interval, Committable], removes: Iterable[Interval] = ()
+        self,
+        table: EpochTable,
+        *adds: tuple[Interval, Committable],
+        removes: Iterable[Interval] = (),
+        changes: Sequence[ColumnChange] = (),
     ) -> Publication:
         """The publication of *adds* as the domain's next commit."""
         head = self.store.read(self.domain, []).head
@@ -164,7 +173,16 @@ class Publisher:
             change_set=ChangeSetId(f"{table.name}@{head.csn + 1}"),
             revision=1,
             token=self._tokens,
+            changes=tuple(changes),
         )
+
+    def change(self, table: EpochTable, *changes: ColumnChange) -> TableInfo:
+        """Publish *changes* of the columns alone; return the table as it is then."""
+        publication = self.publication(table, changes=changes)
+        self.commit((publication, self.format.prepare(publication)))
+        info = self.format.describe(table)
+        assert info is not None
+        return info
 
     def commit(self, *published: tuple[Publication, Prepared]) -> int:
         """Commit all tables in one transaction, with their pointers or before them; return its CSN."""

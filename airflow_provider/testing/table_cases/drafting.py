@@ -9,6 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from airflow_provider.domain.columns import add, drop, widen
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch, Unavailable
 from airflow_provider.domain.topology import EpochTable, TableKind
@@ -168,6 +169,36 @@ class DraftingCases(TableCases):
         committed(publisher, opened(publisher, engine, full_table, 3))
         assert publisher.rows(full_table, 3) == []
         assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
+
+    def test_a_draft_has_the_columns_that_its_base_lacks(
+        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+    ) -> None:
+        """R32: files of the base are shared as they are: renamed columns keep their values, others have none."""
+        first = opened(publisher, engine, full_table, 0)
+        engine.insert(first, batch([1, 2]))
+        committed(publisher, first)
+        late = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 0))
+        info = publisher.change(
+            full_table, drop("label"), add("label", "string"), add("n", "int"), widen("n", "bigint")
+        )
+        base = publisher.state(full_table, 0)
+        place = publisher.place(full_table, day(1))
+        draft = drafting(publisher).open_draft(place, info, base)
+        row = {"id": [3], "label": ["new"], "n": [7]}
+        types = pa.schema([("id", pa.int64()), ("label", pa.string()), ("n", pa.int64())])
+        engine.insert(draft, pa.RecordBatch.from_pydict(row, schema=types))
+        committed(publisher, draft)
+        engine.insert(late, batch([4]))
+        committed(publisher, late)
+        wanted = {
+            1: [(1, None, None), (2, None, None), (3, "new", 7)],
+            2: [(one, None, None) for one in (1, 2, 4)],
+        }
+        for until, values in wanted.items():
+            state = publisher.state(full_table, until)
+            found = publisher.format.read(state, publisher.schemas[full_table], ["id", "label", "n"])
+            assert sorted(tuple(one.values()) for one in found.to_pylist()) == values
+        assert set(publisher.format.files(base)) < set(publisher.format.files(publisher.state(full_table, 1)))
 
     def test_a_late_statement_changes_nothing(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from airflow_provider.domain.columns import rename
 from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables.base import Prepared, Publication, TableInfo, TableRecreated
+from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication, TableInfo, TableRecreated
 from airflow_provider.tables.standing import Standing
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
@@ -76,6 +77,20 @@ class ProjectingCases(TableCases):
         )
         again = publisher.format.project(table, newest)
         assert (again.moved, again.csn) == (False, 2)
+
+    def test_columns_change_with_the_pointer_that_follows(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17, R32: a process dies after the store had it; the next change is made to what the store has."""
+        publisher.publish(table, day(0), [1])
+        lagging = pointed(publisher, table)
+        for change in (rename("label", "title"), rename("title", "heading")):
+            publication = publisher.publication(table, changes=[change])
+            publisher.record((publication, publisher.format.prepare(publication)))
+        assert pointed(publisher, table) == lagging
+        assert publisher.format.project(table, publisher.refs[table]).moved
+        names = publisher.format.arrow_schema(pointed(publisher, table).schema).names
+        assert names == ["id", "heading", EPOCH_COLUMN]
 
     def test_a_pointer_never_goes_back(self, publisher: Publisher, table: EpochTable) -> None:
         first, second, newest = recorded(publisher, table, 0, 1, 2)

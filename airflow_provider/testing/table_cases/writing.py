@@ -104,7 +104,7 @@ class WritingCases(TableCases):
     def test_other_columns_are_refused_by_name(
         self, publisher: Publisher, table: EpochTable, columns: pa.Schema, column: str
     ) -> None:
-        """R32: a table has the columns of its first write."""
+        """R32: whoever makes a table that is there has its columns."""
         publisher.create(table)
         with pytest.raises(SchemaMismatch) as refused:
             publisher.create(table, columns)

@@ -1,0 +1,134 @@
+"""What declared changes make of a table's columns (R32)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import count
+
+import pyarrow as pa
+
+from airflow_provider.domain.columns import ChangeKind, ColumnChange, ColumnType, column_type
+from airflow_provider.domain.errors import SchemaMismatch
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.columns import EPOCH_TYPE, check_names, check_paths, identified
+
+_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": EPOCH_TYPE,
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+_WIDER = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
+
+
+def evolved(
+    table: EpochTable,
+    existing: pa.Schema,
+    changes: Sequence[ColumnChange],
+    *,
+    last_id: int,
+    separating: Collection[str],
+    sorting: Collection[str],
+) -> pa.Schema:
+    """Return the columns that *table* has after *changes*: ids stay, new columns get new ones.
+
+    :param existing: its columns now. :param last_id: no column that it ever had has a greater id.
+    :param separating: columns by whose values its files are separated. :param sorting: by which they are sorted.
+    :raises SchemaMismatch: a change that cannot be made to these columns; names the column.
+    :raises InvalidInput: a name that no column of this table can have.
+    """
+    fields = {field.name: field for field in existing if field.name != EPOCH_COLUMN}
+    ids = count(last_id + 1)
+    for change in changes:
+        evolving = _Evolving(table.name, change, list(fields))
+        if change.kind is ChangeKind.ADD:
+            evolving.refuse_taken(change.column)
+            fields[change.column] = identified(
+                pa.field(change.column, arrow_type(column_type(change.to))), ids
+            )
+            continue
+        evolving.refuse_missing()
+        evolving.refuse_layout(separating, sorting)
+        field = fields[change.column]
+        if change.kind is ChangeKind.DROP:
+            del fields[change.column]
+        elif change.kind is ChangeKind.RENAME:
+            evolving.refuse_taken(change.to)
+            renamed = (
+                one.with_name(change.to) if one.name == change.column else one for one in fields.values()
+            )
+            fields = {one.name: one for one in renamed}
+        else:
+            fields[change.column] = field.with_type(evolving.wider(field.type))
+    check_names(table, list(fields))
+    after = pa.schema([*fields.values(), existing.field(EPOCH_COLUMN)])
+    check_paths(table, after)
+    return after
+
+
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """Return the Arrow type that *kind* names."""
+    if kind.word == "decimal":
+        return pa.decimal128(*kind.digits)
+    parts = [arrow_type(one) for one in kind.parts]
+    if kind.word == "array":
+        return pa.list_(pa.field("element", parts[0]))
+    if kind.word == "map":
+        key, value = pa.field("key", parts[0], nullable=False), pa.field("value", parts[1])
+        return pa.map_(key, value)
+    if kind.word == "struct":
+        return pa.struct([pa.field(name, part) for name, part in zip(kind.names, parts, strict=True)])
+    return _TYPES[kind.word]
+
+
+class _Evolving:
+    """One change of a table with the columns *names*."""
+
+    def __init__(self, table: str, change: ColumnChange, names: list[str]) -> None:
+        self._table = table
+        self._change = change
+        self._names = names
+
+    def refuse_missing(self) -> None:
+        if self._change.column not in self._names:
+            raise self._refused(f"there is no column {self._change.column!r}", expected=self._names)
+
+    def refuse_taken(self, name: str) -> None:
+        if name in self._names:
+            raise self._refused(f"there is a column {name!r} already", expected="a name that is free")
+
+    def refuse_layout(self, separating: Collection[str], sorting: Collection[str]) -> None:
+        column, kind, to = self._change.column, self._change.kind, self._change.to
+        if column in separating or (kind is ChangeKind.RENAME and to in separating):
+            raise self._refused(
+                "files are separated by it (partition_by)", expected="a column that is not in partition_by"
+            )
+        if column in sorting and kind is ChangeKind.DROP:
+            raise self._refused("rows are sorted by it (sort_by)", expected="a column that is not in sort_by")
+
+    def wider(self, found: pa.DataType) -> pa.DataType:
+        wanted = arrow_type(column_type(self._change.to))
+        if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
+            fits = found.scale == wanted.scale and found.precision < wanted.precision
+        else:
+            fits = _WIDER.get(found) == wanted
+        if not fits:
+            raise self._refused(f"it is {found}", expected=f"a type that holds all of {found} and more")
+        return wanted
+
+    def _refused(self, why: str, *, expected: object) -> SchemaMismatch:
+        return SchemaMismatch(
+            f"table {self._table!r}: {self._change} cannot be made: {why}.",
+            next_step="correct it in column_changes of the table's declaration; nothing was changed.",
+            table=self._table,
+            column=self._change.column,
+            expected=expected,
+            found=str(self._change),
+        )

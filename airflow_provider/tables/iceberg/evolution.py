@@ -1,0 +1,43 @@
+"""A table's metadata with changed columns (R32)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, update_table_metadata
+
+from airflow_provider.tables.base import Publication
+from airflow_provider.tables.evolving import evolved
+from airflow_provider.tables.iceberg import schemas
+
+
+def evolved_metadata(publication: Publication, metadata: TableMetadata) -> TableMetadata:
+    """Return *metadata* with the columns after *publication*; ids of columns that it had once are not given again.
+
+    :raises SchemaMismatch: they cannot be changed so; names the column.
+    """
+    if not publication.changes:
+        return metadata
+    schema, declared = metadata.schema(), publication.table
+    separating = [field.source_id for spec in metadata.specs().values() for field in spec.fields]
+    sorting = [field.source_id for order in metadata.sort_orders for field in order.fields]
+    after = evolved(
+        declared,
+        schemas.to_arrow(schema),
+        publication.changes,
+        last_id=metadata.last_column_id,
+        separating={*_named(schema, separating), *declared.partition_by},
+        sorting={*_named(schema, sorting), *declared.sort_by},
+    )
+    number = max(one.schema_id for one in metadata.schemas) + 1
+    added = schemas.to_iceberg(after).model_copy(update={"schema_id": number})
+    updates = (AddSchemaUpdate(schema=added), SetCurrentSchemaUpdate.model_validate({"schema-id": number}))
+    return update_table_metadata(metadata, updates)
+
+
+def _named(schema: Schema, numbers: Iterable[int]) -> list[str]:
+    """What the columns with those ids are called, as far as they are there."""
+    wanted = set(numbers)
+    return [field.name for field in schema.fields if field.field_id in wanted]
