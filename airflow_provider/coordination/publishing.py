@@ -324,8 +324,9 @@ class Publish:
         ]
         deltas = []
         for sink, (_, one) in zip(sinks, prepared, strict=True):
-            declared = sink.table.column_changes
-            moved = moved_table(sink.hot, attempt.interval, one.ref, self.coordinator.defaults, declared)
+            moved = moved_table(
+                sink.hot, attempt.interval, one.ref, self.coordinator.defaults, sink.table.column_changes
+            )
             updates += self._sink_updates(sink, one, moved, record)
             deltas.append(self._delta(sink, moved))
         commit = CommitRecord(

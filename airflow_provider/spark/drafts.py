@@ -59,7 +59,10 @@ def opened(
     """Make a draft that *spark* can write, with the rows of *base*: its files, or where they say their epoch, copies.
 
     :raises InvalidInput: a warehouse that Iceberg's Hadoop catalog cannot write, or a session without the runtime.
+    :raises SchemaMismatch: the table was changed since, before *base*, so that its rows have other columns.
     """
+    if base is not None and base.ref is not None and info.schema_id < base.ref.schema_id:
+        raise refusals.older_columns(place.table.name)
     shared = base if base is not None and table_format.shares(info, base) else None
     draft = table_format.open_draft(place, info, shared)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible
 from airflow_provider.stores.base import StoreCapability
 
 
@@ -47,6 +47,18 @@ def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
         value=root,
         expected=f"one of {[one.root for one in attempt.roots]}",
         next_step=f"declare Root({root!r}, location=…) in the inputs of job {attempt.job!r}.",
+    )
+
+
+def older_columns(table: str) -> SchemaMismatch:
+    """Rows that statements change would lose what they have in columns that the declaration does not know of."""
+    return SchemaMismatch(
+        f"the draft of {table!r} would begin with rows that have other columns than the declaration says.",
+        next_step="run the newest declaration: its column_changes have all changes of the table.",
+        table=table,
+        column="",
+        expected="the columns that the rows have",
+        found="an older declaration",
     )
 
 

@@ -15,6 +15,7 @@ from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.moving import STAYS, MovedDomain, move_domain, records
 from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.columns import add, rename
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     EpochBusy,
@@ -133,6 +134,29 @@ def test_a_moved_domain_reads_the_same_and_goes_on(
     assert publish(target, COUNT, 3, [3]) == 6
     assert rows(target)[3] == {"numbers": [1, 2, 10], "doubles": [2, 4, 20]}
     assert rows(source) == before
+
+
+def test_changed_columns_are_moved_with_the_domain(
+    site: Site, services: tuple[EpochService, EpochService]
+) -> None:
+    """R32: with what each declaration writes; an older one goes on there."""
+    source, target = services
+    history(source)
+    changed = EpochTable(
+        "numbers", domain=DOMAIN, column_changes=[rename("number", "amount"), add("number", "int")]
+    )
+    attempt = source.coordinator.begin(
+        EpochJob("count", outputs=[changed], cadence="@daily", origin=day(1).start), day(3), owner()
+    )
+    assert isinstance(attempt, Attempt)
+    source.coordinator.abort(attempt, "the columns have changed")
+    held = contents(source)
+    site.move(source.coordinator, target.coordinator)
+    assert contents(target) == held
+    assert publish(target, COUNT, 3, [3]) == 6
+    found = target.cuts.read(target.cuts.cut(DOMAIN, ["numbers"]), "numbers")
+    assert sorted(found["amount"].to_pylist()) == [1, 2, 3, 10]
+    assert found["number"].null_count == 4
 
 
 def test_nothing_is_changed_where_it_was(site: Site, services: tuple[EpochService, EpochService]) -> None:
