@@ -75,6 +75,7 @@ def outside(world: World, table: str) -> int:
 
 
 def test_cuts_read_the_commit_and_readers_by_catalog_the_one_before(iceberg: World) -> None:
+    """R17: no cut asks the pointer."""
     world = iceberg
     world.run(world.job("job", [world.table("t")]), day(1))
     assert outside(world, "t") == 1
@@ -86,6 +87,7 @@ def test_cuts_read_the_commit_and_readers_by_catalog_the_one_before(iceberg: Wor
 
 
 def test_the_retry_of_a_dead_publish_moves_the_pointers(world: World) -> None:
+    """R17: its begin finds the commit, and lets them follow."""
     dies_after_its_commit(world, 1, "left", "right")
     assert not any(reached(world, name) for name in ("left", "right"))
     job = world.job("job", [world.table("left"), world.table("right")])
@@ -95,6 +97,7 @@ def test_the_retry_of_a_dead_publish_moves_the_pointers(world: World) -> None:
 
 
 def test_a_publish_whose_reply_was_lost_moves_the_pointers(world: World) -> None:
+    """R15, R17: asking again does what the first call had yet to do."""
     attempt = world.begin(world.job("t"), day(1))
     world.write(attempt)
     store = FaultyStore(world.store, first("transact", Fault.REPLY_LOST))
@@ -103,7 +106,7 @@ def test_a_publish_whose_reply_was_lost_moves_the_pointers(world: World) -> None
 
 
 def test_epochs_publish_while_pointers_lag(world: World) -> None:
-    """Nobody needs the pointer: each version is made from what the store recorded."""
+    """R17: nobody needs the pointer: each version is made from what the store recorded."""
     job = world.job("t")
     attempts = [world.begin(job, day(number)) for number in range(1, 5)]
     for number, attempt in enumerate(attempts, 1):
@@ -117,6 +120,7 @@ def test_epochs_publish_while_pointers_lag(world: World) -> None:
 
 
 def test_recover_moves_what_lags_and_says_so(world: World) -> None:
+    """R17: of all tables of the domain."""
     dies_after_its_commit(world, 1, "left", "right")
     world.coordinator.register(world.job("never run"))
     found = recover(world.coordinator, DOMAIN)
@@ -131,6 +135,7 @@ def test_recover_moves_what_lags_and_says_so(world: World) -> None:
 
 
 def test_recover_dies_at_any_call_and_is_repeated(world: World) -> None:
+    """R17: what it has moved stays moved."""
     dies_after_its_commit(world, 1, "left", "right")
     for call in ("store.scan", "table.project"):
         with suppress(Died):
@@ -150,6 +155,7 @@ def test_recover_of_an_unknown_domain_is_refused(world: World) -> None:
 
 
 def test_recover_names_the_table_that_it_cannot_repair(world: World) -> None:
+    """R17: the others are repaired all the same."""
     dies_after_its_commit(world, 1, "left", "right")
     world.pointers.drop(DOMAIN, "left")
     left, right = recover(world.coordinator, DOMAIN).tables
@@ -175,7 +181,7 @@ def test_recover_names_tables_that_are_ahead_of_a_restored_store(iceberg: World,
 
 
 def test_an_epoch_begins_and_publishes_while_the_pointer_was_moved_by_others(iceberg: World) -> None:
-    """Cuts go on; the job is told at its publish, as it is with a catalog in the store's database."""
+    """R17: cuts go on; the job is told at its publish, as it is with a catalog in the store's database."""
     world = iceberg
     dies_after_its_commit(world, 1)
     assert isinstance(world.pointers, SqlitePointers)

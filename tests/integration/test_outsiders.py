@@ -79,6 +79,7 @@ def _commit(service: EpochService, number: int, revision: int) -> int:
 
 
 def test_an_outsider_never_sees_a_part_of_a_commit(tmp_path: Path, databases: tuple[str, str]) -> None:
+    """R2, R17: in one query over all pointers, after each commit."""
     url, database = databases
     settings = Settings(store_url=url, warehouse=str(tmp_path / "warehouse"))
     work = [(number, revision) for number in range(1, EPOCHS) for revision in range(1 + (number % 10 == 0))]

@@ -56,6 +56,7 @@ class ProjectingCases(TableCases):
         assert one.swap is None
 
     def test_the_pointer_is_never_ahead_of_the_store(self, publisher: Publisher, table: EpochTable) -> None:
+        """R17, I10: it moves when the commit is there, not before."""
         before = publisher.create(table)
         publication, one = prepared(publisher, table, 0)
         assert pointed(publisher, table) == before, "nothing is committed yet"
@@ -68,6 +69,7 @@ class ProjectingCases(TableCases):
     def test_a_pointer_that_lags_is_moved_by_the_next_touch(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R17: by whoever reads the record."""
         _, newest = recorded(publisher, table, 0, 1)
         found = publisher.format.project(table, newest)
         assert (found.moved, found.csn) == (True, 2)
@@ -93,6 +95,7 @@ class ProjectingCases(TableCases):
         assert names == ["id", "heading", EPOCH_COLUMN]
 
     def test_a_pointer_never_goes_back(self, publisher: Publisher, table: EpochTable) -> None:
+        """R17: who comes late with an older version moves nothing."""
         first, second, newest = recorded(publisher, table, 0, 1, 2)
         assert publisher.format.project(table, second).moved
         assert publisher.format.project(table, newest).moved
@@ -101,6 +104,7 @@ class ProjectingCases(TableCases):
         assert pointed(publisher, table).version == newest.version
 
     def test_racing_projections_end_at_the_newest(self, publisher: Publisher, table: EpochTable) -> None:
+        """R17: in whichever order they come."""
         refs = recorded(publisher, table, *range(6))
         with ThreadPoolExecutor(4) as pool:
             moved = list(pool.map(lambda ref: publisher.format.project(table, ref).moved, refs * 2))
@@ -108,6 +112,7 @@ class ProjectingCases(TableCases):
         assert pointed(publisher, table).version == refs[-1].version
 
     def test_publications_go_on_while_the_pointer_lags(self, publisher: Publisher, table: EpochTable) -> None:
+        """R17: each is made from what the store recorded."""
         refs = recorded(publisher, table, *range(4))
         assert pointed(publisher, table).version == 0
         wanted = [expected(*((day, [day]) for day in range(number + 1))) for number in range(4)]
@@ -173,6 +178,7 @@ class ProjectingCases(TableCases):
     def test_a_table_made_again_is_not_projected(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
+        """R17: the pointer is of another table."""
         (newest,) = recorded(publisher, table, 0)
         backend.drop(table)
         again = publisher.create(table)
