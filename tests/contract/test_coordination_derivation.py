@@ -18,6 +18,7 @@ from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
+from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, side_by_side
 
 HOUR = timedelta(hours=1)
@@ -105,7 +106,7 @@ def test_att17_a_wait_that_airflow_fails_costs_a_retry(world: World) -> None:
 
 
 def test_wait_for_is_woken_by_the_commit(world: World) -> None:
-    """R35: who waits gets its answer when the barrier is reached, without asking in between."""
+    """R35: who waits gets its answer when the barrier is reached, whichever comes first."""
     job = world.job("d")
     world.coordinator.register(job)
     attempt = world.begin(job, day(1))
@@ -115,6 +116,22 @@ def test_wait_for_is_woken_by_the_commit(world: World) -> None:
         lambda: world.worker().publish(attempt),
     )
     assert getattr(found[0], "ready", False), found
+
+
+def test_wait_for_listens_to_the_store(world: World) -> None:
+    """R35: the commit comes while it listens; then it asks once more, and has its answer."""
+    job = world.job("d")
+    world.coordinator.register(job)
+    attempt = world.begin(job, day(1))
+    world.write(attempt)
+
+    def plan(call: Call) -> None:
+        if call.method == "watch":
+            world.coordinator.publish(attempt)
+
+    store = FaultyStore(world.store, plan)
+    assert wait_for(store, DOMAIN, ["d"], barrier(1), timeout=timedelta(minutes=1), clock=world.clock).ready
+    assert [call.method for call in store.calls].count("watch") == 1
 
 
 def test_der6_cadence_drift(world: World) -> None:

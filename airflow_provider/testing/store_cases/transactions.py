@@ -162,7 +162,7 @@ class TransactionCases(StoreCases):
     # --- numbers ---------------------------------------------------------------------------------------------
 
     def test_numbers_have_no_gaps(self, store: MetadataStore, domain: DomainName) -> None:
-        """R3, I2: a refused transaction takes no number."""
+        """R3, R35, I2: a refused transaction takes no number; commits are read in their order, from any on."""
         key = counter_key(domain)
         assert publish(store, domain, "first").csn == 1
         with pytest.raises(RequirementFailed):
