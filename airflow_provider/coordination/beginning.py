@@ -210,7 +210,7 @@ class Begin:
             job_revision=job.revision,
             participants=self.participants,
             adopts=adopts,
-            undoes=abandoned(epoch, self.interval, adopts),
+            undoes=abandoned(epoch, self.interval, adopts, self.job.outputs),
             skips=self.skips,
         )
         if epoch is not None:

@@ -9,13 +9,18 @@ from airflow_provider.coordination.joining import tries
 from airflow_provider.domain.epoch import Abandoned, AttemptRecord, BarrierRecord, EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.tables.base import Place
 from airflow_provider.tables.factory import TableFormats
 
 
-def abandoned(epoch: EpochRecord | None, interval: Interval, adopts: int | None) -> tuple[Abandoned, ...]:
-    """What the last attempt of *epoch* leaves to be deleted, nothing when the next one, for *interval*, adopts it."""
+def abandoned(
+    epoch: EpochRecord | None, interval: Interval, adopts: int | None, outputs: Iterable[EpochTable]
+) -> tuple[Abandoned, ...]:
+    """What the last attempt of *epoch* leaves to be deleted, nothing when the next one, for *interval*, adopts it.
+
+    :param outputs: of the job as it is declared now.
+    """
     if epoch is None or epoch.attempt is None:
         return ()
     left = epoch.attempt
@@ -24,6 +29,7 @@ def abandoned(epoch: EpochRecord | None, interval: Interval, adopts: int | None)
         token=left.output_token,
         participants=left.participants,
         interval=None if epoch.interval == interval else epoch.interval,
+        left=tuple(sorted({name for name, _ in left.baseline} - {table.name for table in outputs})),
     )
     return () if adopts == output.token else (output,)
 
@@ -70,8 +76,16 @@ class Undoing:
                 participant=participant,
                 subtoken=subtoken,
             )
-            for table in self.job.outputs
+            for table in (*self.job.outputs, *self._left(left))
             for participant, subtoken in self._tries(left)
+        ]
+
+    def _left(self, left: Abandoned) -> list[EpochTable]:
+        """The tables that the job does not declare any more. Nobody kept of which format they were: of each."""
+        return [
+            EpochTable(name, domain=self.job.domain, format=known)
+            for name in left.left
+            for known in self.formats
         ]
 
     def _tries(self, left: Abandoned) -> list[tuple[int, int]]:

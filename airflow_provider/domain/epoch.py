@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from airflow_provider.domain.checks import Check, Finding
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Stamped, barrier_key
@@ -120,12 +120,14 @@ class Abandoned:
     """Output of an attempt that ended without a commit and that nobody will publish.
 
     :param interval: for which it was staged, where the epoch had another one in an earlier calendar (R7).
+    :param left: tables that it may have written, and that the job has left since.
     """
 
     revision: int
     token: int
     participants: int
     interval: Interval | None = None
+    left: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -329,7 +331,7 @@ class Attempt:
             field="input",
             value=table,
             expected=f"one of {[str(one.table) for one in self.inputs]}",
-            next_step=f"declare {table!r} in the inputs of job {self.job!r}: what is read is fixed at begin.",
+            next_step=f"declare {shown(table)} in the inputs of job {self.job!r}: what is read is fixed at begin.",
         )
 
     def sink(self, table: str) -> EpochTable:
@@ -341,7 +343,7 @@ class Attempt:
             field="output",
             value=table,
             expected=f"one of {[str(one.name) for one in self.sinks]}",
-            next_step=f"declare {table!r} in the outputs of job {self.job!r}.",
+            next_step=f"declare {shown(table)} in the outputs of job {self.job!r}.",
         )
 
 

@@ -143,6 +143,22 @@ def test_und8_a_table_that_was_made_again_is_another_one(world: World) -> None:
     assert world.content() == before
 
 
+def test_what_a_dead_try_wrote_into_a_table_that_its_job_has_left_is_deleted(world: World) -> None:
+    """R16, R7: whatever the job declares when it is tried again; the table's new owner keeps what it wrote there."""
+    both = world.job("d", [world.table("d"), world.table("e")])
+    world.run(both, day(1), [1])
+    dead = world.begin(both, day(2))
+    world.write(dead, [2])
+    world.coordinator.register(world.job("d"))
+    world.clock.advance(PAST_TTL)
+    world.coordinator.retire(DOMAIN, "d", reason="moved", by="ada", table="e")
+    world.run(world.job("heir", [world.table("e")]), day(2), [3], owner("another"))
+    assert len(world.staged()) == 2
+    world.run(world.job("d"), day(2), [4], owner(try_number=2))
+    assert world.staged() == []
+    assert world.rows("d", "e") == {"d": [(1, 1), (2, 4)], "e": [(1, 1), (2, 3)]}
+
+
 class NoDeletion:
     """A table format whose warehouse lets nobody delete."""
 
