@@ -42,6 +42,7 @@ SPARK_MODULES = frozenset(
         "test_anomalies_plain",
         "test_demo_transforms",
         "test_readme",
+        "test_spark_bad_input",
         "test_spark_drafts",
         "test_spark_epoch_run",
         "test_spark_reads",

@@ -14,6 +14,7 @@ from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, S
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, OnUpstreamRevision, TableKind
 from airflow_provider.spark import (
+    columns,
     drafts,
     interruption,
     reads,
@@ -99,13 +100,13 @@ class EpochRun:
         name = _name(table)
         self.attempt.input(name)
         self._check()
-        state, columns = self._coordinator.input(self.attempt, name)
+        state, known = self._coordinator.input(self.attempt, name)
         if state.ref is not None:
             table_format = self._format(state.ref.format)
-            return reads.dataframe(self.spark, table_format, state, columns, with_epoch=with_epoch)
+            return reads.dataframe(self.spark, table_format, state, known, with_epoch=with_epoch)
         if schema is None:
             raise refusals.unknown_columns(name)
-        return self.spark.createDataFrame([], f"{schema}, _epoch timestamp" if with_epoch else schema)
+        return columns.no_rows(self.spark, schema, and_epoch=with_epoch)
 
     def root_files(self, root: str) -> list[str]:
         """Return the URIs of the files that the epoch reads of *root*, as recorded when it began first.
@@ -126,12 +127,13 @@ class EpochRun:
 
         Reports PROCESSED when Spark is done and WRITTEN when what is to be published is recorded.
 
-        :raises InvalidInput: the job does not own *table*, or it was written before.
+        :raises InvalidInput: the job does not own *table*, it was written before, or *df* is no DataFrame.
         :raises SchemaMismatch: a column does not fit the table's; names it.
         :raises LeaseExpired: the claim on the inputs ended before the rows were written.
         :raises Fenced: a newer attempt exists.
         """
         sink = self.attempt.sink(_name(table))
+        sinks.check_dataframe(df)
         with self._once(sink.name):
             if self.attempt.adopted:
                 log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
@@ -172,6 +174,8 @@ class EpochRun:
         :raises LeaseExpired: as :meth:`write`. :raises Fenced: likewise.
         """
         sink = self.attempt.sink(_name(table))
+        if not isinstance(empty, bool):
+            raise refusals.no_switch("empty", empty)
         with self._once(sink.name):
             self._check()
             base = None if empty else self._base_of(sink)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812  (Spark's own documentation names it so)
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import kept_text
+from airflow_provider.spark import refusals
+from airflow_provider.tables.base import EPOCH_COLUMN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _FIELD_ID = b"PARQUET:field_id"
 _UNSUPPORTED: dict[type[T.DataType], str] = {
@@ -42,6 +49,28 @@ def arrow_columns(schema: T.StructType, table: str) -> pa.Schema:
                     column=path,
                 )
     return to_arrow_schema(schema)
+
+
+def no_rows(spark: SparkSession, ddl: object, *, and_epoch: bool = False) -> DataFrame:
+    """Return an empty DataFrame with the columns of *ddl*.
+
+    :param and_epoch: with :data:`~airflow_provider.tables.base.EPOCH_COLUMN` at the end.
+    :raises InvalidInput: it is no text that Spark reads as columns.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        text = kept_text(ddl, "schema")
+        df = spark.createDataFrame([], f"{text}, {EPOCH_COLUMN} timestamp" if and_epoch else text)
+        empty = not df.schema.fields
+    except InvalidInput as error:
+        raise refusals.no_columns(ddl) from error
+    except PySparkException as error:
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        raise refusals.no_columns(ddl, first_line[:200]) from error
+    if empty:
+        raise refusals.no_columns(ddl)
+    return df
 
 
 def _advice(kind: T.DataType) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.spark import reads, refusals, sinks
+from airflow_provider.spark import columns, reads, refusals, sinks
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 
@@ -44,10 +44,11 @@ def target(
     """Return the table that takes the draft's rows; made with the columns of *schema* when there is none.
 
     :param known: the table with the columns that the draft is to have; None when nobody made it yet.
-    :raises InvalidInput: there is no table and no *schema*. :raises SchemaMismatch: *schema* does not fit the table.
+    :raises InvalidInput: no *schema*, and no table; or it is none.
+    :raises SchemaMismatch: *schema* does not fit the table.
     """
     if schema is not None:
-        return sinks.target(spark.createDataFrame([], schema), table, table_format, known)
+        return sinks.target(columns.no_rows(spark, schema), table, table_format, known)
     if known is None:
         raise refusals.unknown_draft_columns(table.name)
     return known
@@ -61,12 +62,12 @@ def opened(
     :raises InvalidInput: a warehouse that Iceberg's Hadoop catalog cannot write, or a session without the runtime.
     :raises SchemaMismatch: the table was changed since, before *base*, so that its rows have other columns.
     """
+    _refuse_unreachable(place)
     if base is not None and base.ref is not None and info.schema_id < base.ref.schema_id:
         raise refusals.older_columns(place.table.name)
     shared = base if base is not None and table_format.shares(info, base) else None
     draft = table_format.open_draft(place, info, shared)
     try:
-        _refuse_unreachable(draft)
         catalog = _catalog(draft)
         for name, value in _settings(draft).items():
             spark.conf.set(f"spark.sql.catalog.{catalog}{name}", value)
@@ -110,14 +111,15 @@ def _settings(draft: Draft) -> dict[str, str]:
     return {"": RUNTIME, ".type": "hadoop", ".warehouse": draft.warehouse, ".cache-enabled": "false"}
 
 
-def _refuse_unreachable(draft: Draft) -> None:
-    scheme = draft.warehouse.partition("://")[0]
+def _refuse_unreachable(place: Place) -> None:
+    scheme = place.uri.partition("://")[0]
     if scheme not in reads.HADOOPS_OWN:
         raise InvalidInput(
             field="warehouse",
-            value=draft.warehouse,
+            value=f"{scheme}://…",
             expected=f"one of the file systems on which drafts work: {', '.join(sorted(reads.HADOOPS_OWN))}",
             next_step="write a DataFrame instead: epoch.write works on every warehouse.",
+            table=place.table.name,
         )
 
 

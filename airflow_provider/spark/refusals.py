@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible
+from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
 from airflow_provider.stores.base import StoreCapability
 
 
@@ -46,7 +46,7 @@ def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
         field="root",
         value=root,
         expected=f"one of {[one.root for one in attempt.roots]}",
-        next_step=f"declare Root({root!r}, location=…) in the inputs of job {attempt.job!r}.",
+        next_step=f"declare Root({shown(root)}, location=…) in the inputs of job {attempt.job!r}.",
     )
 
 
@@ -70,6 +70,29 @@ def unknown_columns(table: str) -> InvalidInput:
         value=None,
         expected="columns in Spark's DDL",
     )
+
+
+def no_columns(schema: object, why: str = "") -> InvalidInput:
+    """:param why: what Spark says of it."""
+    return InvalidInput(
+        field="schema",
+        value=schema,
+        expected="columns in Spark's DDL, such as 'id bigint, amount double'" + (why and f" (Spark: {why})"),
+        next_step="correct the text; each column is a name and a type, and names with other signs stand in backticks.",
+    )
+
+
+def no_dataframe(value: object) -> InvalidInput:
+    return InvalidInput(
+        field="df",
+        value=value,
+        expected="a DataFrame of Spark",
+        next_step="make one of it: epoch.spark.createDataFrame(…).",
+    )
+
+
+def no_switch(name: str, value: object) -> InvalidInput:
+    return InvalidInput(field=name, value=value, expected="True or False")
 
 
 def out_of_reach(table_format: str) -> InvalidInput:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.interval import EPOCH_ZERO
+from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import arrow_columns
 from airflow_provider.spark.shipping import FILE_COLUMNS, shipped, written_files
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 
     from airflow_provider.domain.topology import EpochTable
     from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
+
+
+def check_dataframe(value: object) -> None:
+    """:raises InvalidInput: it is no DataFrame."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(value, DataFrame):
+        raise refusals.no_dataframe(value)
 
 
 def target(
