@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
 
 _TRIES = 50
+_MOST_PARTICIPANTS = 999_999
+"""Numbers of participants are written with six digits in keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,12 @@ class Begin:
     def run(self) -> Attempt | AlreadyCommitted:
         if not isinstance(self.interval, Interval):
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
-        if self.participants < 1:
-            raise InvalidInput(field="participants", value=self.participants, expected="1 or more")
+        if type(self.participants) is not int or not 1 <= self.participants <= _MOST_PARTICIPANTS:
+            raise InvalidInput(
+                field="participants",
+                value=self.participants,
+                expected=f"a number from 1 to {_MOST_PARTICIPANTS}",
+            )
         for _ in range(_TRIES):
             answer = self._try()
             if answer is not None:

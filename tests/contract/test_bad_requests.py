@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.queries import queries
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.testing.local_epochs import LocalEpochs
-from tests.hostile import TEXTS, refused
+from tests.hostile import NAMES, TEXTS, refused
 
 pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 
@@ -45,6 +49,16 @@ def lease(epochs: LocalEpochs, **given: Any) -> object:
     return epochs.service.leases.cut(
         **{"domain": "default", "tables": ["t"], "name": "n", "owner": "me", **given}
     )
+
+
+def held(epochs: LocalEpochs) -> Lease:
+    found = epochs.service.leases.find("default", "held")
+    return found or epochs.service.leases.cut("default", ["t"], name="held", owner="me")
+
+
+def claim(epochs: LocalEpochs, **given: Any) -> object:
+    cut = epochs.service.cuts.cut("default", ["t"])
+    return epochs.service.leases.acquire(cut, **{"name": "n", "owner": "me", **given})
 
 
 def run(epochs: LocalEpochs, **given: Any) -> None:
@@ -81,6 +95,22 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "lease: name": (lambda epochs, value: lease(epochs, name=value, tables=["u"]), []),
     "lease: owner": (lambda epochs, value: lease(epochs, owner=value, tables=["u"]), []),
     "lease: ttl": (lambda epochs, value: lease(epochs, ttl=value, tables=["t", "u"]), []),
+    "lease: all": (lambda epochs, value: epochs.service.leases.all(value), NAMES),
+    "lease: find": (lambda epochs, value: epochs.service.leases.find("default", value), NAMES),
+    "begin: participants": (
+        lambda epochs, value: epochs.service.coordinator.begin(J, DAY, ME, participants=value),
+        [],
+    ),
+    "recover: domain": (lambda epochs, value: epochs.service.recover(value), []),
+    "explain: job": (lambda epochs, value: explain(epochs.service.store, "default", value), []),
+    "explain: domain": (lambda epochs, value: explain(epochs.service.store, value, "j"), []),
+    "queries: engine": (
+        lambda epochs, value: queries(epochs.service.cuts, epochs.service.cuts.cut("default", ["t"]), value),
+        [],
+    ),
+    "session: text": (lambda _epochs, value: Session.parse(value), []),
+    "session: domain": (lambda _epochs, value: Session.of(value), NAMES),
+    "sweep: domain": (lambda epochs, value: epochs.service.retention.sweep(value), NAMES),
     "withdraw: table": (
         lambda epochs, value: epochs.service.retention.withdraw("default", value, BARRIER),
         [],
@@ -107,6 +137,25 @@ def test_who_ends_something_says_it_in_words_that_can_be_kept(
     """R5, R7: what is no text, blank, or more than a store keeps."""
     local_epochs.commit(J, "2024-05-01", {T: [{"a": 1}]})
     refused(lambda value: act(local_epochs, **{what: value}), TEXTS)
+
+
+CLAIMS: dict[str, tuple[Call, Iterable[str]]] = {
+    "name": (lambda epochs, value: claim(epochs, name=value), NAMES),
+    "owner": (lambda epochs, value: claim(epochs, name="other", owner=value), ["a percent sign"]),
+    "ttl": (
+        lambda epochs, value: epochs.service.leases.renew(held(epochs), value),
+        ["nothing", "a duration"],
+    ),
+    "released": (lambda epochs, value: epochs.service.leases.release(held(epochs), [value]), NAMES),
+}
+
+
+@pytest.mark.parametrize("what", sorted(CLAIMS))
+def test_a_claim_is_made_renewed_and_given_up_in_good_words(local_epochs: LocalEpochs, what: str) -> None:
+    """R23: a table that a lease does not hold, or no more, may be given up again."""
+    local_epochs.commit(J, "2024-05-01", {T: [{"a": 1}]})
+    call, good = CLAIMS[what]
+    refused(lambda value: call(local_epochs, value), good)
 
 
 def written(epochs: LocalEpochs) -> tuple[object, ...]:
