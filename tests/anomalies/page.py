@@ -14,9 +14,11 @@ FRONT = """# Anomalies, as they ran
 Made by `make anomalies ARGS=--write` from what ran; a test fails when this page is not what the record of that run
 makes. What each schedule is, and which mechanism prevents it, is said in [anomalies](../anomalies.md).
 
-**With this package**: the tests that carry the schedule's id. Each number is how many ran and passed on a store;
-memory tables on the five stores, Iceberg tables on two. A dash says that none ran there, so that nothing is claimed.
-"Prevented" needs all seven, and docs that leave no case open.
+**With this package**: the tests that carry the schedule's id. Each number is how many ran and passed on a store: memory
+tables on the five stores; Iceberg tables on two, whose rows are written as files; and, for the schedules in which it
+matters how rows get into an incremental table, Iceberg tables on two whose rows Spark SQL writes (INSERT into a draft).
+A dash says that none ran there, so that nothing is claimed. "Prevented" needs all of them, and docs that leave no case
+open.
 
 **Plain Parquet, plain Iceberg**: the same schedule without this package, as a careful team has it today. Real are
 Spark (one local session), the tables, and every read and write. Whatever such a team can have is there:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
-from tests.anomalies.schedules import schedule_of
+from tests.anomalies.schedules import OF_ROWS, schedule_of
 from tests.contract.coordination_world import Backend, World
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
+from tests.contract.statement_worlds import FormatsOpener, statement_formats
+from tests.services import iceberg_runtime
 from tests.services.directories import quick_directory
 from tests.services.postgresql import postgresql
+from tests.services.spark import classic_spark
 from tests.services.stores import empty_sqlite_file
 from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble"]  # fixtures of this folder
 
@@ -41,6 +49,8 @@ TABLES = ("memory", "sqlite", "iceberg", "iceberg elsewhere")
 SERVERS = ("postgresql", "zookeeper")
 MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
 """Where the named schedules of docs/anomalies.md run besides."""
+BY_STATEMENTS = ("iceberg statements", "iceberg statements postgresql")
+"""Where those of rows run when `make anomalies` asks for it: Spark writes them."""
 ALWAYS_ON_SERVERS = frozenset({"attempts", "leases", "participants", "races", "retention"})
 """Modules ``test_coordination_…`` whose worlds are on servers in every run; those of others in the slow tier."""
 NEVER_ON_SERVERS = frozenset({"crashes", "lost_replies"})
@@ -57,12 +67,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" not in metafunc.fixturenames or not is_coordination or hasattr(metafunc.module, "backend"):
         return
     with_tables = "table_world" in metafunc.fixturenames
-    is_schedule = schedule_of(metafunc.function.__name__) is not None
+    schedule = schedule_of(metafunc.function.__name__)
+    is_schedule = schedule is not None
     embedded = TABLES if with_tables else EMBEDDED
     servers = SERVERS if name not in NEVER_ON_SERVERS and (is_schedule or not with_tables) else ()
     more = [one for one in MORE if servers and is_schedule and one not in embedded]
     if not with_tables:
         more.append(BOTH)
+    asked = metafunc.config.getoption("worlds", "").split(",")
+    of_rows = schedule in OF_ROWS
+    by_statements = [one for one in BY_STATEMENTS if of_rows and one in asked]
     always = name in ALWAYS_ON_SERVERS and "world" in metafunc.fixturenames
     marks = () if always else (pytest.mark.slow,)
     metafunc.parametrize(
@@ -71,6 +85,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             *embedded,
             *(pytest.param(server, marks=marks) for server in servers),
             *(pytest.param(one, marks=pytest.mark.slow) for one in more),
+            *by_statements,
         ],
         indirect=True,
     )
@@ -86,14 +101,26 @@ def world_database(postgresql: PostgresqlServer) -> WorldPostgresql:
 def backend(request: pytest.FixtureRequest, quick_path: Path, empty_sqlite: Path) -> Backend:
     """Memory tables on every store, with pointers in it and with pointers that follow; Iceberg tables on SQL."""
     name = request.param
+    formats: FormatsOpener = open_formats
+    if "statements" in name:
+        formats = statement_formats(request.getfixturevalue("runtime_session"))
     if "postgresql" in name:
         place = postgresql_place(request.getfixturevalue("world_database"))
     elif "zookeeper" in name:
         fixture = "zookeeper_ensemble" if name == "zookeeper x3" else "zookeeper"
         place = zookeeper_place(request.getfixturevalue(fixture))
     else:
-        return Backend(name, quick_path, empty_sqlite)
-    return ServerBackend(name, quick_path, empty_sqlite, place=place)
+        return Backend(name, quick_path, empty_sqlite, open_formats=formats)
+    return ServerBackend(name, quick_path, empty_sqlite, place=place, open_formats=formats)
+
+
+@pytest.fixture(scope="session")
+def runtime_session() -> Iterator[SparkSession]:
+    """Spark with Iceberg's own runtime."""
+    jar = iceberg_runtime.jar()
+    assert jar is not None, "Iceberg's Spark runtime is missing: run scripts/prepare-iceberg"
+    with classic_spark("local[1]", {"spark.jars": str(jar)}) as session:
+        yield session
 
 
 @pytest.fixture

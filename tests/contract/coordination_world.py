@@ -90,12 +90,14 @@ class Backend:
         catalog of the tables lies outside of the store, so that its pointers follow the commits.
     :param directory: for files. :param template: an empty SQLite store, copied for each world.
     :param store_url: of an empty store on a server, for "server elsewhere" (Iceberg, the catalog in SQLite).
+    :param open_formats: opens the formats of Iceberg tables, which say how rows are written.
     """
 
     name: str
     directory: Path
     template: Path
     store_url: str = ""
+    open_formats: Callable[..., TableFormats] = open_formats
 
     def world(self) -> World:
         """Return an empty world."""
@@ -136,7 +138,9 @@ class Backend:
     def _server(self) -> World:
         place = self.directory / uuid.uuid4().hex
         place.mkdir()
-        formats = open_formats(self.store_url, f"file://{place}/warehouse", f"sqlite:///{place}/catalog.db")
+        formats = self.open_formats(
+            self.store_url, f"file://{place}/warehouse", f"sqlite:///{place}/catalog.db"
+        )
         world = World(
             open_store(self.store_url), formats, SqlitePointers(place / "catalog.db"), ManualClock()
         )
@@ -153,7 +157,7 @@ class Backend:
         store = open_store(url, now=clock.now)
         if self.name.startswith("iceberg"):
             database = place / "catalog.db" if self.elsewhere else path
-            formats = open_formats(url, f"file://{place}/warehouse", f"sqlite:///{database}")
+            formats = self.open_formats(url, f"file://{place}/warehouse", f"sqlite:///{database}")
             world = World(store, formats, SqlitePointers(database), clock)
             world.table_format, world.warehouse = "iceberg", place / "warehouse"
         else:

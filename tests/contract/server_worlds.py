@@ -16,7 +16,6 @@ from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, Transaction
 from airflow_provider.stores.memory import MemoryCatalog
-from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.manual_clock import ManualClock
 from airflow_provider.testing.servers.pointers import StoreCatalog
 from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
@@ -139,7 +138,7 @@ class ServerBackend(Backend):
         clock = ServerTime(store)
         if self.name.startswith("iceberg"):
             warehouse = self.directory / uuid.uuid4().hex
-            formats = open_formats(server.url, f"file://{warehouse}")
+            formats = self.open_formats(server.url, f"file://{warehouse}")
             world = World(TimedStore(store, clock), formats, pointers, clock)
             world.table_format, world.warehouse = "iceberg", warehouse
         else:

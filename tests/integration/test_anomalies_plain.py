@@ -1,14 +1,21 @@
-"""The schedules without the package come out as their rows say: a correct run passes, and a torn one does not."""
+"""The named schedules with Spark: without the package they come out as they say; with it, Spark may write the rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.anomalies.plain.attempts import att9
 from tests.anomalies.plain.cascade import Cascade, derived
 from tests.anomalies.plain.isolation import iso6
 from tests.anomalies.plain.tables import ParquetTables
+from tests.contract import test_coordination_attempts, test_coordination_isolation
+from tests.contract.coordination_world import Backend
+from tests.contract.statement_worlds import statement_formats
+from tests.services import iceberg_runtime
+from tests.services.stores import empty_sqlite_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,3 +35,22 @@ def test_a_torn_read_and_a_replay_are_told_apart(classic_session: SparkSession, 
     assert torn.holds is False
     assert torn.seen == "R reads D: {1: [2, 4], 2: [6]}; E: {1: [6]}."
     assert att9(Cascade(ParquetTables(classic_session, tmp_path / "replay"))).holds is True
+
+
+def test_schedules_run_in_worlds_whose_rows_spark_writes(
+    classic_session: SparkSession, tmp_path: Path
+) -> None:
+    if iceberg_runtime.jar() is None:
+        pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central, or its mirror, does not answer")
+    template = tmp_path / "empty.db"
+    template.write_bytes(empty_sqlite_file())
+    formats = statement_formats(classic_session)
+    backend = Backend("iceberg statements", tmp_path, template, open_formats=formats)
+    for schedule in (
+        test_coordination_isolation.test_iso6_fractured_read,
+        test_coordination_attempts.test_att13_moved_head,
+    ):
+        world = backend.world()
+        schedule(world)
+        assert world.data()
+        world.close()

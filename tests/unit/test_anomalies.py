@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.anomalies.collecting import Outcome
-from tests.anomalies.page import cell, with_package
+from tests.anomalies.page import PAGE, cell, page, with_package
 from tests.anomalies.plain.running import ABSENT, FORMATS, functions
-from tests.anomalies.schedules import ROOT, SUITE, schedule_of, schedules
-from tests.anomalies.verdicts import STORES, Observed, figures, verdicts
+from tests.anomalies.schedules import OF_ROWS, ROOT, SUITE, schedule_of, schedules
+from tests.anomalies.verdicts import STATEMENTS, STORES, Observed, figures, load, verdicts
 
 
 def _tests() -> set[str]:
@@ -68,6 +68,14 @@ def test_a_verdict_claims_what_ran_everywhere(outcomes: list[Outcome], said: str
     assert verdict.is_prevented(schedules()["ISO6"]) is (said == "prevented from RC")
 
 
+@pytest.mark.parametrize(("schedule", "prevented"), [("ISO6", False), ("ISO7", True)])
+def test_schedules_of_rows_run_by_statements_too(schedule: str, prevented: bool) -> None:
+    outcomes = [one for one in ran(schedule=schedule) if one.store not in STATEMENTS]
+    (verdict,) = verdicts([schedule], outcomes, {})
+    assert verdict.is_prevented(schedules()[schedule]) is prevented
+    assert set(SUITE) > OF_ROWS
+
+
 def test_what_is_prevented_in_part_is_not_counted() -> None:
     partly = replace(schedules()["ISO6"], standing="in part")
     found = verdicts(["ISO6"], ran(), {"ISO6": {"parquet": Observed(seen="D, then E", holds=False)}})
@@ -83,3 +91,15 @@ def test_every_schedule_runs_without_the_package_or_says_why_not() -> None:
         assert set(known) | set(ABSENT[column]) == set(SUITE)
         assert set(ABSENT[column]) <= set(SUITE)
     assert [name for name, one in known.items() if not one.__doc__] == []
+
+
+def test_the_page_is_what_the_record_of_the_run_makes() -> None:
+    found = load()
+    assert [one.name for one in found] == list(SUITE)
+    assert PAGE.read_text() == page(found), "run: make anomalies ARGS=--write"
+    assert [one.name for one in found if set(one.plain) != set(FORMATS)] == []
+
+
+def test_the_record_names_tests_that_exist() -> None:
+    recorded = {test.partition("::")[2] for one in load() for test in one.tests}
+    assert recorded - _tests() == set(), "run: make anomalies ARGS=--write"
