@@ -5,12 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous
 
 START = datetime(2013, 2, 1, tzinfo=UTC)
 JOB = EpochJob(
     "killed", outputs=[EpochTable("hourly"), EpochTable("totals")], cadence="@hourly", origin=START
 )
+
+TOTALS = EpochTable("totals", kind="full")
+DRAFTED = EpochJob(
+    "drafted",
+    inputs=[previous(TOTALS)],
+    outputs=[EpochTable("hourly"), TOTALS],
+    cadence="@hourly",
+    origin=START,
+)
+"""The same tables by statements of SQL; each epoch's totals are those before it, and its own."""
 
 
 def span(epochs: int) -> Interval:

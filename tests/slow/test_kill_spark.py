@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration
@@ -103,7 +104,7 @@ class Task:
 
     :param command: what each try runs. :param environment: of each try.
     :param is_airflows: whether the process executes Airflow's operator; else it is the program, to which the epochs are
-        handed over.
+        handed over. :param job: what it computes.
     """
 
     folder: Path
@@ -112,6 +113,7 @@ class Task:
     environment: dict[str, str]
     epochs: int
     is_airflows: bool = False
+    job: EpochJob = JOB
     tries: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -121,7 +123,7 @@ class Task:
         if not self.is_airflows:
             owner = Owner(dag_id="dag", run_id="run", try_number=number)
             batch = Batch(interval=span(self.epochs), owner=owner)
-            path = HandOver(settings=self.settings, job=JOB, batch=batch).write(self.folder)
+            path = HandOver(settings=self.settings, job=self.job, batch=batch).write(self.folder)
             environment[VARIABLE] = str(path)
         (self.folder / "current").write_text(str(number))
         with (self.folder / f"log-{number}").open("wb") as log:
@@ -206,9 +208,15 @@ def check_commits(settings: Settings, epochs: int) -> None:
         assert service.cuts.read(cut, "totals").num_rows == epochs
 
 
-def run(task: Task, kill: Callable[[], None], capsys: pytest.CaptureFixture[str], target: str) -> None:
+def run(
+    task: Task,
+    kill: Callable[[], None],
+    capsys: pytest.CaptureFixture[str],
+    target: str,
+    places: Mapping[str, tuple[str, str]] = WINDOWS,
+) -> None:
     """Kill in each window, check, and print how often."""
-    windows = [(window, places[turn % 2]) for turn in range(KILLS) for window, places in WINDOWS.items()]
+    windows = [(window, stops[turn % 2]) for turn in range(KILLS) for window, stops in places.items()]
     started = time.monotonic()
     with Hammer(task.settings) as hammer:
         kill_through(task, [place for _, place in windows], kill, hammer)
