@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.differences import diff
+from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.skipping import skip
 from airflow_provider.domain.checks import not_null, unique
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
 from airflow_provider.domain.cut import Level
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, SchemaMismatch, Vetoed
 from airflow_provider.domain.interval import Interval
@@ -304,6 +306,21 @@ def test_uncommitted_rows_are_read_under_the_newest_columns(table_world: World) 
     world.begin(declared(world, add("more", "double")), day(3))
     rows = found(world, level=Level.READ_UNCOMMITTED)
     assert rows == [{**A, "more": None}, {"id": 2, "name": "b", "more": None}]
+
+
+def test_nothing_is_wrong_with_a_domain_whose_columns_change(table_world: World) -> None:
+    """R17, R32: for the doctor, and for retention, which deletes versions of before and keeps their rows."""
+    world = table_world
+    ran(world, declared(world), day(1), A)
+    early = world.begin(declared(world), day(2), owner("early"))
+    write(world, early, {"id": 2, "name": "b"})
+    ran(world, declared(world, add("more", "double")), day(3), {**A, "more": 1.0})
+    world.coordinator.publish(early)
+    for _ in range(2):
+        world.clock.advance(DEFAULTS.retention_grace + PAST_TTL)
+        world.retention.sweep(DOMAIN)
+    assert found(world) == [{**A, "more": None}, {"id": 2, "name": "b", "more": None}, {**A, "more": 1.0}]
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
 
 
 def test_two_tables_of_a_job_change_before_its_epoch(table_world: World) -> None:
