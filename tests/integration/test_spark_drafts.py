@@ -88,6 +88,8 @@ def account(number: int, branch: str, amount: str) -> tuple[int, str, Decimal]:
 ADD = "INSERT INTO {accounts} VALUES ({0}, 'north', {0})"
 OPENING = "INSERT INTO {accounts} VALUES (1, 'north', 10), (2, 'north', 20), (3, 'so/u=t%20h', 30)"
 UPDATE = "UPDATE {accounts} SET amount = -1 WHERE id = 2"
+ALL_GONE = "DELETE FROM {accounts}"
+FAILS = "INSERT INTO {accounts} SELECT id, raise_error('no rows'), 1 FROM range(3)"
 DELETE = "DELETE FROM {accounts} WHERE id = 4"
 CHANGES = """
     MERGE INTO {accounts} AS t USING (
@@ -251,6 +253,59 @@ def test_checks_ask_what_statements_left(
     assert service.cuts.cut("default", ["accounts"]).csn == 1
 
 
+@on_classic
+def test_a_table_is_written_once_and_in_one_way(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R1: neither a second draft nor rows beside it; statements after the block change nothing."""
+
+    def refused(epoch: EpochRun) -> None:
+        with pytest.raises(InvalidInput, match="once"), epoch.draft("accounts", schema=COLUMNS):
+            pytest.fail("a second draft")
+        with pytest.raises(InvalidInput, match="once"):
+            epoch.write(ACCOUNTS, spark.sql("SELECT 9L id, 'north' branch, cast(9 AS decimal(10,2)) amount"))
+
+    with epoch_run(KEEP, hour(0), spark=spark, settings=settings) as epoch:
+        with epoch.draft("accounts", schema=COLUMNS) as accounts:
+            refused(epoch)
+            spark.sql(OPENING.format(accounts=accounts))
+        refused(epoch)
+        late = (
+            ADD.format(9, accounts=accounts),
+            ALL_GONE.format(accounts=accounts),
+            f"DROP TABLE {accounts}",
+            f"DROP TABLE {accounts} PURGE",
+            f"ALTER TABLE {accounts} ADD COLUMN more int",
+        )
+        for statement in late:
+            with suppress(Exception):
+                spark.sql(statement)
+        epoch.write(BOOKINGS, spark.range(1))
+    for statement in late:
+        with suppress(Exception):
+            spark.sql(statement)
+    assert [row[0] for row in kept(service, 0)] == [1, 2, 3]
+
+
+@on_classic
+def test_a_draft_without_a_statement_and_one_of_which_a_statement_failed(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R16: the first keeps the rows of the barrier before; in the second each statement is whole, or nothing."""
+    with epoch_run(KEEP, hour(0), spark=spark, settings=settings) as epoch:
+        keep(epoch, OPENING)
+    with epoch_run(KEEP, hour(1), spark=spark, settings=settings) as epoch:
+        keep(epoch)
+    assert kept(service, 1) == kept(service, 0)
+    with epoch_run(KEEP, hour(2), spark=spark, settings=settings) as epoch:
+        with epoch.draft(ACCOUNTS) as accounts:
+            with pytest.raises(Exception, match="no rows"):
+                spark.sql(FAILS.format(accounts=accounts))
+            spark.sql(DELETE.replace("4", "2").format(accounts=accounts))
+        epoch.write(BOOKINGS, spark.range(1))
+    assert [row[0] for row in kept(service, 2)] == [1, 3]
+
+
 @on_connect
 def test_a_revision_begins_with_the_barrier_before_it_again(
     spark: SparkSession, settings: Settings, service: EpochService
@@ -323,6 +378,15 @@ def test_settings_of_write_audit_publish_neither_leak_nor_lose_rows(
             (InvalidInput, "deletes beside files"),
         ),
         (["ALTER TABLE {accounts} ADD COLUMN more int"], (SchemaMismatch, "more")),
+        (["ALTER TABLE {accounts} RENAME COLUMN amount TO total"], (SchemaMismatch, "amount|total")),
+        (
+            [
+                "ALTER TABLE {accounts} RENAME COLUMN amount TO total",
+                "ALTER TABLE {accounts} ADD COLUMN amount decimal(10,2)",
+                "ALTER TABLE {accounts} DROP COLUMN total",
+            ],
+            (InvalidInput, "dropped and added again"),
+        ),
         (["CREATE OR REPLACE TABLE {accounts} USING iceberg AS SELECT 1L AS id"], (SchemaMismatch, "branch")),
         (["DROP TABLE {accounts}"], (InvalidInput, "dropped")),
         (
