@@ -6,8 +6,10 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.coordination.recovery import tables_ahead
 from airflow_provider.domain.errors import StoreIncompatible
-from airflow_provider.stores.factory import check_schema, redacted, upgrade_schema
+from airflow_provider.stores.factory import check_schema, new_incarnation, redacted, upgrade_schema
+from airflow_provider.tables.base import TablesAhead
 from airflow_provider.tables.factory import check_catalog, make_catalog
 
 if TYPE_CHECKING:
@@ -40,6 +42,30 @@ def upgrade(arguments: Namespace) -> None:
     if settings.catalog_url is not None:
         make_catalog(settings.catalog_url)
     _answer(arguments, upgrade_schema(settings.store_url), None if settings.catalog_url is None else True)
+
+
+@command
+def restored(arguments: Namespace) -> None:
+    """Give the store a new incarnation, and say which tables are ahead of it.
+
+    :raises TablesAhead: there are some, so that a script sees exit code 1.
+    """
+    hook = hook_of(arguments)
+    incarnation = new_incarnation(hook.get_settings().store_url)
+    with hook.get_conn() as service:
+        found = tables_ahead(service.store, service.formats)
+    beyond = [f"{table.uri} at CSN {one.csn} (recorded: {place})" for table, one, place in found]
+    if arguments.output == "json":
+        answer_json({"incarnation": incarnation, "ahead": beyond})
+    else:
+        answer_facts({"incarnation": incarnation, "ahead of the store": "\n".join(beyond)})
+    if beyond:
+        raise TablesAhead(
+            f"{len(beyond)} tables are ahead of the store.",
+            next_step="restore a newer backup of the store, or let the catalog's pointers name what it recorded; "
+            "jobs of these tables cannot begin before.",
+            tables=tuple(table.uri for table, _, _ in found),
+        )
 
 
 def _answer(arguments: Namespace, found: SchemaStatus | None, catalog: bool | None) -> None:

@@ -71,6 +71,11 @@ ARG_TABLE = Arg(("table",), help="name of the table")
 ARG_BARRIER = Arg(("barrier",), help="the barrier, such as 2013-02-08T00:00:00+00:00")
 ARG_FILES = Arg(("--files",), help="also list the data files of each table", action="store_true")
 
+ARG_AFTER = Arg(
+    ("--after",), help="a position, as an earlier line has it; default: from the beginning", default=None
+)
+ARG_FOLLOW = Arg(("--follow",), help="wait for further commits", action="store_true")
+
 ARG_FROM = Arg(("--from",), help="connection of the store that has the domain", dest="source", required=True)
 ARG_TO = Arg(("--to",), help="connection of the store that gets it", dest="target", required=True)
 
@@ -88,6 +93,14 @@ _DB_COMMANDS = (
         func=lazy_load_command("airflow_provider.cli.db.upgrade"),
         args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
         description="Wholly or not at all; may be repeated.",
+    ),
+    ActionCommand(
+        name="restored",
+        help="Say that the store was restored from a backup: what was begun before is over",
+        func=lazy_load_command("airflow_provider.cli.db.restored"),
+        args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
+        description="Gives the store a new incarnation, and compares all tables of all domains with it.",
+        epilog="Exit code 1 when tables are ahead of the store.",
     ),
     ActionCommand(
         name="move",
@@ -172,6 +185,13 @@ _COMMANDS = (
             ARG_OUTPUT,
             ARG_VERBOSE,
         ),
+    ),
+    ActionCommand(
+        name="changes",
+        help="Print what was committed, one line of JSON for each table, in the order of the commits",
+        func=lazy_load_command("airflow_provider.cli.changes.changes"),
+        args=(ARG_AFTER, ARG_FOLLOW, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+        description="At least once: keep the position of the last line that was taken care of, and go on after it.",
     ),
     ActionCommand(
         name="skip",

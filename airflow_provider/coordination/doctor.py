@@ -230,6 +230,8 @@ class _Doctor:
                     yield Symptom(subject=subject, found=reason, next_step=step)
 
     def _explain(self, job: JobName, interval: Interval | str) -> str:
+        if isinstance(interval, Interval):
+            interval = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
         return self._command(f"explain {job} {interval}")
 
     # --- what was left ---------------------------------------------------------------------------------------

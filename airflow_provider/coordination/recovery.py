@@ -112,6 +112,20 @@ def ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> C
             return found
 
 
+def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[EpochTable, Compared, str]]:
+    """The tables of all domains that are ahead of the store, with what the store recorded of each (R33)."""
+    found = []
+    for domain in reader.domains():
+        known = declared_tables(reader, domain)
+        for stamped in list(pages(reader, domain, Kind.TABLE, "")):
+            ref = stamped.record.ref
+            table = known.get(TableName(stamped.key.item)) or (as_recorded(stamped, ref) if ref else None)
+            beyond = None if table is None else ahead(reader, formats, table)
+            if table is not None and beyond is not None:
+                found.append((table, beyond, ref.metadata if ref is not None else "no commit"))
+    return found
+
+
 def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> None:
     """:raises TablesAhead: *table* was published with a number that the store has not given out to it."""
     found = ahead(reader, formats, table)

@@ -75,6 +75,20 @@ def upgrade_schema(url: str) -> SchemaStatus | None:
     return _with(url, lambda store: store.upgrade_schema())
 
 
+def new_incarnation(url: str) -> str:
+    """Give the store at *url*, which was restored from a backup, another identity; return it (R33).
+
+    Attempts, sessions and cuts of before are over from then on: none of their requests changes anything.
+
+    :raises StoreIncompatible: it has another schema. :raises OutcomeUnknown: do it again.
+    """
+    store = _opener(url).unopened(url, None)
+    try:
+        return store.new_incarnation()
+    finally:
+        store.close()
+
+
 def catalog_of(store_url: str, catalog_url: str | None = None) -> tuple[str, bool]:
     """Return where the pointers of tables lie, and whether the store's transactions move them.
 

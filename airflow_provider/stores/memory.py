@@ -183,6 +183,12 @@ class MemoryStore(MetadataStore):
         """The pointers that a :class:`CatalogSwap` moves."""
         return self._server.catalog
 
+    def new_incarnation(self) -> str:
+        """Give the stores of this name another identity than they had; return it (R33)."""
+        with self._open() as server:
+            server.incarnation = uuid.uuid4().hex
+            return server.incarnation
+
     # --- reading ---------------------------------------------------------------------------------------------
 
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:

@@ -49,5 +49,8 @@ class _Memory:
     def upgrade_schema(self) -> None:
         """There is none."""
 
+    def new_incarnation(self) -> str:
+        return self._store.new_incarnation()
+
     def close(self) -> None:
         self._store.close()

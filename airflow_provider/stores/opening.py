@@ -33,6 +33,9 @@ class UnopenedStore(Protocol):
     def upgrade_schema(self) -> SchemaStatus | None:
         """Make the schema, or bring it up to date."""
 
+    def new_incarnation(self) -> str:
+        """Give the store another identity than it had; return it."""
+
     def close(self) -> None: ...
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
@@ -30,6 +31,7 @@ from airflow_provider.stores.requests import CheckedTransaction, check_keys, che
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
 from airflow_provider.stores.sql.dialect import Held, Purpose, SqlDialect
+from airflow_provider.stores.sql.schema import store_table
 
 _Answer = TypeVar("_Answer")
 
@@ -86,6 +88,17 @@ class SqlStore(MetadataStore):
             purpose=Purpose.UPGRADE,
             finish=lambda connection, _: connection.commit(),
         )
+
+    def new_incarnation(self) -> str:
+        """Give the store another identity than it had; return it (R33)."""
+        self.schema_status().require_current()
+        new = uuid.uuid4().hex
+        self._run(
+            lambda connection: connection.execute(update(store_table).values(incarnation=new)),
+            purpose=Purpose.UPGRADE,
+            finish=lambda connection, _: connection.commit(),
+        )
+        return new
 
     # --- reading ---------------------------------------------------------------------------------------------
 

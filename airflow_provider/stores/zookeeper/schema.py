@@ -6,7 +6,7 @@ import uuid
 
 from kazoo.exceptions import KazooException, NodeExistsError
 
-from airflow_provider.domain.errors import StoreUnavailable
+from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.records import children
@@ -45,6 +45,28 @@ def upgrade(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
             found.require_current()
         _make(session, paths, deadline)
     return status(session, paths, deadline)
+
+
+def new_incarnation(session: Session, paths: Paths, deadline: Deadline) -> str:
+    """Give the store another identity; whoever decided under the one before is refused from then on.
+
+    :raises StoreUnavailable: the servers refuse to. :raises OutcomeUnknown: no answer came.
+    """
+    new = uuid.uuid4().hex
+    try:
+        answers = session.change(deadline, [Operation("set_data", paths.incarnation, new.encode())])
+    except ReplyLostError as error:
+        raise OutcomeUnknown(
+            f"{session.location}: no answer came: {error}.",
+            next_step="do it again: a second new identity does no harm.",
+        ) from error
+    if isinstance(answers[0], KazooException):
+        raise StoreUnavailable(
+            f"{session.location}: {type(answers[0]).__name__}.",
+            next_step="look into the servers' logs.",
+            store=session.location,
+        )
+    return new
 
 
 def _make(session: Session, paths: Paths, deadline: Deadline) -> None:

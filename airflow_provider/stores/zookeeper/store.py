@@ -93,6 +93,13 @@ class ZookeeperStore(MetadataStore):
         self._opening_check()
         return schema.upgrade(self._session, self._paths, Deadline(self._patience_s))
 
+    def new_incarnation(self) -> str:
+        """Give the store another identity than it had; return it (R33)."""
+        self.schema_status().require_current()
+        new = schema.new_incarnation(self._session, self._paths, self._deadline())
+        self._known.clear()
+        return new
+
     # --- reading ---------------------------------------------------------------------------------------------
 
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:

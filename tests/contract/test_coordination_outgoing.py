@@ -1,0 +1,79 @@
+"""Delivery of commits to others: at least once, in order, after they are visible (R35)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import islice
+
+import pytest
+
+from airflow_provider.coordination.outgoing import Event, Position, events, followed
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, side_by_side
+
+
+def pair(world: World, *numbers: int) -> None:
+    """Commit days of a job with two tables."""
+    job = world.job("job", [world.table("right"), world.table("left")])
+    for number in numbers:
+        world.run(job, day(number), [number] * number)
+
+
+def keys(found: list[Event]) -> list[tuple[int, str]]:
+    return [(one.csn, one.table) for one in found]
+
+
+def test_events_come_in_the_order_of_commits(world: World) -> None:
+    """R35: keyed by domain, incarnation, CSN and table; what one says can be asked of a cut."""
+    pair(world, 1, 2)
+    found = list(events(world.store, DOMAIN))
+    assert keys(found) == [(1, "left"), (1, "right"), (2, "left"), (2, "right")]
+    head = world.store.read(DOMAIN, []).head
+    assert {(one.domain, one.incarnation) for one in found} == {(DOMAIN, head.incarnation)}
+    assert (found[-1].interval, found[-1].watermark, found[-1].rows) == (day(2), barrier(2), 2)
+    assert found[-1].position == Position(incarnation=head.incarnation, csn=2)
+
+
+@pytest.mark.parametrize("taken", range(5))
+def test_whoever_dies_gets_the_rest_again(world: World, taken: int) -> None:
+    """R35: a consumer that kept the position of the last event it took care of misses none, wherever it died."""
+    pair(world, 1, 2)
+    first = list(islice(events(world.store, DOMAIN), taken))
+    kept = Position.parsed(str(first[-1].position)) if first else None
+    second = list(events(world.store, DOMAIN, kept))
+    assert set(keys(first)) | set(keys(second)) == set(keys(list(events(world.store, DOMAIN))))
+    again = set(keys(first)) & set(keys(second))
+    assert again == ({first[-1:][0] and (first[-1].csn, "left")} if taken % 2 else set())
+
+
+def test_who_follows_hears_of_later_commits(world: World) -> None:
+    """R35: it waits without asking all the time; a registration is a commit of no table."""
+    pair(world, 1)
+    heard: list[Event] = []
+
+    def listen() -> None:
+        heard.extend(islice(followed(world.store, DOMAIN, None, timedelta(seconds=30)), 4))
+
+    def work() -> None:
+        world.coordinator.register(world.job("other"))
+        pair(world, 2)
+
+    side_by_side(listen, work)
+    assert [one.table for one in heard] == ["left", "right"] * 2
+    assert heard[-1].interval == day(2)
+
+
+def test_a_position_of_another_store_is_refused(world: World) -> None:
+    """R33, R35: numbers of a history that was lost, or is elsewhere, say nothing here."""
+    pair(world, 1)
+    here = world.store.read(DOMAIN, []).head.incarnation
+    for strange in (Position(incarnation="another", csn=1), Position(incarnation=here, csn=2)):
+        with pytest.raises(Unavailable, match="not of this store"):
+            list(events(world.store, DOMAIN, strange))
+
+
+@pytest.mark.parametrize("text", ["", "1", ":1", "x:", "x:-1", "x:1.5", "x:٣", f"x:{'9' * 30}"])
+def test_a_position_that_is_none_is_named(text: str) -> None:
+    """R35: nothing is delivered from a guess."""
+    with pytest.raises(InvalidInput, match="position: .* is not accepted"):
+        Position.parsed(text)

@@ -1,0 +1,58 @@
+"""A store that was restored from a backup gets a new incarnation: what was begun before is over (R33)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.recovery import tables_ahead
+from airflow_provider.domain.errors import Fenced, Unavailable
+from airflow_provider.domain.session import Session
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+
+
+def renewed(world: World) -> str:
+    """What ``airflow epochs db restored`` does to the store."""
+    store: Any = getattr(world.store, "_inner", world.store)  # of a server: behind the times of its clock
+    incarnation: str = store.new_incarnation()
+    return incarnation
+
+
+def test_what_was_begun_before_changes_nothing(world: World) -> None:
+    """R33: by no call; the next attempt of the same run takes over at once, and all that was committed is read."""
+    world.run(world.job("t"), day(1), [1])
+    before = world.begin(world.job("t"), day(2))
+    world.write(before, [2])
+    known = world.store.read(DOMAIN, []).head.incarnation
+    assert renewed(world) != known
+    content = world.exactly()
+    for call in (
+        lambda: world.coordinator.publish(before),
+        lambda: world.coordinator.heartbeat(before),
+        lambda: world.coordinator.complete(before),
+        lambda: world.coordinator.abort(before, "it failed"),
+    ):
+        with pytest.raises(Fenced):
+            call()
+    assert world.exactly() == content
+    world.run(world.job("t"), day(2), [3], owner(try_number=2))
+    assert world.rows("t") == {"t": [(1, 1), (2, 3)]}
+    assert tables_ahead(world.store, world.formats) == []
+
+
+def test_readers_of_before_are_told(world: World) -> None:
+    """R20, R33: a session's numbers are of another history; a lease's cut, too."""
+    world.run(world.job("t"), day(1), [1])
+    cut = world.cut("t")
+    session = Session.of(DOMAIN).after(cut)
+    renewed(world)
+    with pytest.raises(Unavailable, match="incarnation"):
+        world.cuts.cut(DOMAIN, ["t"], session=session)
+    with pytest.raises(Unavailable):
+        world.leases.acquire(cut, name="mine", owner="me")
+
+
+def test_it_may_be_said_twice(world: World) -> None:
+    """R33: after a lost reply it is said again."""
+    assert len({renewed(world), renewed(world), world.store.read(DOMAIN, []).head.incarnation}) == 2

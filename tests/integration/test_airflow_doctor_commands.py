@@ -1,0 +1,103 @@
+"""``airflow epochs doctor``, ``changes`` and ``db restored`` as they are typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.cli import cli_parser
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.airflow_runs import epochs_connection
+
+ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
+JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
+Run = Callable[..., tuple[Any, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def service(tmp_path: Path) -> Any:
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
+    with EpochService.open(settings) as service:
+        attempt = begun(service, 0)
+        write_rows(service.coordinator, attempt, "flights", pa.table({"x": [1, 2]}))
+        service.coordinator.publish(attempt)
+        yield service
+
+
+def begun(service: EpochService, day: int) -> Attempt:
+    start = ORIGIN + timedelta(days=day)
+    owner = Owner(dag_id="flights", run_id=f"run {day}")
+    attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+@pytest.fixture
+def epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
+
+    def run(*arguments: str) -> tuple[Any, str, str]:
+        given = cli_parser.get_parser().parse_args(["epochs", *arguments])
+        code: Any = 0
+        try:
+            given.func(given)
+        except SystemExit as end:
+            code = end.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_doctor_says_what_to_type(service: EpochService, epochs: Run) -> None:
+    """R17: exit code 0 while nobody has to act, 1 when somebody has; each finding names a command."""
+    code, printed, _ = epochs("doctor")
+    assert code == 0
+    assert "all is as it should be" in printed
+    service.coordinator.abort(begun(service, 1), "SparkException: it failed")
+    code, printed, failed = epochs("doctor", "-o", "json")
+    assert code == 1
+    assert "1 of 1 findings" in failed
+    (found,) = json.loads(printed)["symptoms"]
+    assert (found["urgent"], "SparkException" in found["found"]) == (True, True)
+    command = found["next_step"].split("`")[1].split()
+    assert command[:3] == ["airflow", "epochs", "explain"]
+    code, printed, failed = epochs(*command[2:])
+    assert code == 0, failed
+    assert "SparkException" in printed
+
+
+def test_changes_are_printed_once_for_who_keeps_the_position(epochs: Run) -> None:
+    """R35: one line of JSON a table; behind its position there is nothing; a position that is none is named."""
+    code, printed, _ = epochs("changes")
+    (line,) = (json.loads(one) for one in printed.splitlines())
+    assert (code, line["csn"], line["table"], line["rows"]) == (0, 1, "flights", 2)
+    assert epochs("changes", "--after", line["position"])[:2] == (0, "")
+    code, _, failed = epochs("changes", "--after", "yesterday")
+    assert code == 1
+    assert "position" in failed
+
+
+def test_a_restored_store_gets_another_incarnation(service: EpochService, epochs: Run) -> None:
+    """R33: said once, what was begun before is over; a position of before is refused."""
+    before = json.loads(epochs("changes")[1])
+    code, printed, failed = epochs("db", "restored", "-o", "json")
+    assert code == 0, failed
+    said = json.loads(printed)
+    assert said["ahead"] == []
+    assert said["incarnation"] not in ("", before["incarnation"])
+    assert service.store.read(JOB.domain, []).head.incarnation == said["incarnation"]
+    code, _, failed = epochs("changes", "--after", before["position"])
+    assert code == 1
+    assert "restored" in failed
