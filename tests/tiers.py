@@ -43,6 +43,7 @@ SPARK_MODULES = frozenset(
         "test_demo_transforms",
         "test_readme",
         "test_spark_bad_input",
+        "test_spark_columns",
         "test_spark_drafts",
         "test_spark_epoch_run",
         "test_spark_reads",
