@@ -224,9 +224,8 @@ class _View:
         progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
         rows = []
         for table in own:
-            # Items sort by start, then revision: the newest slice of an epoch comes last.
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=low, end=high)
-            slices = {one.record.interval: one for one in found}
+            slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
             cells = (_cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
             rows.append(self._row(table, job, stood.get(table.name), tuple(cells)))
         return rows, len(everything) - len(intervals)

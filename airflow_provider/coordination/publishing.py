@@ -378,7 +378,7 @@ class Publish:
             *([prepared.swap] if prepared.swap else []),
             Put(sink.hot.key, moved),
             Put(
-                slice_key(domain, name, attempt.interval.start, attempt.revision),
+                slice_key(domain, name, attempt.interval.start, attempt.revision, attempt.job),
                 _slice(attempt, sink.output, record.output_token),
             ),
         ]

@@ -98,8 +98,9 @@ def root_key(domain: DomainName, root: str, barrier: datetime, revision: int) ->
     return Key(domain, Kind.ROOT, root, f"{time_key(barrier)}:{revision:06d}")
 
 
-def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int) -> Key:
-    return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}")
+def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int, job: JobName) -> Key:
+    """Where a slice is recorded: each job counts its own revisions, and a table may pass from one to another."""
+    return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}:{job}")
 
 
 def barrier_partition(job: JobName, start: datetime) -> str:

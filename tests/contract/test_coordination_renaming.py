@@ -9,6 +9,7 @@ import pytest
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochJob, EpochTable, increment, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
@@ -49,6 +50,12 @@ def at(world: World, table: str, moment: datetime) -> list[tuple[int, int]]:
     return world.rows(table, at=moment)[table]
 
 
+def slices(world: World, table: str) -> dict[str, int]:
+    """The slices that are recorded of *table*, with the CSN of each."""
+    found = world.store.scan(DOMAIN, Kind.SLICE, table)
+    return {one.key.item: one.csn or 0 for one in found}
+
+
 @pytest.mark.parametrize("kind", ["incremental", "full"])
 def test_every_barrier_has_its_rows_under_both_names(world: World, kind: str) -> None:
     """R7: history, cuts and a lease of before; the old name says that nothing more comes of it."""
@@ -86,6 +93,9 @@ def test_a_reader_follows_at_any_barrier(world: World) -> None:
 def test_the_past_may_be_computed_again_under_the_new_name(world: World) -> None:
     """R5, R7: a revision by the job itself replaces what was copied, also what was copied twice."""
     keeps, _ = renamed(world, "incremental", twice=2)
+    before = slices(world, "new")
     world.run(keeps, day(2), [99], owner("again"))
+    assert len(before) == LAST + 1
+    assert before.items() < slices(world, "new").items(), "what the earlier owner published stays recorded"
     assert at(world, "new", barrier(LAST)) == [(1, 1), (1, 10), (2, 99), (3, 3), (3, 30)]
     assert at(world, "old", barrier(2)) == [(1, 1), (1, 10), (2, 2), (2, 20)]
