@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
@@ -24,13 +23,15 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
         for rows in slices:
             for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
                 snapshot.append_data_file(file)
-    _call_it(
-        Path(table.metadata_location.removeprefix("file://")), table.metadata.current_snapshot_id, operation
+    _call_it(table, operation)
+
+
+def _call_it(table: Table, operation: str) -> None:
+    with table.io.new_input(table.metadata_location).open() as written:
+        metadata = json.loads(written.read())
+    (newest,) = (
+        one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"]
     )
-
-
-def _call_it(path: Path, snapshot_id: int | None, operation: str) -> None:
-    metadata = json.loads(path.read_text())
-    (newest,) = (one for one in metadata["snapshots"] if one["snapshot-id"] == snapshot_id)
     newest["summary"]["operation"] = operation
-    path.write_text(json.dumps(metadata))
+    with table.io.new_output(table.metadata_location).create(overwrite=True) as corrected:
+        corrected.write(json.dumps(metadata).encode())
