@@ -278,12 +278,13 @@ class Cuts:
         """The tables as committed, and all output that is WRITTEN and not published, of one moment.
 
         The tables stand still while the output is looked for: an epoch that publishes meanwhile would be in neither.
+        Nor may it have published between the head and the tables: its rows would be above the head that is read.
         """
         for _ in range(_TRIES):
             reading, found = self._standings.of_all(domain, names)
             staged = {table: self._open_output(domain, table, found[table][0]) for table in names}
             now = self.reader.read(domain, list(reading.records))
-            if _versions(now) == _versions(reading):
+            if _versions(now) == _versions(reading) and _is_at_its_head(reading):
                 return reading, found, staged
         raise Conflict(
             "the tables kept moving while their open epochs were looked for.",
@@ -341,6 +342,11 @@ def _uncommitted(table: TableName, record: TableRecord, moved: Moved, staged: li
         ref=moved.ref,
         staged=tuple(staged),
     )
+
+
+def _is_at_its_head(reading: Reading) -> bool:
+    """Whether nothing was committed between the look at the head and the one at the records."""
+    return all((one.csn or 0) <= reading.head.csn for one in reading.records.values())
 
 
 def _versions(reading: Reading) -> dict[Key, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,9 @@ from airflow_provider.coordination.waiting import check, wait_for
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, StoreUnavailable
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key
+from airflow_provider.stores.base import Reading
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, values_of
 from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption
@@ -78,6 +82,29 @@ def test_an_epoch_that_publishes_during_an_uncommitted_read_is_not_missed(world:
         read(Interrupted(world.store, "store", STORE_CALLS, publishing), world, Level.READ_UNCOMMITTED)
         == wanted
     )
+
+
+class HeadFirst(FaultyStore):
+    """A store that reads its head before the records, as ZooKeeper does. :ivar between: done once in between."""
+
+    between: Callable[[], object] | None = None
+
+    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+        """The records at or after the head."""
+        head = super().read(domain, []).head
+        if self.between is not None:
+            self.between()
+            self.between = None
+        return replace(super().read(domain, keys), head=head)
+
+
+def test_an_epoch_that_publishes_between_head_and_table_is_not_missed(world: World) -> None:
+    """The table's record says that it has rows which are above the head: the look is taken again."""
+    attempt = world.begin(world.job("t"), day(1))
+    world.write(attempt, [1])
+    store = HeadFirst(world.store, lambda _call: None)
+    store.between = lambda: world.coordinator.publish(attempt)
+    assert read(store, world, Level.READ_UNCOMMITTED) == [(1, 1)]
 
 
 def test_a_table_that_never_stands_still_is_no_answer(world: World) -> None:
