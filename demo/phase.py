@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from demo.figures import ReadCounts, count_reads
@@ -34,7 +34,7 @@ class Pipeline:
     :param max_active_runs: of each DAG.
     :param read_period_s: seconds from one read's start to the same reader's next.
     :param stops_at_failure: whether a failed run ends the half; else what can go on goes on.
-    :param beside: further families, each with one reader of its own tables.
+    :param beside: further families, each with one reader of its own tables, and that one's seconds between reads.
     """
 
     family: str
@@ -45,7 +45,7 @@ class Pipeline:
     max_active_runs: int
     read_period_s: float
     stops_at_failure: bool
-    beside: tuple[str, ...] = ()
+    beside: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,9 +88,11 @@ class Phase:
         self._progress = progress
         self._least_reads = least_reads
         self._readers = [
-            stack.reader(family, number, period_s=pipeline.read_period_s)
-            for family, count in ((pipeline.family, readers), *((one, 1) for one in pipeline.beside))
-            for number in range(1, count + 1)
+            stack.reader(pipeline.family, number, period_s=pipeline.read_period_s)
+            for number in range(1, readers + 1)
+        ]
+        self._readers += [
+            stack.reader(family, 1, period_s=period) for family, period in pipeline.beside.items()
         ]
         self._notes = notes
         self._waits: set[tuple[str, str, str]] = set()

@@ -29,7 +29,9 @@ from demo.stack import DemoStack, Plan
 DOMAIN, WORDS_DOMAIN = "nyc", "words"
 READERS = 2
 READ_PERIOD_S = 1.0
-TWIN_READ_PERIOD_S = 0.2
+WORDS_READ_PERIOD_S = 3.0
+"""Longer: the words are published in the first minutes, and all later reads find the same cut."""
+TWIN_READ_PERIOD_S = 0.1
 """Shorter: the twin's tables can be read only late in its two days, and nothing is to be seen after them."""
 
 EPOCHS_DAGS = (
@@ -196,10 +198,10 @@ def _with_epochs(plan: Plan) -> Pipeline:
         },
         days=days,
         run_date_lag=timedelta(days=1),
-        max_active_runs=1,
+        max_active_runs=2,
         read_period_s=READ_PERIOD_S,
         stops_at_failure=True,
-        beside=("words",),
+        beside={"words": WORDS_READ_PERIOD_S},
     )
 
 
