@@ -177,12 +177,21 @@ def _cascade() -> list[tuple[EpochJob, Compute]]:
         read = (run.read("carrier_daily"), run.read("route_daily"), run.read("delay_by_weather"))
         run.write("daily_report", nyc_transforms.daily_report(*read, last_day=last_day))
 
+    def carrier_trends(run: EpochRun) -> None:
+        last_day = (run.interval.end - DAY).date()
+        recent = run.read("carrier_daily")
+        before = run.read("carrier_to_date", schema=nyc_transforms.CARRIER_TO_DATE)
+        today = recent.where(recent["day"] == last_day)
+        run.write("carrier_to_date", nyc_transforms.carrier_to_date(before, today))
+        run.write("carrier_three_days", nyc_transforms.carrier_three_days(recent, last_day=last_day))
+
     return [
         (nyc_tables.WEATHER_JOB, weather),
         (nyc_tables.FLIGHTS_JOB, flights),
         (nyc_tables.SCORECARDS_JOB, scorecards),
         (nyc_tables.DELAY_BY_WEATHER_JOB, delay_by_weather),
         (nyc_tables.DAILY_REPORT_JOB, daily_report),
+        (nyc_tables.CARRIER_TRENDS_JOB, carrier_trends),
     ]
 
 
