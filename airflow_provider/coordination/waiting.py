@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn, retention_of
 from airflow_provider.domain.clock import Clock, SystemClock
-from airflow_provider.domain.cut import Lag, lagging, reached
+from airflow_provider.domain.cut import Lag, edge_range, lagging, reached, starts_with
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import NotReady
-from airflow_provider.domain.identifiers import domain_name
-from airflow_provider.domain.interval import as_utc
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.identifiers import TableName, domain_name
+from airflow_provider.domain.interval import Interval, as_utc
+from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, TableKind
 from airflow_provider.stores.base import MetadataReader
 
 
@@ -44,38 +44,79 @@ def check(
     domain: str,
     tables: Iterable[str | EpochTable],
     barrier: datetime,
-    *,
-    for_job: bool = False,
 ) -> Readiness:
     """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
 
-    :param for_job: a job reads them: of incremental tables it finds all rows also where a barrier is withdrawn.
     :raises Unavailable: a table had it, and it is withdrawn: there is nothing to wait for (R24).
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
-    return readiness(patient(reader), domain, tables, barrier, for_job=for_job)
+    return readiness(patient(reader), domain, tables, barrier)
 
 
 def readiness(
-    reader: MetadataReader,
-    domain: str,
-    tables: Iterable[str | EpochTable],
-    barrier: datetime,
-    *,
-    for_job: bool = False,
+    reader: MetadataReader, domain: str, tables: Iterable[str | EpochTable], barrier: datetime
 ) -> Readiness:
     """As :func:`check`, in one try: for those who ask again by themselves."""
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     reading, found = Standings(reader).of_registered(name, names)
     had = [one for one, (record, moved) in found.items() if reached(record, moved, barrier)]
-    asked = [one for one in had if not for_job or found[one][0].kind is TableKind.FULL]
-    refuse_withdrawn(retention_of(name, reading), found, dict.fromkeys(asked, barrier))
-    unregistered = (
-        Lag(table=one, watermark=None, wanted=barrier, reason="no owner yet: no job that writes it has run")
-        for one in names
-        if one not in found
-    )
+    refuse_withdrawn(retention_of(name, reading), found, dict.fromkeys(had, barrier))
+    unregistered = (_without_owner(one, barrier) for one in names if one not in found)
     return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobInputs:
+    """What a job reads for its epochs of *interval*, computed one after the other.
+
+    What is read up to the barrier must be there up to the end of the last epoch, and what is read as ``previous`` up to
+    the start of the first: what later ones read as such is committed by the epochs before them.
+    """
+
+    edges: tuple[Edge, ...]
+    interval: Interval
+
+    @classmethod
+    def of(cls, job: EpochJob, interval: Interval) -> JobInputs:
+        """What *job* reads; where it begins, its own past is nothing, which nobody may have registered yet."""
+        begins = job.origin == interval.start
+        own = {table.name for table in job.outputs} if begins else set()
+        edges = (edge for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS or edge.table not in own)
+        return cls(edges=tuple(edges), interval=interval)
+
+
+def check_inputs(reader: MetadataReader, domain: str, inputs: JobInputs) -> Readiness:
+    """Return whether a job finds what it reads.
+
+    :raises Unavailable: the state of a full table that it reads was withdrawn (R24).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    """
+    return inputs_readiness(patient(reader), domain, inputs)
+
+
+def inputs_readiness(reader: MetadataReader, domain: str, inputs: JobInputs) -> Readiness:
+    """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
+    name, interval = domain_name(domain), inputs.interval
+    reading, found = Standings(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
+    retention, missing = retention_of(name, reading), list[Lag]()
+    for edge in inputs.edges:
+        stood = found.get(edge.table)
+        if stood is None:
+            missing.append(_without_owner(edge.table, interval.end))
+            continue
+        _, high = edge_range(edge, interval, stood[0])
+        if starts_with(edge, *stood, high):
+            continue
+        missing += lagging({edge.table: stood}, high)
+        if stood[0].kind is TableKind.FULL and reached(*stood, high):
+            refuse_withdrawn(retention, found, {edge.table: high})
+    return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
+
+
+def _without_owner(table: TableName, barrier: datetime) -> Lag:
+    return Lag(
+        table=table, watermark=None, wanted=barrier, reason="no owner yet: no job that writes it has run"
+    )
 
 
 def wait_for(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from airflow_provider.domain.cut import as_of, edge_range, lagging, reached
+from airflow_provider.domain.cut import as_of, edge_range, lagging, reached, starts_with
 from airflow_provider.domain.epoch import (
     AttemptRecord,
     EpochRecord,
@@ -197,7 +197,7 @@ def resolve_inputs(
         if moved is None:
             return [], [], True
         low, high = edge_range(edge, epoch, record)
-        starts_here = edge.kind is EdgeKind.PREVIOUS and record.progress.declared and moved.origin == high
+        starts_here = starts_with(edge, record, moved, high)
         reason = "" if starts_here else _not_ready(record, moved, low, high)
         if not reason:
             found.append(

@@ -227,6 +227,11 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
     return None, high
 
 
+def starts_with(edge: Edge, record: TableRecord, moved: Moved, high: datetime) -> bool:
+    """Whether *edge* reads what was before the table's declared origin: nothing, and there is nothing to wait for."""
+    return edge.kind is EdgeKind.PREVIOUS and record.progress.declared and moved.origin == high
+
+
 def state_of(provenance: Provenance, kind: TableKind) -> State:
     """The state that an edge's provenance names."""
     return State(

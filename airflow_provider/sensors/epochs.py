@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider.coordination.waiting import Readiness, check
+from airflow_provider.coordination.waiting import JobInputs, Readiness, check, check_inputs
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import EdgeKind, EpochJob, EpochTable
+from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
-from airflow_provider.hooks.task_run import as_cadence, final_errors_end_retries, task_barrier
+from airflow_provider.hooks.task_run import as_cadence, final_errors_end_retries, task_barrier, task_interval
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import asset_of
-from airflow_provider.triggers.epochs import EpochTrigger
+from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,12 +31,13 @@ class EpochSensor(BaseSensorOperator):
     Asks at once, defers only when it must wait, and asks again when it is woken. In all modes the answer comes
     from :func:`airflow_provider.coordination.waiting.check`.
 
-    :param tables: what to wait for. :param job: or a job, for all tables that it reads up to its barrier;
-        tables read as ``previous`` or ``as_of`` are left to the job's own begin.
+    :param tables: what to wait for. :param job: or a job, for all that it reads, each edge where its epochs read it:
+        up to the barrier, up to so much before it (``as_of``), or up to the start of what the run computes
+        (``previous``).
     :param at: barrier to wait for (templated); None for the end of what the run computes: of its partition key,
         its data interval, or its date.
-    :param cadence: calendar of the runs, when a run's date alone does not lie on the tables' barriers;
-        the job's own by default.
+    :param cadence: calendar of the runs, when a run's date alone does not lie on the tables' barriers; by default the
+        ``batch`` of the task below that computes the job, or the job's own.
     :param epochs_conn_id: connection of the metadata store.
     :param deferrable: wait in the triggerer instead of holding a worker.
     """
@@ -58,15 +59,15 @@ class EpochSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         waited = _waited(tables, job)
+        self.job = job
         given = kwargs.pop("inlets", None) or []
         super().__init__(poke_interval=poke_interval, inlets=[*given, *map(asset_of, waited)], **kwargs)
         self.at = at
         self.domain = waited[0].domain
         self.tables = [table.name for table in waited]
-        self.cadence = as_cadence(cadence, "cadence") or (job.cadence if job else None)
+        self.cadence = as_cadence(cadence, "cadence")
         self.epochs_conn_id = epochs_conn_id
         self.deferrable = deferrable
-        self.for_job = job is not None
         self.grid_query: dict[str, str] = {}
 
     def execute(self, context: Context) -> Any:
@@ -77,40 +78,68 @@ class EpochSensor(BaseSensorOperator):
         with final_errors_end_retries():
             if not self.deferrable:
                 return super().execute(context)
-            answer = self._ask(self._barrier(context))
-            return self._found(answer) if answer.ready else self._defer(answer)
+            return self._found_or_defer(self._wish(context))
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Ask once."""
-        answer = self._ask(self._barrier(context))
+        answer = self._ask(self._wish(context))
         return PokeReturnValue(is_done=answer.ready, xcom_value=self._found(answer) if answer.ready else None)
 
     def resumed(self, context: Context, event: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """Ask again: the event is a hint, and a table may have been rolled back since."""
         with final_errors_end_retries():
-            answer = self._ask(self._barrier(context))
-            return self._found(answer) if answer.ready else self._defer(answer)
+            return self._found_or_defer(self._wish(context))
 
-    def _barrier(self, context: Context) -> datetime:
-        barrier = task_barrier(context, self.cadence, explicit=self.at)
+    def _wish(self, context: Context) -> datetime | JobInputs:
+        """Say up to where the tables are waited for, or for which epochs of the job."""
+        if self.job is None:
+            wish: datetime | JobInputs = task_barrier(context, self.cadence, explicit=self.at)
+        else:
+            wish = JobInputs.of(self.job, self._interval(context, self.job))
+        barrier = wish.interval.end if isinstance(wish, JobInputs) else wish
         self.grid_query = {
             "conn_id": self.epochs_conn_id,
             "domain": self.domain,
             "to": barrier.isoformat(),
             "table": ",".join(self.tables),
         }
-        return barrier
+        return wish
 
-    def _ask(self, barrier: datetime) -> Readiness:
+    def _interval(self, context: Context, job: EpochJob) -> Interval:
+        """What the run computes of *job*."""
+        calendar = self.cadence or self._batch(job) or job.cadence
+        if isinstance(self.at, Interval):
+            return self.at
+        if not self.at:
+            return task_interval(context, calendar)
+        barrier = task_barrier(context, calendar, explicit=self.at)
+        return Interval(calendar.last_before(barrier), barrier)
+
+    def _batch(self, job: EpochJob) -> Cadence | None:
+        """The calendar by which a task below computes *job*."""
+        below = self.get_flat_relatives(upstream=False) if self.has_dag() else ()  # type: ignore[no-untyped-call]
+        batches = (getattr(task, "batch", None) for task in below if getattr(task, "job", None) == job)
+        return next((batch for batch in batches if batch is not None), None)
+
+    def _ask(self, wish: datetime | JobInputs) -> Readiness:
         with EpochsHook(self.epochs_conn_id).get_reader() as reader:
-            answer = check(reader, self.domain, self.tables, barrier, for_job=self.for_job)
-        self.log.info("%s at %s: %s", ", ".join(self.tables), barrier.isoformat(), answer)
+            if isinstance(wish, JobInputs):
+                answer = check_inputs(reader, self.domain, wish)
+            else:
+                answer = check(reader, self.domain, self.tables, wish)
+        self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
         return answer
 
     def _found(self, answer: Readiness) -> dict[str, Any]:
         return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
 
-    def _defer(self, answer: Readiness) -> NoReturn:
+    def _found_or_defer(self, wish: datetime | JobInputs) -> dict[str, Any]:
+        answer = self._ask(wish)
+        if not answer.ready:
+            self._defer(answer, as_plain_values(wish) if isinstance(wish, JobInputs) else {})
+        return self._found(answer)
+
+    def _defer(self, answer: Readiness, inputs: Mapping[str, Any]) -> NoReturn:
         self.defer(
             trigger=EpochTrigger(
                 epochs_conn_id=self.epochs_conn_id,
@@ -118,7 +147,7 @@ class EpochSensor(BaseSensorOperator):
                 tables=self.tables,
                 barrier=answer.barrier.isoformat(),
                 poll_interval=self.poke_interval,
-                for_job=self.for_job,
+                **inputs,
             ),
             method_name="resumed",
             timeout=timedelta(seconds=self.timeout),
@@ -133,15 +162,9 @@ def _waited(tables: Iterable[EpochTable] | EpochTable, job: EpochJob | None) -> 
     if bool(given) == (job is not None):
         raise InvalidInput(field="tables", value=given, expected="either tables or a job to wait for")
     if job is not None:
-        given = [
-            EpochTable(edge.table, job.domain)
-            for edge in job.edges
-            if edge.kind is not EdgeKind.PREVIOUS and edge.as_of is None
-        ]
+        given = [EpochTable(edge.table, job.domain) for edge in job.edges]
     if not given or not all(isinstance(one, EpochTable) for one in given):
-        raise InvalidInput(
-            field="tables", value=given, expected="one EpochTable or more that is read at the barrier"
-        )
+        raise InvalidInput(field="tables", value=given, expected="one EpochTable or more that is read")
     if len({one.domain for one in given}) > 1:
         raise InvalidInput(field="tables", value=[one.uri for one in given], expected="tables of one domain")
     return list(dict.fromkeys(given))

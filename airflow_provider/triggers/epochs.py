@@ -7,18 +7,20 @@ trigger twice or lose it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.coordination.waiting import Readiness, readiness
+from airflow_provider.coordination.waiting import JobInputs, Readiness, inputs_readiness, readiness
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import FinalError, RetryableError
-from airflow_provider.domain.identifiers import domain_name
-from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.identifiers import domain_name, table_name
+from airflow_provider.domain.interval import Interval, as_utc
+from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.stores.base import MetadataReader
 from airflow_provider.triggers.shared_reader import shared_reader
 
 
@@ -32,7 +34,9 @@ class EpochTrigger(BaseTrigger):
     :param domain: of the tables. :param tables: their names.
     :param barrier: ISO 8601 text with an offset.
     :param poll_interval: longest time in seconds between two looks at the tables, beneath the store's watch.
-    :param for_job: whether a job reads them; see :func:`~airflow_provider.coordination.waiting.check`.
+    :param edges: what a job reads of them, as :func:`as_plain_values` has it; then each is waited for where the job
+        reads it.
+    :param start: of what the job computes, as *barrier*.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -44,7 +48,8 @@ class EpochTrigger(BaseTrigger):
         barrier: str,
         epochs_conn_id: str = DEFAULT_CONN_ID,
         poll_interval: float = DEFAULTS.wait_poll_interval.total_seconds(),
-        for_job: bool = False,
+        edges: Sequence[Mapping[str, Any]] = (),
+        start: str | None = None,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -53,7 +58,8 @@ class EpochTrigger(BaseTrigger):
         self.tables = list(tables)
         self.barrier = barrier
         self.poll_interval = poll_interval
-        self.for_job = for_job
+        self.edges = [dict(edge) for edge in edges]
+        self.start = start
         self.later = later
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -66,7 +72,8 @@ class EpochTrigger(BaseTrigger):
                 "tables": self.tables,
                 "barrier": self.barrier,
                 "poll_interval": self.poll_interval,
-                "for_job": self.for_job,
+                "edges": self.edges,
+                "start": self.start,
             },
         )
 
@@ -92,9 +99,36 @@ class EpochTrigger(BaseTrigger):
         patience = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
             while True:
-                answer = await asyncio.to_thread(
-                    readiness, shared.reader, self.domain, self.tables, barrier, for_job=self.for_job
-                )
+                answer = await asyncio.to_thread(self._ask, shared.reader, barrier)
                 if answer.ready:
                     return answer
                 await shared.later_than(answer.csn, patience)
+
+    def _ask(self, reader: MetadataReader, barrier: datetime) -> Readiness:
+        if self.start is None:
+            return readiness(reader, self.domain, self.tables, barrier)
+        start = as_utc(datetime.fromisoformat(self.start), "start")
+        edges = tuple(
+            Edge(
+                table_name(edge["table"]),
+                EdgeKind(edge["kind"]),
+                as_of=None if edge["as_of"] is None else timedelta(seconds=edge["as_of"]),
+            )
+            for edge in self.edges
+        )
+        return inputs_readiness(
+            reader, self.domain, JobInputs(edges=edges, interval=Interval(start, barrier))
+        )
+
+
+def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
+    """What a trigger is told of a job's *inputs*: of each edge what says up to where it reads."""
+    edges = [
+        {
+            "table": edge.table,
+            "kind": edge.kind.value,
+            "as_of": None if edge.as_of is None else edge.as_of.total_seconds(),
+        }
+        for edge in inputs.edges
+    ]
+    return {"edges": edges, "start": inputs.interval.start.isoformat()}

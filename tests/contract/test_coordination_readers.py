@@ -11,15 +11,17 @@ import pytest
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.waiting import check, wait_for
+from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import Conflict, StoreUnavailable
+from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key
+from airflow_provider.domain.topology import Edge, EpochTable, increment, previous, state, window
 from airflow_provider.stores.base import Reading
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
-from tests.contract.coordination_world import DOMAIN, World, barrier, day, values_of
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption
 
 QUESTIONS: dict[str, Callable[[Any, World], Any]] = {
@@ -118,3 +120,54 @@ def test_a_table_that_never_stands_still_is_no_answer(world: World) -> None:
 
     with pytest.raises(Conflict, match="kept moving"):
         read(FaultyStore(world.store, moves), world, Level.READ_UNCOMMITTED)
+
+
+EDGES: dict[str, Callable[[EpochTable], Edge]] = {
+    "increment": increment,
+    "window": lambda table: window(table, timedelta(days=2)),
+    "state": state,
+    "previous": previous,
+    "as of": lambda table: state(table, as_of=timedelta(days=1)),
+}
+
+
+@pytest.mark.parametrize("kind", EDGES)
+def test_a_jobs_wait_is_over_when_its_begin_would_be_ready(world: World, kind: str) -> None:
+    """R6: of each kind of edge, whatever of its table is there; nobody who waited is told to wait."""
+    source, table = world.job("a"), world.table("a")
+    job = world.job("r", inputs=[EDGES[kind](table)])
+    for committed in range(4):
+        if committed:
+            world.run(source, day(committed), [committed])
+        for number in range(1, 5):
+            epoch = day(number)
+            try:
+                world.coordinator.abort(
+                    world.begin(job, epoch, owner(f"of {number} at {committed}")), "asked only"
+                )
+            except NotReady:
+                ready = False
+            else:
+                ready = True
+            assert check_inputs(world.store, DOMAIN, JobInputs.of(job, epoch)).ready == ready, (
+                committed,
+                number,
+            )
+
+
+def test_a_job_that_reads_its_own_past_waits_for_the_run_before(world: World) -> None:
+    """R12: from the first epoch of what a run computes; the run itself commits what its later epochs read."""
+    table = world.table("t")
+    job = world.job("t", [table], inputs=[previous(table)])
+    first, second = Interval(barrier(0), barrier(2)), Interval(barrier(2), barrier(4))
+
+    def ready(of: Interval) -> bool:
+        return check_inputs(world.store, DOMAIN, JobInputs.of(job, of)).ready
+
+    assert ready(first), "there is nothing before it, and nobody has registered the table yet"
+    assert not ready(second)
+    world.run(job, day(1), [1])
+    assert not ready(second), "its first run is half done"
+    world.run(job, day(2), [2])
+    assert ready(second)
+    assert not ready(day(4)), "a run of one day"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.waiting import check, wait_for
+from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     InvalidInput,
@@ -268,13 +268,21 @@ def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:
         world.run(daily, day(number), [number])
     for table in ("f", "d"):
         world.retention.withdraw(DOMAIN, table, barrier(2))
-    for tables, for_job in ((["f"], False), (["f"], True), (["d"], False), (["d", "f"], True)):
-        with pytest.raises(Unavailable, match=f"{'f' if for_job else tables[0]}: .* withdrawn") as refused:
-            check(world.store, DOMAIN, tables, barrier(2), for_job=for_job)
+    full = state(world.table("f", kind=TableKind.FULL))
+    rows = state(world.table("d"))
+    asked: list[tuple[str, Callable[[], object]]] = [
+        ("f", lambda: check(world.store, DOMAIN, ["f"], barrier(2))),
+        ("d", lambda: check(world.store, DOMAIN, ["d"], barrier(2))),
+        ("f", lambda: check_inputs(world.store, DOMAIN, JobInputs(edges=(full,), interval=day(2)))),
+        ("f", lambda: check_inputs(world.store, DOMAIN, JobInputs(edges=(rows, full), interval=day(2)))),
+    ]
+    for table, ask in asked:
+        with pytest.raises(Unavailable, match=f"{table}: .* withdrawn") as refused:
+            ask()
         assert refused.value.kept == (barrier(1), barrier(3))
     with pytest.raises(Unavailable):
         wait_for(world.store, DOMAIN, ["d"], barrier(2), timeout=DAY, clock=world.clock)
-    assert check(world.store, DOMAIN, ["d"], barrier(2), for_job=True).ready
+    assert check_inputs(world.store, DOMAIN, JobInputs(edges=(rows,), interval=day(2))).ready
     assert check(world.store, DOMAIN, ["d", "f"], barrier(3)).ready
     assert "no barrier of its cadence" in str(check(world.store, DOMAIN, ["d"], barrier(1.5)))
 

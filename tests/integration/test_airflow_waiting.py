@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import threading
 import time
@@ -14,23 +15,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk import PokeReturnValue
+from airflow.sdk import DAG, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.waiting import JobInputs
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from airflow_provider.triggers import shared_reader
-from airflow_provider.triggers.epochs import EpochTrigger
+from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 from airflow_provider.triggers.shared_reader import SharedReader
 from tests.airflow_runs import DAY_END, epochs_connection, task_context
 
@@ -58,15 +60,22 @@ def publish(service: EpochService, table: str, *days: int) -> None:
     """Commit the epochs of February 2013 that begin on *days*."""
     for day in days:
         start = datetime(2013, 2, day, tzinfo=UTC)
-        owner = Owner(dag_id="producer", run_id=str(day))
-        attempt = service.coordinator.begin(JOBS[table], Interval(start, start + DAY), owner)
-        assert isinstance(attempt, Attempt)
-        data = service.formats["iceberg"]
-        place, info = service.coordinator.place(attempt, table), data.create(attempt.sink(table), SCHEMA)
-        files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [day]})]))
-        service.coordinator.processed(attempt, table)
-        service.coordinator.written(attempt, table, data.describe_output(place, info, files))
-        service.coordinator.publish(attempt)
+        publish_epoch(service, JOBS[table], Interval(start, start + DAY), day)
+
+
+def publish_epoch(service: EpochService, job: EpochJob, epoch: Interval, number: int) -> None:
+    """Commit one row of the job's table."""
+    table = job.outputs[0].name
+    attempt = service.coordinator.begin(job, epoch, Owner(dag_id="producer", run_id=str(number)))
+    assert isinstance(attempt, Attempt)
+    data = service.formats["iceberg"]
+    sink = attempt.sink(table)
+    info = data.describe(sink) or data.create(sink, SCHEMA)
+    place = service.coordinator.place(attempt, table)
+    files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [number]})]))
+    service.coordinator.processed(attempt, table)
+    service.coordinator.written(attempt, table, data.describe_output(place, info, files))
+    service.coordinator.publish(attempt)
 
 
 def sensor(**options: Any) -> EpochSensor:
@@ -279,7 +288,8 @@ def test_a_withdrawn_barrier_ends_the_wait_by_name(service: EpochService) -> Non
     assert event is not None
     assert event.payload["status"] == "error"
     assert EpochSensor(task_id="wait", job=reader).execute(task_context())["csn"] == 6
-    event = first_event(trigger(tables=["a"], for_job=True))
+    read = JobInputs.of(reader, Interval(DAY_END - DAY, DAY_END))
+    event = first_event(trigger(tables=["a"], **as_plain_values(read)))
     assert event is not None
     assert event.payload["status"] == "ready"
 
@@ -297,3 +307,35 @@ def test_the_run_decides_what_is_waited_for(service: EpochService) -> None:
     assert sensor(**one, cadence="@daily").poke(at_one)
     reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     assert EpochSensor(task_id="wait", job=reader, deferrable=False).poke(at_one)
+
+
+def test_a_run_of_a_job_that_builds_on_its_past_waits_for_the_run_before(service: EpochService) -> None:
+    """R12: in every mode, and for as much as the task below computes; without it, two runs of a backfill would fail."""
+    hourly = EpochJob(
+        "sums", inputs=[previous(A)], outputs=[A], cadence="@hourly", origin=datetime(2013, 2, 6, tzinfo=UTC)
+    )
+    with DAG("backfilled", schedule=None):
+        waits = EpochSensor(task_id="wait", job=hourly)
+
+        @task.epoch(job=hourly, batch="@daily")
+        def compute(epoch: object) -> None:
+            """Compute an hour."""
+
+        waits >> compute()
+    first = task_context(run_date=datetime(2013, 2, 7, tzinfo=UTC))
+    assert waits.execute(first)["barrier"] == "2013-02-07T00:00:00+00:00", "nobody has registered it yet"
+    with pytest.raises(TaskDeferred) as deferred:
+        waits.execute(task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC)))
+    _, kwargs = deferred.value.trigger.serialize()
+    assert kwargs["start"] == "2013-02-07T00:00:00+00:00", "the run's first hour, not its last"
+    woken = EpochTrigger(**{**json.loads(json.dumps(kwargs)), "poll_interval": 0.2})
+    assert first_event(woken, within_s=1.0) is None
+    for hour in range(24):
+        start = datetime(2013, 2, 6, hour, tzinfo=UTC)
+        publish_epoch(service, hourly, Interval(start, start + timedelta(hours=1)), hour)
+    event = first_event(woken)
+    assert event is not None
+    assert event.payload["status"] == "ready"
+    assert waits.execute(task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC)))["csn"] == 24
+    with pytest.raises(TaskDeferred):
+        waits.execute(task_context(run_date=datetime(2013, 2, 9, tzinfo=UTC)))

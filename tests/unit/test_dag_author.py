@@ -80,7 +80,7 @@ def with_nameless(epoch: Any, /) -> None:
         (lambda: sensor(tables=[A], job=JOB), "tables"),
         (lambda: sensor(tables=[A, ELSEWHERE]), "tables"),
         (lambda: sensor(job="job"), "job"),
-        (lambda: sensor(job=EpochJob("x", inputs=[previous(C)], outputs=[C], cadence="@daily")), "tables"),
+        (lambda: sensor(job=EpochJob("x", outputs=[C], cadence="@daily")), "tables"),
         (lambda: sensor(tables=[A], cadence="sometimes"), "cadence"),
         (lambda: sensor(tables=[A], cadence=5), "cadence"),
         (lambda: submit(job="job"), "job"),
@@ -109,8 +109,8 @@ def test_an_unknown_argument_is_airflows_own_error() -> None:
 # --- what is right -------------------------------------------------------------------------------------------
 
 
-def test_a_sensor_on_a_job_waits_for_what_the_job_reads_at_its_barrier() -> None:
-    assert sensor(job=JOB).tables == ["a", "b"]
+def test_a_sensor_on_a_job_waits_for_all_that_the_job_reads() -> None:
+    assert sensor(job=JOB).tables == ["a", "b", "c"]
 
 
 def test_outlets_are_the_jobs_tables_and_what_the_author_adds() -> None:
@@ -223,7 +223,8 @@ def test_a_trigger_keeps_plain_values_only() -> None:
         "tables": ["a"],
         "barrier": "2013-02-08T00:00:00+00:00",
         "poll_interval": 5.0,
-        "for_job": False,
+        "edges": [],
+        "start": None,
     }
     assert json.loads(json.dumps(kwargs)) == kwargs
     assert EpochTrigger(**kwargs).serialize() == (path, kwargs)
