@@ -46,6 +46,25 @@ def adopt(coordinator: Coordinator, table: EpochTable) -> bool:
     )
 
 
+def foreign_span(table: EpochTable, record: TableRecord, found: Compared) -> Interval:
+    """The time whose rows another program changed in *table*.
+
+    :raises ForeignCommit: there is no saying what they would belong to.
+    """
+    foreign = found.foreign
+    if record.ref is None or foreign.obstacle:
+        raise foreign_commit(table, record.ref, found)
+    epochs = []
+    for barrier in foreign.epochs:
+        epoch = record.cadence.ending_at(barrier) if record.cadence.is_barrier(barrier) else None
+        if epoch is None or not record.progress.covers(epoch):
+            obstacle = f"no committed epoch of the table ends at {barrier.isoformat()}"
+            refused = replace(found, foreign=replace(foreign, obstacle=obstacle))
+            raise foreign_commit(table, record.ref, refused)
+        epochs.append(epoch)
+    return Interval(min(one.start for one in epochs), max(one.end for one in epochs))
+
+
 @dataclass(frozen=True, slots=True)
 class _Adoption:
     coordinator: Coordinator
@@ -65,7 +84,7 @@ class _Adoption:
         found = self.coordinator.formats[self.table.format].compare(self.table, stamped.record.ref)
         if found.standing is not Standing.FOREIGN:
             return False
-        span = self._span(stamped.record, found)
+        span = foreign_span(self.table, stamped.record, found)
         extra = rewrite_requirements(self.coordinator, domain, [name], span, reading.records[keys[2]])
         publication = self._publication(reading, found)
         formats = self.coordinator.formats
@@ -73,24 +92,6 @@ class _Adoption:
         self.coordinator.store.transact(self._transaction(reading, span, (publication, prepared), extra))
         formats[self.table.format].published(publication, prepared)
         return True
-
-    def _span(self, record: TableRecord, found: Compared) -> Interval:
-        """The time whose rows were changed.
-
-        :raises ForeignCommit: there is no saying what they would belong to.
-        """
-        foreign = found.foreign
-        if record.ref is None or foreign.obstacle:
-            raise foreign_commit(self.table, record.ref, found)
-        epochs = []
-        for barrier in foreign.epochs:
-            epoch = record.cadence.ending_at(barrier) if record.cadence.is_barrier(barrier) else None
-            if epoch is None or not record.progress.covers(epoch):
-                obstacle = f"no committed epoch of the table ends at {barrier.isoformat()}"
-                refused = replace(found, foreign=replace(foreign, obstacle=obstacle))
-                raise foreign_commit(self.table, record.ref, refused)
-            epochs.append(epoch)
-        return Interval(min(one.start for one in epochs), max(one.end for one in epochs))
 
     def _publication(self, reading: Reading, found: Compared) -> Publication:
         """A version of the table's own on top of the other program's, without a change."""

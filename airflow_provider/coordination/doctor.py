@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.coordination.adopting import foreign_span
+from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.explain import Explanation, explain
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
@@ -13,7 +15,13 @@ from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.recovery import ahead, as_recorded, declared_tables
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, expired
-from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochError,
+    ForeignCommit,
+    RetryableError,
+    UnknownName,
+)
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, topology_key
@@ -162,7 +170,7 @@ class _Doctor:
             if beyond is not None:
                 yield self._ahead(subject, beyond)
         elif found.standing is not Standing.CURRENT:
-            yield self._standing(subject, table, found)
+            yield self._standing(table, stamped.record, found)
 
     def _ahead(self, subject: str, found: Compared) -> Symptom:
         return Symptom(
@@ -172,7 +180,8 @@ class _Doctor:
             next_step="`airflow epochs db restored`; then restore the table to the same moment.",
         )
 
-    def _standing(self, subject: str, table: EpochTable, found: Compared) -> Symptom:
+    def _standing(self, table: EpochTable, record: TableRecord, found: Compared) -> Symptom:
+        subject = f"table {table.name}"
         if found.standing is Standing.BEHIND:
             step = f"{self._command('recover')}, or the next begin of its job."
             return Symptom(subject=subject, found="the catalog's pointer is behind", next_step=step)
@@ -183,13 +192,24 @@ class _Doctor:
                 next_step="nothing: the next publish goes on from there.",
                 urgent=False,
             )
-        adopts = table.on_foreign_commit is OnForeignCommit.ADOPT and not found.foreign.obstacle
-        step = "roll the table back to what was published, or declare on_foreign_commit='adopt'."
-        return Symptom(
-            subject=subject,
-            found=f"another program wrote to it: {found.foreign}",
-            next_step=f"{self._command('recover')} takes the rows over." if adopts else step,
-        )
+        obstacle = self._obstacle(table, record, found)
+        step = f"{self._command('recover')} takes the rows over."
+        if obstacle:
+            step = f"roll the table back to what was published: {obstacle}."
+        elif table.on_foreign_commit is not OnForeignCommit.ADOPT:
+            step = "roll the table back to what was published, or declare on_foreign_commit='adopt'."
+        return Symptom(subject=subject, found=f"another program wrote to it: {found.foreign}", next_step=step)
+
+    def _obstacle(self, table: EpochTable, record: TableRecord, found: Compared) -> str:
+        """Why what another program wrote cannot be taken over, whatever is declared; empty when it can."""
+        try:
+            span = foreign_span(table, record, found)
+            refuse_dependents(self.reader, self.domain, [table.name], span, self.defaults)
+        except ForeignCommit as error:
+            return error.foreign.obstacle or "nothing was published to it"
+        except DependentReaders as error:
+            return f"{error.readers[0]}, which would change"
+        return ""
 
     # --- jobs ------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from airflow_provider.tables.base import TablesAhead
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
 from tests.contract.interruptions import Died, interrupted
-from tests.contract.test_coordination_foreign import adopting, commit
+from tests.contract.test_coordination_foreign import adopting, commit, point
 from tests.contract.test_coordination_leftovers import PAST_GRACE, zombie_writes
 
 
@@ -66,6 +66,27 @@ def test_what_others_committed(table_world: World) -> None:
     (left,) = (one for one in examine(world.store, world.formats, DOMAIN).symptoms)
     assert "append" in left.found
     assert "roll the table back" in left.next_step
+
+
+def test_rows_that_nobody_can_take_over(table_world: World) -> None:
+    """R17, R18: recovering is not advised where it would be refused, and the reason is told."""
+    world = table_world
+    job = world.job("t", [adopting(world, name) for name in ("gone", "early", "read")])
+    world.run(job, day(1), [1])
+    world.run(world.job("r", inputs=[world.table("read")]), day(1))
+    pointer = str(world.pointers.pointer(DOMAIN, "gone"))
+    world.run(job, day(2), [2])
+    point(world, "gone", pointer)
+    commit(world, "gone", "append", {1: [7]})
+    commit(world, "early", "append", {3: [7]})
+    commit(world, "read", "append", {1: [7]})
+    found = {one.subject: one.next_step for one in examine(world.store, world.formats, DOMAIN).symptoms}
+    assert "it does not come from version" in found["table gone"]
+    assert "no committed epoch of the table ends at" in found["table early"]
+    assert "r [2024-01-01T00:00:00+00:00, 2024-01-02T00:00:00+00:00) read read" in found["table read"]
+    assert all("recover" not in step for step in found.values())
+    problems = {one.name: one.problem for one in recover(world.coordinator, DOMAIN).tables}
+    assert {name for name, problem in problems.items() if problem} == {"gone", "early", "read"}
 
 
 def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
