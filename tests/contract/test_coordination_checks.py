@@ -95,6 +95,11 @@ FAILING: dict[str, tuple[Check, str, str]] = {
         "1 rows",
         "{'id': 2}",
     ),
+    "more rows of a query than are shown": (
+        no_rows("SELECT a.id FROM {flights} AS a, {flights} AS b, {flights} AS c ORDER BY id", name="many"),
+        "27 rows",
+        "{'id': 1}",
+    ),
     "false": (is_true("SELECT count(*) = 4 FROM {flights}"), "False", ""),
     "a long answer": (is_true("SELECT repeat('x', 3000000) FROM {flights} LIMIT 1"), "xxx", ""),
     "null": (is_true("SELECT NULL FROM {flights} LIMIT 1"), "None", ""),
@@ -174,6 +179,18 @@ def test_counts_are_compared_with_inputs_and_outputs(table_world: World) -> None
     with pytest.raises(Vetoed, match=r"dropped at most 0.5 times those of kept: 2 rows, kept has 3") as told:
         table_world.coordinator.publish(attempt)
     assert len(told.value.findings) == 1
+
+
+def test_a_share_of_nothing_is_nothing(world: World) -> None:
+    """R14, R5: where the input has no row, none is expected, and one would be too many."""
+    source = world.job("source")
+    for number in (1, 2):
+        world.run(source, day(number), [])
+    checks = [row_count("part", of="source", at_least=0.5, at_most=1)]
+    declared = world.job("part", inputs=source.outputs, checks=checks)
+    assert world.run(declared, day(1), []).csn == 3
+    with pytest.raises(Vetoed, match="1 rows, source has 0"):
+        world.run(declared, day(2), [1])
 
 
 def test_a_vetoed_output_is_kept_shown_and_read_by_nobody(world: World) -> None:

@@ -183,7 +183,9 @@ def test_a_name_goes_when_no_epoch_is_open(world: World) -> None:
     ran(world, old, day(1), A)
     world.begin(old, day(2), owner("open"))
     ran(world, declared(world, add("more", "double")), day(3), {**A, "more": 1.0})
-    new = declared(world, add("more", "double"), rename("name", "title"))
+    new = declared(
+        world, add("more", "double"), add("other", "int"), rename("name", "title"), add("last", "int")
+    )
     with pytest.raises(EpochBusy) as busy:
         world.begin(new, day(4))
     assert busy.value.holder.run_id == "open"

@@ -178,6 +178,17 @@ def test_diff_of_two_cuts(table_world: World) -> None:
     assert back == {"d": ([], [(3, 3)]), "f": (both, [(3, 3)])}
 
 
+def test_diff_tells_what_came_to_an_epoch_that_was_empty(table_world: World) -> None:
+    """R5: all files of before are there still; of those that came, not all are of later epochs."""
+    job = table_world.job("d")
+    table_world.run(job, day(1), [1])
+    table_world.run(job, day(2), [])
+    before = table_world.cut("d")
+    table_world.run(job, day(2), [2], owner("again"))
+    table_world.run(job, day(3), [3])
+    assert changed(table_world, before, table_world.cut("d")) == {"d": ([(2, 2), (3, 3)], [])}
+
+
 def test_diff_counts_equal_rows_and_knows_nan(world: World) -> None:
     """A row that is there twice and then once is removed once; NaN equals NaN, a list its equal."""
     job = world.job("t")

@@ -61,6 +61,21 @@ def test_what_a_zombie_writes_is_swept(table_world: World) -> None:
         zombie_writes(world, zombie)
 
 
+def test_what_a_former_owner_left_is_swept(table_world: World) -> None:
+    """R7, R16: a zombie of a retired job writes into the table that another one has now."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    world.coordinator.retire(DOMAIN, "t", reason="replaced", by="ada")
+    world.run(world.job("heir", [world.table("t")]), day(2), [2])
+    zombie_writes(world, zombie)
+    world.clock.advance(PAST_GRACE)
+    assert len(sweep(world).leftovers) == 1
+    assert staged(world) == {2}
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
+
+
 def test_an_epoch_that_nobody_begins_again_is_swept(table_world: World) -> None:
     """R16: complete output, too; the attempt is fenced first, so that nobody adopts what is gone."""
     world = table_world

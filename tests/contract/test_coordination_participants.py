@@ -7,12 +7,14 @@ from functools import partial
 
 import pytest
 
+from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, NotReady
 from airflow_provider.testing.arrow_attempts import stage_rows
 from tests.contract.coordination_world import DOMAIN, World, day, owner, rows, side_by_side
+from tests.contract.interruptions import interrupted
 
 MAPPED = 3
 
@@ -175,6 +177,21 @@ def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:
     world.coordinator.publish(adopting)
     whole = [(1, 0), (1, 1), (1, 2)]
     assert world.rows("d", "d2") == {"d": whole, "d2": whole}
+
+
+@pytest.mark.parametrize("decide", [Coordinator.complete, Coordinator.check])
+def test_nobody_joins_what_is_decided_on_meanwhile(
+    world: World, decide: Callable[[Coordinator, Attempt], None]
+) -> None:
+    """R10: the output is declared complete, or checked, between a try's look at the log and its join."""
+    attempt = begin(world, checks=[row_count("d", at_least=1)])
+    for number in range(MAPPED):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    late = interrupted(world, lambda: decide(world.coordinator, attempt))
+    with pytest.raises(Conflict, match="too late"):
+        late.join(attempt, 0, owner(try_number=2))
+    world.coordinator.publish(attempt)
+    assert world.rows("d") == {"d": [(1, 0), (1, 1), (1, 2)]}
 
 
 def test_only_whole_sets_of_newest_tries_are_adopted(world: World) -> None:

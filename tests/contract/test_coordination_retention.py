@@ -131,6 +131,22 @@ def test_lea2_a_claim_appears_while_a_sweep_looks(world: World) -> None:
     assert world.data() == world.newest_data("d")
 
 
+def test_r24_what_a_table_was_at_the_horizon_can_be_claimed(world: World) -> None:
+    """R24: the newest version up to the horizon is kept; those before it are gone."""
+    job = world.job("d")
+    cuts = []
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+        cuts.append(world.cut("d"))
+    world.clock.advance(PAST_GRACE)
+    world.run(job, day(3), [3])
+    assert world.retention.sweep(DOMAIN).horizon == cuts[1].csn
+    lease = world.leases.acquire(cuts[1], name="at the horizon", owner="me")
+    assert world.rows_of(lease.cut) == {"d": [(1, 1), (2, 2)]}
+    with pytest.raises(Unavailable, match="withdrawn"):
+        world.leases.acquire(cuts[0], name="before it", owner="me")
+
+
 def test_lea8_shared_files(world: World) -> None:
     """R24: the versions before and after the one that goes share files with it, and keep them."""
     job = world.job("d")

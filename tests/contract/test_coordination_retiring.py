@@ -171,6 +171,19 @@ def test_a_table_that_its_job_has_left(world: World) -> None:
         world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
 
 
+def test_who_comes_back_does_not_bring_what_it_has_left(world: World) -> None:
+    """R7: a table that was retired alone stays so, holds back nothing, and can be taken over."""
+    d, d2 = world.table("d"), world.table("d2")
+    world.run(world.job("j", [d, d2]), day(1), [1])
+    world.run(world.job("j", [d]), day(2), [2])
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    world.coordinator.retire(DOMAIN, "j", **WHY)
+    world.coordinator.revive(DOMAIN, "j")
+    assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2)
+    world.run(world.job("heir", [d2]), day(2), [22])
+    assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
