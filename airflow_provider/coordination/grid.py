@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.epoch import (
     AttemptRecord,
@@ -25,8 +26,16 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.lapse import lapsed_since
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition, lock_key, table_key
+from airflow_provider.domain.records import (
+    Kind,
+    Stamped,
+    barrier_partition,
+    lock_key,
+    retention_key,
+    table_key,
+)
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import SliceRecord, TableRecord
 from airflow_provider.stores.base import MetadataReader, pages
@@ -51,10 +60,13 @@ class Committed:
 class Cell:
     """One epoch of one table.
 
-    :param state: of the newest attempt at the epoch; nothing when nobody began it.
-    :param revision: that the state belongs to. :param committed: what readers get meanwhile.
+    :param state: of the newest attempt at the epoch; nothing when nobody began it. What an earlier owner of the
+        table published is committed.
+    :param revision: that the state belongs to. :param owner: None where the job of now did nothing.
+    :param committed: what readers get meanwhile.
     :param sink: how far the newest attempt is with this one table.
     :param silent: an attempt is open and its lock has expired: the next one takes over.
+    :param withdrawn: no cut can be had at the epoch's end any more (R24).
     """
 
     interval: Interval
@@ -64,6 +76,7 @@ class Cell:
     sink: EpochState = EpochState.NOTHING
     silent: bool = False
     committed: Committed | None = None
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +130,7 @@ def grid(
     :raises InvalidInput: an empty range.
     """
     name = domain_name(domain)
-    reading = reader.read(name, [])
+    reading = reader.read(name, [retention_key(name)])
     registered = list(pages(reader, name, Kind.JOB, ""))
     jobs = [stamped.record for stamped in registered]
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
@@ -130,7 +143,13 @@ def grid(
         if (since := lapsed_since(one, _own(one.record, records), reading.now)) is not None
     }
     view = _View(
-        reader=reader, domain=name, shown=shown, now=reading.now, head=reading.head.csn, max_cells=max_cells
+        reader=reader,
+        domain=name,
+        shown=shown,
+        now=reading.now,
+        head=reading.head.csn,
+        retention=retention_of(name, reading),
+        max_cells=max_cells,
     )
     rows: list[Row] = []
     left_out = 0
@@ -203,6 +222,7 @@ class _View:
     shown: Interval
     now: datetime
     head: int
+    retention: RetentionRecord
     max_cells: int
 
     def rows(
@@ -226,8 +246,9 @@ class _View:
         for table in own:
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=low, end=high)
             slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
-            cells = (_cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
-            rows.append(self._row(table, job, stood.get(table.name), tuple(cells)))
+            cells = (self._cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
+            record = stood.get(table.name)
+            rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
         return rows, len(everything) - len(intervals)
 
     def _row(
@@ -242,6 +263,34 @@ class _View:
             csn=moved.csn if moved else None,
             cells=cells,
             retired=stood.record.ended if stood else "",
+        )
+
+    def _cell(
+        self,
+        interval: Interval,
+        table: TableName,
+        progress: _Progress | None,
+        newest: Stamped[SliceRecord] | None,
+    ) -> Cell:
+        committed = _committed(newest)
+        withdrawn = committed is not None and self.retention.range_at(table, interval.end) is not None
+        if progress is None:
+            return Cell(
+                interval=interval,
+                state=EpochState.COMMIT if committed else EpochState.NOTHING,
+                revision=committed.revision if committed else None,
+                committed=committed,
+                withdrawn=withdrawn,
+            )
+        return Cell(
+            interval=interval,
+            state=progress.state,
+            revision=progress.revision,
+            owner=progress.owner,
+            sink=progress.sinks.get(table, EpochState.NOTHING),
+            silent=progress.silent,
+            committed=committed,
+            withdrawn=withdrawn,
         )
 
     def _due(self, job: JobRecord, stood: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
@@ -271,6 +320,25 @@ class _View:
         log = [one.record for one in self.reader.scan(self.domain, Kind.BARRIER, partition)]
         alive = lock is not None and not expired(lock.at, lock.record.ttl, self.now)
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
+
+
+def _is_due(cell: Cell, stood: Stamped[TableRecord] | None) -> bool:
+    """Whether there is anything to say of it: a job's second table may begin later than its first."""
+    origin = stood.record.progress.origin if stood else None
+    return cell.state is not EpochState.NOTHING or origin is None or cell.interval.start >= origin
+
+
+def _committed(newest: Stamped[SliceRecord] | None) -> Committed | None:
+    if newest is None or newest.csn is None:
+        return None
+    return Committed(
+        revision=newest.record.revision,
+        csn=newest.csn,
+        rows=newest.record.rows,
+        files=newest.record.files,
+        size_bytes=newest.record.size_bytes,
+        at=newest.at,
+    )
 
 
 def _backwards(cadence: Cadence, upper: datetime, lower: datetime) -> Iterator[Interval]:
@@ -317,29 +385,3 @@ class _Progress:
             silent=attempt.aborted is None and not alive,
             sinks=sinks,
         )
-
-
-def _cell(
-    interval: Interval, table: TableName, progress: _Progress | None, newest: Stamped[SliceRecord] | None
-) -> Cell:
-    committed = None
-    if newest is not None and newest.csn is not None:
-        committed = Committed(
-            revision=newest.record.revision,
-            csn=newest.csn,
-            rows=newest.record.rows,
-            files=newest.record.files,
-            size_bytes=newest.record.size_bytes,
-            at=newest.at,
-        )
-    if progress is None:
-        return Cell(interval=interval, state=EpochState.NOTHING, committed=committed)
-    return Cell(
-        interval=interval,
-        state=progress.state,
-        revision=progress.revision,
-        owner=progress.owner,
-        sink=progress.sinks.get(table, EpochState.NOTHING),
-        silent=progress.silent,
-        committed=committed,
-    )

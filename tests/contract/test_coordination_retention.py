@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.grid import grid
 from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
@@ -74,6 +75,15 @@ def test_lea1_a_long_read_outlives_retention(table_world: World) -> None:
     with pytest.raises(LeaseExpired):
         table_world.cuts.read(lease.cut, "f")
     assert table_world.rows("f") == {"f": [(11, 11)]}
+
+
+def test_r24_the_grid_tells_what_is_withdrawn(table_world: World) -> None:
+    """R24: a barrier at which no cut can be had; what was published there is told all the same."""
+    full_job(table_world, 3)
+    table_world.retention.withdraw(DOMAIN, "f", barrier(2))
+    (row,) = grid(table_world.store, DOMAIN).rows
+    assert [cell.withdrawn for cell in row.cells] == [False, True, False]
+    assert [cell.committed is not None for cell in row.cells] == [True, True, True]
 
 
 def test_lea2_a_withdrawal_meets_a_claim(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.grid import grid
 from airflow_provider.coordination.waiting import check
-from airflow_provider.domain.epoch import AlreadyCommitted
+from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochBusy,
@@ -123,11 +123,15 @@ def test_another_job_takes_a_table_over(table_world: World) -> None:
         world.run(reader, day(number), [])
     with pytest.raises(DependentReaders):
         world.begin(heir, day(4), owner("again"))
-    assert {row.table.name: row.job for row in grid(world.store, DOMAIN).rows} == {
-        "d": "heir",
-        "more": "heir",
-        "r": "r",
-    }
+    shown = {row.table.name: row for row in grid(world.store, DOMAIN).rows}
+    assert {name: row.job for name, row in shown.items()} == {"d": "heir", "more": "heir", "r": "r"}
+    assert [(cell.state, cell.owner is None) for cell in shown["d"].cells] == [
+        (EpochState.COMMIT, True),
+        (EpochState.COMMIT, True),
+        (EpochState.COMMIT, False),
+        (EpochState.COMMIT, False),
+    ]
+    assert [cell.interval for cell in shown["more"].cells] == [day(3), day(4)], "it begins later"
     with pytest.raises(TopologyError, match="belongs to job 'heir'"):
         world.coordinator.revive(DOMAIN, "d")
 

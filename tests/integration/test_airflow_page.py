@@ -11,6 +11,7 @@ from secrets import token_hex
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
@@ -20,7 +21,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.grid import grid, latest_dags
-from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
@@ -32,6 +33,7 @@ from airflow_provider.plugins.grid.access import DagAccess
 from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer
 from airflow_provider.plugins.grid.app import create_app as create_page
 from airflow_provider.plugins.grid.app import router
+from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
 
 DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
@@ -147,6 +149,35 @@ def test_a_table_is_shown_to_those_who_may_read_the_dag_that_computes_it(service
     assert shown(service, None) == {"my_table": {"ABORTED"}, "their_table": {"ABORTED"}, "idle_table": {""}}
     assert shown(service, "dag_mine") == {"my_table": {"ABORTED"}}
     assert shown(service) == {}
+
+
+def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tmp_path: Path) -> None:
+    before, heir = (
+        EpochJob(name, outputs=[EpochTable("inherited")], cadence="@daily", origin=ORIGIN)
+        for name in ("before", "heir")
+    )
+    with EpochService.open(Settings.local(tmp_path)) as service:
+        publish(service, before, DAY)
+        service.coordinator.retire("default", "before", reason="renamed", by="ada")
+        publish(service, heir, Interval(DAY.end, DAY.end + timedelta(days=1)))
+        found = grid(service.store, "default")
+    (row,) = grid_answer(found, access(None))["rows"]
+    assert [(one["state"], one["committed"]["rows"]) for one in row["cells"]] == [
+        ("COMMIT", 1),
+        ("COMMIT", 1),
+    ]
+    assert row["cells"][0]["owner"] is None
+    (row,) = grid_answer(found, access("dag_heir"))["rows"]
+    assert [one["state"] for one in row["cells"]] == ["", "COMMIT"]
+    assert set(row["cells"][0]) == {"start", "end", "state"}
+
+
+def publish(service: EpochService, job: EpochJob, interval: Interval) -> None:
+    attempt = service.coordinator.begin(job, interval, Owner(dag_id=f"dag_{job.name}", run_id="run"))
+    assert isinstance(attempt, Attempt)
+    write_rows(service.coordinator, attempt, job.outputs[0].name, pa.table({"value": [1]}))
+    service.coordinator.complete(attempt)
+    service.coordinator.publish(attempt)
 
 
 def test_a_domain_is_named_to_those_who_may_read_a_dag_that_works_in_it(service: EpochService) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 
 import pyarrow as pa
+import pytest
 
+from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.servers.ports import free_port
 from demo.airflow_cluster import AirflowCluster
@@ -31,6 +36,8 @@ DAG = "city_day"
 ODD_DAG = f"dag {PLANTED}"
 DOMAIN = "city"
 OTHER_DOMAIN = "rail & <i>road"
+HARBOUR = "harbour"
+"""Where people and retention have done what they can do."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
 FLIGHTS, WEATHER, ODD, TRAINS = (
     EpochJob(
@@ -46,12 +53,55 @@ FLIGHTS, WEATHER, ODD, TRAINS = (
         (OTHER_DOMAIN, "load_trains", "@daily", 1, ("trains",)),
     )
 )
+SHIPS = EpochJob(
+    "load_ships",
+    outputs=[EpochTable("ships", domain=HARBOUR, kind="full")],
+    cadence="@daily",
+    origin=FIRST,
+    checks=[row_count("ships", at_least=1)],
+)
+BARGES, HEIR = (
+    EpochJob(
+        name,
+        outputs=[EpochTable(table, domain=HARBOUR) for table in tables],
+        cadence="@daily",
+        origin=FIRST,
+    )
+    for name, tables in (("load_barges", ("barges",)), ("barges_again", ("barges", "tugs")))
+)
+ROWBOATS = EpochJob(
+    "load_rowboats", outputs=[EpochTable("rowboats", domain=HARBOUR)], cadence="@daily", origin=FIRST
+)
+PILOTS = EpochJob(
+    "weekly_pilots",
+    outputs=[EpochTable("pilots", domain=HARBOUR)],
+    cadence="@weekly",
+    origin=datetime(2013, 1, 27, tzinfo=UTC),
+    lapses_after=1,
+)
+WHARVES = EpochJob("load_wharves", outputs=[EpochTable("wharves", domain=HARBOUR)], cadence="@daily")
+SHIPS_STATES = {
+    1: "committed, 3 rows",
+    2: "withdrawn, 3 rows",
+    3: "vetoed, readers get revision 1 with 3 rows",
+    4: "skipped, 3 rows",
+    5: "vetoed",
+    6: "missing",
+    7: "committed, 3 rows",
+}
+"""What the page says of the ships, by the day of February."""
 PATIENT = Defaults(lock_ttl=timedelta(days=1))
 SHORT = Defaults(lock_ttl=timedelta(seconds=1))
 STATES = {
-    5: "open", 6: "committed again", 7: "committed", 8: "aborted", 9: "open", 10: "precommit", 11: "silent",
-}  # fmt: skip
-"""What the page calls the epochs of the flights, by the day of February."""
+    5: "open, readers get revision 1 with 3 rows",
+    6: "committed again, revision 2, 6 rows",
+    7: "committed, 3 rows",
+    8: "aborted",
+    9: "open, written",
+    10: "precommit, written",
+    11: "silent",
+}
+"""What the page says of the epochs of the flights, by the day of February."""
 COMPUTED_AGAIN = 5
 """The day that is open, and whose committed rows readers still get."""
 
@@ -147,6 +197,27 @@ def fill(settings: Settings) -> None:
             commit(service, WEATHER, Interval(start, start + timedelta(hours=1)))
         commit(service, ODD, day(9), dag=ODD_DAG)
         commit(service, TRAINS, day(1))
+        fill_harbour(service, settings)
+
+
+def fill_harbour(service: EpochService, settings: Settings) -> None:
+    """Let epochs be withdrawn, vetoed, skipped and missed, and jobs be retired, inherited from and silent for years."""
+    for number in (1, 2, 3, 7):
+        commit(service, SHIPS, day(number))
+    service.retention.withdraw(HARBOUR, "ships", day(2).end)
+    for number, cleared in ((3, 1), (5, 0)):
+        with pytest.raises(Vetoed):
+            commit(service, SHIPS, day(number), cleared=cleared, rows=0)
+    service.coordinator.skip(HARBOUR, SHIPS.name, day(4), "the harbour was closed", by="ada")
+    commit(service, BARGES, day(1))
+    service.coordinator.retire(HARBOUR, BARGES.name, reason="renamed", by="ada")
+    commit(service, HEIR, day(2))
+    commit(service, ROWBOATS, day(1))
+    service.coordinator.retire(HARBOUR, ROWBOATS.name, reason="nobody rows any more", by="ada")
+    service.coordinator.register(WHARVES)
+    with closing(open_store(settings.store_url, now=lambda: datetime(2013, 2, 4, tzinfo=UTC))) as long_ago:
+        then = Coordinator(long_ago, service.formats, defaults=PATIENT)
+        commit(replace(service, coordinator=then), PILOTS, Interval(PILOTS.origin, FIRST + timedelta(days=2)))
 
 
 def day(number: int) -> Interval:
@@ -163,16 +234,22 @@ def begin(
     return attempt
 
 
-def write(service: EpochService, attempt: Attempt, table: str) -> None:
-    rows = pa.table({"carrier": ["UA", "DL", "AA"] * attempt.revision})
-    write_rows(service.coordinator, attempt, table, rows)
+def write(service: EpochService, attempt: Attempt, table: str, rows: int = 3) -> None:
+    carriers = pa.array(["UA"] * rows * attempt.revision, pa.string())
+    write_rows(service.coordinator, attempt, table, pa.table({"carrier": carriers}))
 
 
 def commit(
-    service: EpochService, job: EpochJob, interval: Interval, *, dag: str = DAG, cleared: int = 0
+    service: EpochService,
+    job: EpochJob,
+    interval: Interval,
+    *,
+    dag: str = DAG,
+    cleared: int = 0,
+    rows: int = 3,
 ) -> None:
     attempt = begin(service, job, interval, dag=dag, cleared=cleared)
     for table in job.outputs:
-        write(service, attempt, table.name)
+        write(service, attempt, table.name, rows)
     service.coordinator.complete(attempt)
     service.coordinator.publish(attempt)

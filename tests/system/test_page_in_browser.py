@@ -17,10 +17,12 @@ from airflow_provider.plugins.grid.app import router
 from tests.system.browser import LIMIT_MS, Visitor, chromium
 from tests.system.page_world import (
     DOMAIN,
+    HARBOUR,
     ODD,
     ODD_DAG,
     ODD_TABLE,
     OTHER_DOMAIN,
+    SHIPS_STATES,
     STATES,
     PageWorld,
     page_world,
@@ -111,6 +113,26 @@ def tables(page: Page) -> list[str]:
     return page.locator(".ep-name b").all_inner_texts()
 
 
+def said(page: Page, table: str) -> dict[int, str]:
+    """What the page says of a table's epochs, by the day on which they begin, without the CSNs."""
+    names = [one.get_attribute("aria-label") or "" for one in row(page, table).get_by_role("button").all()]
+    found = [re.fullmatch(r"(.*), \d{4}-\d\d-(\d\d) 00:00 to .{16} UTC: (.*)", name) for name in names]
+    assert {one[1] for one in found if one} == {table}
+    return {int(one[2]): re.sub(r" at CSN \d+$", "", one[3]) for one in found if one}
+
+
+def faint(page: Page) -> dict[str, float]:
+    """Texts that do not stand out from what is behind them."""
+    texts = page.locator(
+        ".ep :is(b, small, h1, h2, label, dt, dd, th, td, a, .ep-head, .ep-none, .ep-legend span, .ep-swatch, .ep-cell)"
+    )
+    return {
+        text.inner_text(): ratio
+        for text in texts.all()
+        if text.inner_text() and (ratio := text.evaluate(CONTRAST)) < READABLE
+    }
+
+
 # --- who gets in -----------------------------------------------------------------------------------------------
 
 
@@ -131,11 +153,11 @@ def test_a_task_leads_to_its_epochs_and_an_epoch_to_its_run(viewer: Visitor, wor
     page.wait_for_url(re.compile("/plugin/epochs"))
     cell = row(page, "rows").get_by_role("button")
     expect(cell).to_have_count(1)
-    name = "rows, 2013-02-07 00:00 to 2013-02-08 00:00 UTC: committed, 1 rows at CSN 1"
+    name = "rows, 2013-02-07 00:00 to 2013-02-08 00:00 UTC: committed, 1 row at CSN 1"
     expect(cell).to_have_accessible_name(name)
     cell.click()
     detail = page.get_by_role("region", name="Epoch")
-    expect(detail).to_contain_text("revision 1: 1 rows in 1 files")
+    expect(detail).to_contain_text("revision 1: 1 row in 1 file")
     expect(detail.locator("tbody tr")).to_have_count(5)
     viewer.picture("from-the-task")
     detail.get_by_role("link").first.click()
@@ -152,36 +174,56 @@ def test_every_state_is_shown_and_can_be_read(
     with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
         page = look(viewer, domain=DOMAIN)
         assert tables(page) == ["flights", "cancelled_flights", "weather", ODD_TABLE]
-        shown = {}
-        for cell in row(page, "flights").get_by_role("button").all():
-            named = re.fullmatch(
-                r"flights, 2013-02-(\d+) 00:00 to .* UTC: ([a-z ]+)(, \d+ rows .*)?",
-                cell.get_attribute("aria-label") or "",
-            )
-            assert named is not None
-            shown[int(named[1])] = (named[2], named[3] is not None)
-        assert shown == {day: (state, day <= 7) for day, state in STATES.items()}
+        assert said(page, "flights") == STATES
+        assert said(page, "cancelled_flights") == {**STATES, 9: "open"}
         expect(row(page, "flights").locator(".ep-over")).to_have_count(1)
         legend = page.get_by_label("Legend").locator("span").all_inner_texts()
-        assert set(STATES.values()) <= {re.sub(r"^\W?\d?\s*", "", text) for text in legend}
+        states = {text.partition(",")[0] for text in (*STATES.values(), *SHIPS_STATES.values())}
+        assert states <= {re.sub(r"^\W?\d?\s*", "", text) for text in legend}
         expect(page.locator(".ep-head")).to_contain_text("all times are UTC")
         expect(page.locator("html")).to_have_class(re.compile(scheme))
 
         row(page, "flights").get_by_role("button").nth(3).click()
         detail = page.get_by_role("region", name="Epoch")
         expect(detail).to_contain_text("repair the cause and run the task again")
-        texts = page.locator(
-            ".ep :is(b, small, h1, h2, label, dt, dd, th, td, a, .ep-head, .ep-legend > span, .ep-cell)"
-        )
-        faint = {
-            text.inner_text(): ratio
-            for text in texts.all()
-            if text.inner_text() and (ratio := text.evaluate(CONTRAST)) < READABLE
-        }
-        assert faint == {}
+        assert faint(page) == {}
         viewer.picture(f"states-{scheme}")
         assert viewer.errors == []
         assert viewer.hosts == {world.base_url}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_people_checks_and_retention_did_is_told(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
+) -> None:
+    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+        page = look(viewer, domain=HARBOUR)
+        assert said(page, "ships") == SHIPS_STATES
+        expect(row(page, "ships").locator(".ep-over")).to_have_count(1)
+        later = dict.fromkeys(range(3, 8), "not begun")
+        assert said(page, "barges") == {1: "committed, 3 rows", 2: "committed, 3 rows", **later}
+        assert said(page, "tugs") == {2: "committed, 3 rows", **later}, "it was not there on the first day"
+        assert said(page, "rowboats") == {1: "committed, 3 rows"}, "nothing more comes of it"
+        expect(row(page, "wharves")).to_have_text("no epoch in this range")
+        about = {one: page.locator(".ep-name", has_text=one) for one in ("ships", "rowboats", "pilots")}
+        expect(about["ships"]).to_contain_text("daily, UTC · full table")
+        expect(about["rowboats"]).to_contain_text("retired: nobody rows any more (ada)")
+        expect(about["pilots"]).to_contain_text("weekly, UTC")
+        expect(about["pilots"]).to_contain_text("lapsed since 2013-02-10 00:00")
+        assert faint(page) == {}
+        viewer.picture(f"harbour-{scheme}")
+
+        detail = page.get_by_role("region", name="Epoch")
+        row(page, "ships").get_by_role("button").nth(1).click()
+        expect(detail).to_contain_text("no cut can be had at this barrier any more")
+        expect(detail).to_contain_text("Was published")
+        expect(detail).not_to_contain_text("Readers get")
+        row(page, "ships").get_by_role("button").nth(3).click()
+        expect(detail).to_contain_text("the harbour was closed")
+        expect(detail.locator("tbody tr").first).to_contain_text("skip by ada / ")
+        expect(detail.get_by_role("link")).to_have_count(0)
+        viewer.picture(f"skipped-{scheme}")
+        assert viewer.errors == []
 
 
 def test_names_and_notes_are_text_whatever_is_in_them(viewer: Visitor) -> None:
@@ -190,10 +232,14 @@ def test_names_and_notes_are_text_whatever_is_in_them(viewer: Visitor) -> None:
     detail = page.get_by_role("region", name="Epoch")
     expect(detail.get_by_role("heading")).to_have_text(ODD_TABLE)
     expect(detail).to_contain_text(ODD.name)
-    link = detail.get_by_role("link").first
-    expect(link).to_contain_text(ODD_DAG)
-    assert f"/dags/{quote(ODD_DAG, safe='')}/" in (link.get_attribute("href") or "")
+    expect(detail.locator("tbody tr").first).to_contain_text(f"{ODD_DAG} / ")
+    expect(detail.get_by_role("link")).to_have_count(0)
     row(page, "flights").get_by_role("button").nth(3).click()
+    link = detail.get_by_role("link").first
+    expect(link).to_contain_text("city_day / scheduled__")
+    assert "/dags/city_day/runs/scheduled__2013-02-09T00%3A00%3A00%2B00%3A00" in (
+        link.get_attribute("href") or ""
+    )
     expect(detail.locator("tbody")).to_contain_text("<img src=x")
     assert page.locator(".ep img").count() == 0
     assert page.evaluate("globalThis.planted") is None
@@ -223,7 +269,7 @@ def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None
 def test_a_domain_is_chosen_and_the_address_can_be_passed_on(viewer: Visitor) -> None:
     page = look(viewer)
     choice = page.get_by_label("Domain")
-    expect(choice.locator("option")).to_have_text([DOMAIN, "default", OTHER_DOMAIN])
+    expect(choice.locator("option")).to_have_text([DOMAIN, "default", HARBOUR, OTHER_DOMAIN])
     choice.select_option(OTHER_DOMAIN)
     expect(page.locator(".ep-name b")).to_have_text(["trains"])
     page.reload()

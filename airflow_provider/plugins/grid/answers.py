@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from airflow_provider.coordination.explain import Explanation
 from airflow_provider.coordination.grid import Cell, Grid, Row
 from airflow_provider.domain.checks import Finding
-from airflow_provider.domain.epoch import BarrierRecord, Owner
+from airflow_provider.domain.epoch import BarrierRecord, EpochState, Owner
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
@@ -122,14 +122,15 @@ def _cell(cell: Cell, access: Access) -> dict[str, Any]:
         "end": _text(cell.interval.end),
         "state": "",
     }
-    if cell.owner is None or not access.may_read(cell.owner.dag_id):
+    if cell.state is EpochState.NOTHING or not access.may_read(cell.owner.dag_id if cell.owner else None):
         return answer
     answer |= {
         "state": cell.state.value,
         "revision": cell.revision,
         "sink": cell.sink.value,
         "silent": cell.silent,
-        "owner": _owner(cell.owner),
+        "withdrawn": cell.withdrawn,
+        "owner": None if cell.owner is None else _owner(cell.owner),
     }
     if cell.committed is not None:
         done = cell.committed

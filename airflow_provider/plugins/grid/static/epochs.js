@@ -21,12 +21,15 @@ const LOOKS = [
   { id: "commit", mark: "", label: "committed", hint: "readers get it" },
   { id: "revised", mark: "2", label: "committed again", hint: "revision 2 or later; its number is in the cell" },
   { id: "skipped", mark: "–", label: "skipped", hint: "declared to have nothing new" },
+  { id: "withdrawn", mark: "∅", label: "withdrawn", hint: "retention took it back: no cut can be had at its end any more" },
   { id: "open", mark: "…", label: "open", hint: "an attempt computes it" },
   { id: "precommit", mark: "•", label: "precommit", hint: "every output is processed, not published yet" },
   { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
   { id: "aborted", mark: "×", label: "aborted", hint: "its newest attempt ended without a commit" },
   { id: "vetoed", mark: "!", label: "vetoed", hint: "a check refused it; its rows are kept, nothing is published" },
-  { id: "due", mark: "", label: "nothing", hint: "due, and nobody has begun it" },
+  { id: "missing", mark: "○", label: "missing", hint: "nobody has begun it, and later ones are there: readers wait before it" },
+  { id: "due", mark: "", label: "not begun", hint: "due, and nobody has begun it" },
+  { id: "hidden", mark: "", label: "not shown", hint: "computed by a DAG that you may not read" },
 ];
 
 /* Surfaces and text are Airflow's own; what stands behind each comma is for a version that names them otherwise. */
@@ -36,7 +39,7 @@ const CSS = `
   --ep-line: var(--chakra-colors-border-emphasized, #d1d9e0); --ep-due: #b6c0cc;
   --ep-commit: #2a8149; --ep-commit-fg: #ffffff; --ep-revised: #175a36; --ep-revised-fg: #ffffff; --ep-open: #f2b53a;
   --ep-open-fg: #3b2a00; --ep-stripe: #dc9a17; --ep-precommit: #2f6bcb; --ep-precommit-fg: #ffffff;
-  --ep-aborted: #c0332a; --ep-aborted-fg: #ffffff; --ep-focus: #0969da;
+  --ep-aborted: #c0332a; --ep-aborted-fg: #ffffff; --ep-missing: #8a5200; --ep-focus: #0969da;
   color: var(--ep-fg); background: var(--ep-bg); font-size: 14px; line-height: 1.4; padding: 16px 20px; height: 100%;
   display: flex; flex-direction: column; gap: 14px; box-sizing: border-box; overflow: auto; }
 .dark .ep { color-scheme: dark; --ep-fg: var(--chakra-colors-fg, #e6edf3); --ep-dim: var(--chakra-colors-fg-muted, #9da7b3);
@@ -44,7 +47,7 @@ const CSS = `
   --ep-line: var(--chakra-colors-border-emphasized, #30363d); --ep-due: #55617a;
   --ep-commit: #2ea35a; --ep-commit-fg: #04140a; --ep-revised: #8be3a9; --ep-revised-fg: #04140a; --ep-open: #e3a72f;
   --ep-open-fg: #1f1600; --ep-stripe: #bd861b; --ep-precommit: #6ea8fe; --ep-precommit-fg: #04122b;
-  --ep-aborted: #ff7b72; --ep-aborted-fg: #2b0500; --ep-focus: #58a6ff; }
+  --ep-aborted: #ff7b72; --ep-aborted-fg: #2b0500; --ep-missing: #f0b955; --ep-focus: #58a6ff; }
 .ep h1 { font-size: 20px; font-weight: 600; margin: 0; }
 .ep h2 { font-size: 16px; font-weight: 600; margin: 0; }
 .ep p { margin: 4px 0 0; overflow-wrap: anywhere; }
@@ -89,7 +92,16 @@ const CSS = `
 .ep-skipped { background: var(--ep-bg); color: var(--ep-commit); border: 2px dashed var(--ep-commit); }
 .ep-vetoed { background: var(--ep-bg); color: var(--ep-aborted); border: 2px solid var(--ep-aborted); }
 .ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); font-weight: 400; }
-.ep-due.ep-thin { border: none; background: var(--ep-due); top: 22px; height: 8px; }
+.ep-withdrawn { background: var(--ep-bg); color: var(--ep-dim); border: 2px solid var(--ep-dim); border-left: 6px solid var(--ep-commit); }
+.ep-swatch.ep-withdrawn { border-width: 1px 1px 1px 4px; }
+.ep-missing { background: var(--ep-bg); color: var(--ep-missing); border: 2px dotted var(--ep-missing); }
+.ep-hidden { background: var(--ep-alt); color: var(--ep-dim); border: 1px solid var(--ep-line); font-weight: 400; }
+.ep-thin:is(.ep-due, .ep-hidden) { border: none; background: var(--ep-due); top: 22px; height: 8px; }
+.ep-thin:is(.ep-skipped, .ep-vetoed) { border-width: 1px; border-style: solid; }
+.ep-thin.ep-withdrawn { border: none; background: linear-gradient(var(--ep-commit) 25%, var(--ep-due) 25%); }
+.ep-thin.ep-silent { border: none; background: linear-gradient(var(--ep-aborted) 50%, var(--ep-open) 50%); }
+.ep-thin.ep-missing { border: none; background: repeating-linear-gradient(var(--ep-missing) 0 4px, transparent 4px 7px); }
+.ep-none { position: sticky; left: 240px; display: inline-block; padding: 16px 10px; font-size: 12px; color: var(--ep-dim); }
 .ep-over { box-shadow: inset 0 6px 0 var(--ep-commit); }
 .ep-mark { position: absolute; top: 0; bottom: 0; width: 0; border-left: 2px solid var(--ep-focus); pointer-events: none; }
 .ep-note { border: 1px solid var(--ep-line); border-radius: 6px; padding: 12px; background: var(--ep-alt); }
@@ -129,17 +141,42 @@ function size(bytes) {
   return `${(bytes / 1024 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
 }
 
-function look(cell) {
-  if (cell.silent) return "silent";
-  if (cell.state === "COMMIT") return cell.revision > 1 ? "revised" : "commit";
-  return { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", VETOED: "vetoed", SKIPPED: "skipped" }[cell.state] ?? "due";
+function count(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-function mark(cell, width) {
-  if (width < THIN_PX) return "";
-  const { id, label, mark: short } = LOOKS.find((one) => one.id === look(cell));
-  if (width >= 110) return id === "revised" ? `committed, revision ${cell.revision}` : label;
-  return id === "revised" ? String(cell.revision) : short;
+function look(row, cell) {
+  if (cell.silent) return "silent";
+  if (isPublished(cell)) return published(cell);
+  const begun = { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", VETOED: "vetoed" }[cell.state];
+  if (begun) return begun;
+  if (row.watermark && Date.parse(cell.end) <= Date.parse(row.watermark)) return "hidden";
+  return row.cells.some((one) => one.committed && Date.parse(one.start) > Date.parse(cell.start)) ? "missing" : "due";
+}
+
+function isPublished(cell) {
+  return cell.state === "COMMIT" || cell.state === "SKIPPED";
+}
+
+function published(cell) {
+  if (cell.withdrawn) return "withdrawn";
+  if (cell.state === "SKIPPED") return "skipped";
+  return cell.revision > 1 ? "revised" : "commit";
+}
+
+/* What stands in a cell: words where there is room for them, else a sign. */
+function mark(row, cell, width) {
+  const { id, label, mark: sign } = LOOKS.find((one) => one.id === look(row, cell));
+  const words = id === "revised" ? `committed, revision ${cell.revision}` : `${label}${progress(cell)}`;
+  if (width >= words.length * 6.5 + 14) return words;
+  const short = id === "revised" ? String(cell.revision) : sign;
+  return width < Math.max(THIN_PX, short.length * 8) ? "" : short;
+}
+
+/* How far an attempt is with this one table, where its state does not say so. */
+function progress(cell) {
+  const done = !cell.silent && ["OPEN", "PRECOMMIT"].includes(cell.state) && cell.sink;
+  return done === "WRITTEN" ? ", written" : done === "PROCESSED" && cell.state === "OPEN" ? ", processed" : "";
 }
 
 function calendar(cadence) {
@@ -149,9 +186,12 @@ function calendar(cadence) {
 }
 
 function inWords(row, cell) {
-  const { label } = LOOKS.find((one) => one.id === look(cell));
-  const rows = cell.committed ? `, ${cell.committed.rows} rows at CSN ${cell.committed.csn}` : "";
-  return `${row.table}, ${moment(cell.start)} to ${moment(cell.end)} UTC: ${label}${rows}`;
+  const { id, label } = LOOKS.find((one) => one.id === look(row, cell));
+  const done = cell.committed;
+  const has = done ? `${count(done.rows, "row")} at CSN ${done.csn}` : "";
+  const over = done && !isPublished(cell) ? `, readers get revision ${done.revision} with ${has}` : has && `, ${has}`;
+  const revision = id === "revised" ? `, revision ${cell.revision}` : "";
+  return `${row.table}, ${moment(cell.start)} to ${moment(cell.end)} UTC: ${label}${progress(cell)}${revision}${over}`;
 }
 
 /* --- talking to the server --------------------------------------------------------------------------------- */
@@ -229,7 +269,7 @@ function Problem({ error }) {
 }
 
 function Legend() {
-  return h("div", { className: "ep-legend", "aria-label": "Legend" },
+  return h("div", { className: "ep-legend", role: "group", "aria-label": "Legend" },
     LOOKS.map((one) => h("span", { key: one.id, title: one.hint },
       h("i", { className: `ep-swatch ep-${one.id}`, style: { fontStyle: "normal" } }, one.mark), one.label)),
     h("span", { title: "an attempt at a further revision; readers still get the committed one" },
@@ -290,12 +330,12 @@ function Cell({ row, cell, scale, chosen, choose, reached }) {
   const left = Math.max(0, scale.at(cell.start));
   const width = Math.max(3, Math.min(scale.width, scale.at(cell.end)) - left - 2);
   const words = inWords(row, cell);
-  const over = cell.committed && cell.state !== "COMMIT" ? " ep-over" : "";
+  const over = cell.committed && !isPublished(cell) ? " ep-over" : "";
   const thin = width < THIN_PX ? " ep-thin" : "";
   return h("button", {
-    type: "button", className: `ep-cell ep-${look(cell)}${over}${thin}`, style: { left: left + 1, width }, title: words,
+    type: "button", className: `ep-cell ep-${look(row, cell)}${over}${thin}`, style: { left: left + 1, width }, title: words,
     "aria-label": words, "aria-pressed": chosen, tabIndex: reached ? 0 : -1, onClick: () => choose(row, cell),
-  }, mark(cell, width));
+  }, mark(row, cell, width));
 }
 
 function Rows({ grid, chosen, choose }) {
@@ -314,7 +354,7 @@ function Rows({ grid, chosen, choose }) {
     h(Axis, { scale }),
     grid.rows.map((row) => h("div", { className: "ep-row", key: row.table },
       h("div", { className: "ep-name" }, h("b", null, row.table),
-        h("small", null, `${row.job} · ${calendar(row.cadence)}`),
+        h("small", null, `${row.job} · ${calendar(row.cadence)}${row.kind === "full" ? " · full table" : ""}`),
         h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet"),
         row.retired ? h("small", null, `retired: ${row.retired}`) : null,
         row.lapsed ? h("small", null, `lapsed since ${moment(row.lapsed)}: nobody waits for it`) : null),
@@ -324,11 +364,14 @@ function Rows({ grid, chosen, choose }) {
           const reached = chosen?.table === row.table ? here : index === row.cells.length - 1;
           return h(Cell, { key: cell.start, row, cell, scale, choose, chosen: here, reached });
         }),
+        row.cells.length ? null : h("span", { className: "ep-none" }, "no epoch in this range"),
         row.watermark && scale.at(row.watermark) >= 0 && scale.at(row.watermark) <= scale.width
           ? h("i", { className: "ep-mark", style: { left: scale.at(row.watermark) } }) : null))));
 }
 
+/* Whoever works outside Airflow names itself where a DAG's id stands, by what no DAG can be called. */
 function runLink(owner) {
+  if (!/^[\p{L}\p{N}_.-]+$/u.test(owner.dag_id)) return `${owner.dag_id} / ${owner.run_id}`;
   const path = `dags/${encodeURIComponent(owner.dag_id)}/runs/${encodeURIComponent(owner.run_id)}`;
   return h("a", { href: new URL(path, document.baseURI).href }, `${owner.dag_id} / ${owner.run_id}`);
 }
@@ -356,7 +399,7 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Retired", epoch && epoch.retired],
     ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: nobody waits for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
-    ["Readers get", done && `revision ${done.revision}: ${done.rows} rows in ${done.files} files, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
+    [cell?.withdrawn ? "Was published" : "Readers get", done && `revision ${done.revision}: ${count(done.rows, "row")} in ${count(done.files, "file")}, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];
   return h("section", { className: "ep-note ep-detail", "aria-label": "Epoch", "aria-live": "polite" },
     h("div", { className: "ep-title" }, h("h2", null, row?.table ?? chosen.table),
