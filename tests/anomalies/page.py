@@ -16,7 +16,7 @@ makes. What each schedule is, and which mechanism prevents it, is said in [anoma
 
 **With this package**: the tests that carry the schedule's id. Each number is how many ran and passed on a store: memory
 tables on the five stores; Iceberg tables on two, whose rows are written as files; and, for the schedules in which it
-matters how rows get into an incremental table, Iceberg tables on two whose rows Spark SQL writes (INSERT into a draft).
+matters how rows get into a table, Iceberg tables on two whose rows Spark SQL writes (INSERT into a draft).
 A dash says that none ran there, so that nothing is claimed. "Prevented" needs all of them, and docs that leave no case
 open.
 

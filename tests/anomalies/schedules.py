@@ -22,11 +22,12 @@ OF_ROWS = frozenset(
         *(f"DER{number}" for number in (1, 3, 9)),
         *(f"ATT{number}" for number in (1, 4, 9, 12, 13, 14, 15)),
         *(f"UND{number}" for number in (1, 2, 7, 8)),
+        "LEA1",
     }
 )
-"""Those in which it matters how rows get into an incremental table; in the others records, clocks and claims meet.
+"""Those in which it matters how rows get into a table; in the others records, clocks and claims meet.
 
-LEA1 has a full table, whose rows stay in the draft's own files; worlds that write by statements copy them.
+LEA1 has a full table, whose rows stay in the draft's own files: it is about when those are deleted.
 """
 _ROW = re.compile(r"^\| ([A-Z]{3}\d+) ([^|]+?) \| ([^|]*?) \| ([^|]*?) \| ([^|]*?) \|$", re.MULTILINE)
 _TEST = re.compile(r"test_([a-z]{3}\d+)_")

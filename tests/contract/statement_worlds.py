@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.version import Committable
 from airflow_provider.spark import drafts
 from airflow_provider.stores.factory import catalog_of
 from airflow_provider.tables.base import Place, TableInfo, TaskWriter, WrittenFile
+from airflow_provider.tables.drafts import Draft
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.iceberg.format import IcebergFormat
 
@@ -23,6 +27,9 @@ FormatsOpener = Callable[..., TableFormats]
 class StatementFormat(IcebergFormat):
     """Iceberg tables that take rows as ``EpochRun.draft`` does: a draft, an INSERT into it, and what the draft has.
 
+    The rows of an incremental table are copied out of its draft, which ends then. Those of a full one stay in the
+    draft's files: it ends when they are described.
+
     :param spark: a session with Iceberg's runtime.
     """
 
@@ -30,19 +37,35 @@ class StatementFormat(IcebergFormat):
         super().__init__(catalog_url, warehouse, swaps=swaps)
         self._spark = spark
         self._files = IcebergFormat(catalog_url, warehouse, swaps=swaps)
+        self._written: dict[str, Draft] = {}  # of full tables, by their place
 
     def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
             draft = drafts.opened(self._spark, self, place, info, None)
-            try:
+            with ExitStack() as ending:
+                ending.callback(self.close_draft, draft, None)
                 for batch in batches:
                     rows = self._spark.createDataFrame(pa.Table.from_batches([batch]))
                     self._spark.sql(f"INSERT INTO {drafts.name_of(draft)} TABLE {{rows}}", rows=rows)
-                yield from drafts.copied(self._spark, self._files, draft) or ()
-            finally:
-                self.close_draft(draft, None)
+                copied = drafts.copied(self._spark, self._files, draft)
+                if copied is None:
+                    assert place.uri not in self._written, "one writer for each place"
+                    self._written[place.uri] = draft
+                    ending.pop_all()
+            yield from copied or ()
 
         return write
+
+    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+        if place.table.kind is not TableKind.FULL:
+            return super().describe_output(place, info, files)
+        draft = self._written.pop(place.uri)
+        committable: Committable | None = None
+        try:
+            committable = drafts.described(self, draft, None)
+            return committable
+        finally:
+            self.close_draft(draft, committable)
 
     def close(self) -> None:
         self._files.close()

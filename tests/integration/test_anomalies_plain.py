@@ -11,7 +11,11 @@ from tests.anomalies.plain.attempts import att9
 from tests.anomalies.plain.cascade import Cascade, derived
 from tests.anomalies.plain.isolation import iso6
 from tests.anomalies.plain.tables import ParquetTables
-from tests.contract import test_coordination_attempts, test_coordination_isolation
+from tests.contract import (
+    test_coordination_attempts,
+    test_coordination_isolation,
+    test_coordination_retention,
+)
 from tests.contract.coordination_world import Backend
 from tests.contract.statement_worlds import statement_formats
 from tests.services import iceberg_runtime
@@ -49,6 +53,7 @@ def test_schedules_run_in_worlds_whose_rows_spark_writes(
     for schedule in (
         test_coordination_isolation.test_iso6_fractured_read,
         test_coordination_attempts.test_att13_moved_head,
+        test_coordination_retention.test_lea1_a_long_read_outlives_retention,
     ):
         world = backend.world()
         schedule(world)
