@@ -16,9 +16,9 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.connect import connected
-from airflow_provider.spark.roots import ListedRoots
 from airflow_provider.testing.servers.ports import free_port
 from benchmarks.figures import figure, progress
 from benchmarks.stores import directory
@@ -199,7 +199,7 @@ def _epoch(
     service: EpochService, job: EpochJob, epoch: Interval, spark: SparkSession, compute: Compute
 ) -> None:
     owner = Owner(dag_id="bench", run_id=str(epoch))
-    attempt = service.coordinator.begin(job, epoch, owner, roots=ListedRoots(job.roots, epoch))
+    attempt = service.coordinator.begin(job, epoch, owner, roots=RootSources())
     assert isinstance(attempt, Attempt), attempt
     with EpochRun(service, job, attempt, spark=spark) as run:
         compute(run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.altering import Alter
-from airflow_provider.coordination.bounding import Bounding
+from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.recovery import follow, refuse_ahead
 from airflow_provider.coordination.registering import Register
@@ -37,7 +37,6 @@ from airflow_provider.domain.epoch import (
     LockRecord,
     Owner,
     Provenance,
-    RootBounds,
     change_set_id,
     committed_csn,
     completed,
@@ -83,7 +82,7 @@ class Begin:
     job: EpochJob
     interval: Interval
     owner: Owner
-    roots: Mapping[str, RootBounds]
+    roots: RootSource
     participants: int
     skips: str = ""
 
@@ -94,7 +93,9 @@ class Begin:
     @property
     def _bounding(self) -> Bounding:
         roots = () if self.skips else self.job.roots
-        return Bounding(job=self.job, interval=self.interval, roots=roots, proposed=self.roots)
+        return Bounding(
+            store=self.coordinator.store, job=self.job, interval=self.interval, roots=roots, source=self.roots
+        )
 
     def run(self) -> Attempt | AlreadyCommitted:
         if not isinstance(self.interval, Interval):
@@ -204,6 +205,8 @@ class Begin:
         if inputs is None or Alter(self.coordinator, self.job, self.interval).run(reading):
             return None
         adopts = self._adopted(before, job) if before is not None and not fresh else None
+        bounded = self._bounding.bounded(reading, epoch, revision, adopts=adopts is not None)
+        fresh = fresh or bounded.is_new
         token = (epoch.token if epoch else 0) + 1
         record = AttemptRecord(
             revision=revision,
@@ -211,7 +214,7 @@ class Begin:
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
-            roots=self._bounding.bounds(reading),
+            roots=bounded.bounds,
             baseline=self._baseline(reading, before),
             job_revision=job.revision,
             participants=self.participants,
@@ -221,7 +224,7 @@ class Begin:
         )
         if epoch is not None:
             self._undoing.finish(epoch)
-        version = self._store(reading, stamped, record)
+        version = self._store(reading, stamped, record, bounded)
         if version is None:
             return None
         attempt = self._attempt(record, reading, version)
@@ -337,7 +340,11 @@ class Begin:
         return tuple(found)
 
     def _store(
-        self, reading: Reading, stamped: Stamped[EpochRecord] | None, record: AttemptRecord
+        self,
+        reading: Reading,
+        stamped: Stamped[EpochRecord] | None,
+        record: AttemptRecord,
+        bounded: Bounded,
     ) -> int | None:
         """Write the attempt; None when something that was decided on has changed."""
         domain = self.job.domain
@@ -350,7 +357,6 @@ class Begin:
             committed_csn=committed_csn(stamped) if stamped else None,
         )
         lock = LockRecord(token=record.token, owner=self.owner, ttl=self.coordinator.defaults.lock_ttl)
-        roots = self._bounding.unrecorded(reading, record.roots)
         log = BarrierRecord(
             state=EpochState.OPEN,
             sink="",
@@ -363,7 +369,7 @@ class Begin:
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
         )
         claims = [retention_key(domain)] if record.inputs else []
-        required = [topology_key(domain), self._epoch_key, self._lock_key, *claims, *roots]
+        required = [topology_key(domain), self._epoch_key, self._lock_key, *claims, *bounded.required]
         try:
             receipt = self.coordinator.store.transact(
                 Transaction(
@@ -374,7 +380,7 @@ class Begin:
                         Put(self._epoch_key, epoch),
                         Put(self._lock_key, lock),
                         Put(log_key, log),
-                        *(Put(key, one) for key, one in roots.items()),
+                        *(Put(key, one) for key, one in bounded.updates.items()),
                     ),
                 )
             )
@@ -415,4 +421,5 @@ class Begin:
 def _note(record: AttemptRecord) -> str:
     adopted = f", adopts token {record.adopts}" if record.adopts is not None else ""
     skips = f", skips: {record.skips}" if record.skips else ""
-    return f"revision {record.revision}, input generation {record.input_generation}{adopted}{skips}"
+    spans = "".join(f", {one.root}: {one.span}" for one in record.roots if one.span)
+    return f"revision {record.revision}, input generation {record.input_generation}{adopted}{skips}{spans}"

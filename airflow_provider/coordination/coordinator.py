@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from airflow_provider.coordination.altering import written_columns
 from airflow_provider.coordination.beginning import Begin
+from airflow_provider.coordination.bounding import RootSource, as_source
 from airflow_provider.coordination.checking import Checking, Query
 from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.joining import Join, newer_try, overtaken, refuse_alone, tries, unjoined
@@ -32,7 +33,6 @@ from airflow_provider.domain.epoch import (
     EpochState,
     Owner,
     Published,
-    RootBounds,
     as_owner,
 )
 from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, LeaseExpired, UnknownName
@@ -50,6 +50,7 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EpochJob, as_job
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
@@ -113,13 +114,12 @@ class Coordinator:
         interval: Interval,
         owner: Owner,
         *,
-        roots: Mapping[str, RootBounds] | None = None,
+        roots: RootSource | Mapping[str, RootBounds] | None = None,
         participants: int = 1,
     ) -> Attempt | AlreadyCommitted:
         """Open an attempt at one epoch, with inputs that are fixed before they are read.
 
-        :param roots: proposed bounds of each root of the job; those that somebody recorded before win (I11), and
-            only of a root without them is the proposal looked at, when all else allows the attempt.
+        :param roots: asks the sources of roots, or has bounds; last, and only where nobody recorded any before (I11).
         :param participants: writers of this attempt; with several, each of them joins it (:meth:`join`).
         :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
         :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
@@ -127,11 +127,12 @@ class Coordinator:
         :raises Fenced: a newer attempt of the same run exists.
         :raises DependentReaders: committed readers depend on the committed revision.
         :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
+        :raises SourceUnavailable: a root's source did not answer. :raises Unavailable: what it had is gone, or grew.
         :raises SchemaMismatch: a declared change of columns that cannot be made (R32).
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
         asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
-        request = Begin(self, as_job(job), interval, asking, roots or {}, participants)
+        request = Begin(self, as_job(job), interval, asking, as_source(roots), participants)
         return self._settled(request.run)
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:

@@ -21,6 +21,7 @@ from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, domain_name
 from airflow_provider.domain.records import (
+    ROOT_CHAINS,
     Key,
     Kind,
     Stamped,
@@ -306,6 +307,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
             yield epoch
             log = barrier_partition(job.name, epoch.record.interval.start)
             yield from pages(reader, domain, Kind.BARRIER, log)
+    yield from pages(reader, domain, Kind.FENCE, ROOT_CHAINS)
     for root in sorted({root.name for job in jobs for root in job.roots}):
         yield from pages(reader, domain, Kind.ROOT, root)
     for table in tables:

@@ -354,6 +354,7 @@ class Publish:
             change_set=attempt.change_set,
             inputs=record.inputs,
             skipped=record.skips,
+            root_revisions=tuple((one.root, one.revision) for one in record.roots if one.revision > 1),
         )
         return replace(epoch, attempt=None, committed=commitment, committed_csn=None)
 

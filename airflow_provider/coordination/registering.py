@@ -9,7 +9,6 @@ from datetime import datetime
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import RootRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Interval, time_key
@@ -23,6 +22,7 @@ from airflow_provider.domain.registration import (
     declared,
     serves_once,
 )
+from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
 from airflow_provider.domain.watermark import Progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -34,6 +35,7 @@ class Settings:
     :param catalog_url: URL of the database that holds the tables' pointers, when it is not the store's own; not
         shown either.
     :param require: what the store must offer, whoever opens it.
+    :param sources: URLs of the databases that the roots of jobs name, by the id of their connection; not shown.
     :param read_level: isolation of reads that do not name one. :param read_consistency: likewise.
     """
 
@@ -41,20 +43,24 @@ class Settings:
     warehouse: str
     catalog_url: str | None = field(default=None, repr=False)
     require: frozenset[StoreCapability] = frozenset()
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_level: str = READ_DEFAULTS.level.value
     read_consistency: str = READ_DEFAULTS.consistency.value
 
     @classmethod
-    def local(cls, folder: str | PathLike[str]) -> Self:
+    def local(cls, folder: str | PathLike[str], *, sources: Mapping[str, str] | None = None) -> Self:
         """A store in a SQLite file, ``epochs.db``, and the tables beside it, in *folder*: for work on one host.
 
         Looks at the folder, and opens nothing.
 
         :param folder: one that is there; a relative path is seen from the working directory.
+        :param sources: as in :class:`Settings`.
         :raises InvalidInput: it is none.
         """
         place = _folder(folder)
-        return cls(store_url=local_url(place), warehouse=f"file://{place / 'warehouse'}")
+        return cls(
+            store_url=local_url(place), warehouse=f"file://{place / 'warehouse'}", sources=dict(sources or {})
+        )
 
     @property
     def reading(self) -> ReadDefaults:
@@ -75,6 +81,7 @@ class EpochService:
     cuts: Cuts
     leases: Leases
     retention: Retention
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -107,6 +114,7 @@ class EpochService:
             cuts=cuts,
             leases=Leases(store, cuts, clock=clock, random=random, defaults=defaults),
             retention=Retention(store, formats, clock=clock, random=random, defaults=defaults),
+            sources=settings.sources,
         )
 
     def recover(self, domain: str) -> Recovery:

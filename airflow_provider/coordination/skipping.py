@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.beginning import Begin
+from airflow_provider.coordination.bounding import as_source
 from airflow_provider.coordination.settling import settled
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import (
@@ -108,7 +109,7 @@ def _begin(
 ) -> Attempt | AlreadyCommitted:
     owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
     asking = replace(owner, request_id=f"{coordinator.random.getrandbits(128):032x}")
-    request = Begin(coordinator, job, epoch, asking, {}, 1, skips=reason)
+    request = Begin(coordinator, job, epoch, asking, as_source(None), 1, skips=reason)
     return settled(
         request.run,
         clock=coordinator.clock,

@@ -12,6 +12,7 @@ from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Stamped, barrier_key
+from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EdgeKind, EpochTable, OnUpstreamRevision
 from airflow_provider.domain.version import Committable, TableRef
 
@@ -99,23 +100,6 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BoundFile:
-    """A file of a root as it was when its bounds were recorded. ``modified`` is microseconds since 1970."""
-
-    uri: str
-    size_bytes: int
-    modified: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RootBounds:
-    """What every job and attempt reads of a root for one interval (I11)."""
-
-    root: str
-    files: tuple[BoundFile, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Abandoned:
     """Output of an attempt that ended without a commit and that nobody will publish.
 
@@ -172,6 +156,7 @@ class Commitment:
 
     :param token: of the attempt that published. :param output_token: under which its output was staged.
     :param skipped: why nothing was computed; empty when something was (R5).
+    :param root_revisions: of the roots that it read, where it was not the first.
     """
 
     revision: int
@@ -181,6 +166,7 @@ class Commitment:
     change_set: ChangeSetId
     inputs: tuple[Provenance, ...]
     skipped: str = ""
+    root_revisions: tuple[tuple[str, int], ...] = ()
 
     @property
     def state(self) -> EpochState:
@@ -236,15 +222,6 @@ class BarrierRecord:
     note: str = ""
     findings: tuple[Finding, ...] = ()
     subtoken: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RootRecord:
-    """Bounds of a root for one interval, recorded by whoever began first; older records do not say for which one."""
-
-    bounds: RootBounds
-    job: JobName
-    interval: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -64,6 +64,10 @@ class StoreUnavailable(RetryableError):
     """The metadata store did not answer; nothing was changed by this call."""
 
 
+class SourceUnavailable(RetryableError):
+    """A root's source did not answer; nothing was recorded of it."""
+
+
 class NotReady(RetryableError):
     """Inputs or tables have not reached the barrier yet; ``missing`` lists them one by one."""
 

@@ -31,6 +31,10 @@ class Kind(StrEnum):
     VERSIONS = "versions"
 
 
+ROOT_CHAINS = "roots"
+"""Partition of the fence records of roots; those of tables have none."""
+
+
 class Key(NamedTuple):
     """Address of a record. Keys of one partition sort by ``item``; every key starts with its domain.
 
@@ -80,6 +84,11 @@ def table_key(domain: DomainName, table: TableName) -> Key:
 
 def fence_key(domain: DomainName, table: TableName) -> Key:
     return Key(domain, Kind.FENCE, "", table)
+
+
+def chain_key(domain: DomainName, root: str) -> Key:
+    """Whoever records bounds that depend on those beside them requires its version, and writes it anew."""
+    return Key(domain, Kind.FENCE, ROOT_CHAINS, root)
 
 
 def schema_key(domain: DomainName, table: TableName, table_uuid: str, schema_id: int) -> Key:

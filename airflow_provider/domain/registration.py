@@ -196,12 +196,14 @@ def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRec
 def _fingerprint(job: EpochJob) -> str:
     # What came to declarations later stands in it only where it is used: a job that has none keeps its identity.
     adopting = [one.name for one in job.outputs if one.on_foreign_commit is OnForeignCommit.ADOPT]
+    roots = [(root.name, root.more) for root in job.roots if root.more]
     changes = [(table.name, table.column_changes) for table in job.outputs if table.column_changes]
     later = {
         "checks": sorted(repr(check) for check in job.checks),
         "lapses_after": job.lapses_after,
         "adopting": sorted(adopting),
         "column_changes": sorted(map(repr, changes)),
+        "roots": sorted(roots),
     }
     parts = (
         job.name,
@@ -417,12 +419,17 @@ def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
         theirs = known.get(root.name)
         if theirs is not None and not (theirs == root and same_calendar):
             raise TopologyError(
-                f"root {root.name!r} is {theirs.location!r} at the cadence {other.cadence} for job {other.name!r}, "
-                f"and {root.location!r} at {job.cadence} for job {job.name!r}.",
+                f"root {root.name!r} is {_shown(theirs)} at the cadence {other.cadence} for job {other.name!r}, "
+                f"and {_shown(root)} at {job.cadence} for job {job.name!r}.",
                 next_step="give the two roots different names, or the jobs one location and cadence.",
                 root=root.name,
                 owner=other.name,
             )
+
+
+def _shown(root: Root) -> str:
+    beyond = ", ".join(f"{name}={value}" for name, value in root.more if name != "kind")
+    return f"{root.place!r}" + (f" ({beyond})" if beyond else "")
 
 
 def _sample(cadence: Cadence, changes: Iterable[datetime] = ()) -> Iterator[datetime]:

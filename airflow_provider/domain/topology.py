@@ -22,10 +22,10 @@ from airflow_provider.domain.identifiers import (
     domain_name,
     format_name,
     job_name,
-    kept_text,
     table_name,
 )
 from airflow_provider.domain.interval import Cadence, as_utc
+from airflow_provider.domain.roots import Root as Root  # noqa: PLC0414  (declared with the edges, and imported with them)
 
 _MOST_EPOCHS = 1_000_000
 _Member = TypeVar("_Member", bound=StrEnum)
@@ -163,22 +163,6 @@ class Edge:
     as_of: timedelta | None = None
     length: timedelta | None = None
     on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A source outside the domain, read through bounds that are recorded once per barrier.
-
-    :param name: unique in the domain; jobs that name the same root share its bounds.
-    :param location: URI or glob of the files; what lies there at the first begin of a barrier is the bound.
-    """
-
-    name: str
-    location: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", table_name(self.name))
-        kept_text(self.location, "location")
 
 
 def increment(table: EpochTable, **options: Any) -> Edge:
@@ -338,6 +322,11 @@ def as_job(value: object) -> EpochJob:
         expected="an EpochJob",
         next_step="declare it once: EpochJob('name', inputs=[…], outputs=[…], cadence='@daily').",
     )
+
+
+def sources_of(job: EpochJob) -> tuple[str, ...]:
+    """The ids of the connections that lead to the roots of *job*."""
+    return tuple(dict.fromkeys(root.source for root in job.roots if root.source))
 
 
 def _several(value: Iterable[Any], field_name: str, expected: str) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
@@ -24,6 +24,7 @@ __all__ = [
     "checked_conn_id",
     "parsed_extra",
     "place_of",
+    "source_url_of",
 ]
 
 CONN_TYPE = "epochs"
@@ -116,6 +117,20 @@ def catalog_url_of(connection: ConnectionFields) -> str:
     if "catalog" in connection.extra:
         raise refused(connection, "catalog", connection.extra["catalog"], "nothing: it is a catalog itself")
     return store.url_of(connection)
+
+
+def source_url_of(connection: ConnectionFields) -> str:
+    """Return the database to which the connection leads that a root names as its source.
+
+    It is of the type of this package, as a catalog's, or of the one that Airflow's own provider has for a database.
+
+    :raises InvalidInput: naming the connection's field.
+    """
+    known = {one.airflows_type: one.backend for one in backends().values() if one.airflows_type}
+    if connection.conn_type in known:
+        extra = {**connection.extra, "backend": known[connection.conn_type]}
+        connection = replace(connection, conn_type=CONN_TYPE, extra=extra)
+    return catalog_url_of(connection)
 
 
 def _store(connection: ConnectionFields) -> StoreConnection:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +23,7 @@ from airflow_provider.hooks.connection import (
     checked_conn_id,
     parsed_extra,
     place_of,
+    source_url_of,
 )
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.factory import open_store
@@ -47,9 +49,10 @@ class EpochsHook(BaseHook):
         super().__init__()
         self.epochs_conn_id = epochs_conn_id
 
-    def get_settings(self) -> Settings:
+    def get_settings(self, *, sources: Iterable[str] = ()) -> Settings:
         """Return where the connection leads; its password is masked in logs from here on.
 
+        :param sources: ids of connections that roots of a job name; they are looked up, too.
         :raises InvalidInput: naming the connection's field.
         """
         connection = self.get_connection(checked_conn_id(self.epochs_conn_id))
@@ -58,7 +61,14 @@ class EpochsHook(BaseHook):
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             mask_secret(secret)
-        return settings
+        return replace(settings, sources={name: self._source(name) for name in sources})
+
+    def _source(self, conn_id: str) -> str:
+        connection = self.get_connection(checked_conn_id(conn_id))
+        url = source_url_of(_fields_of(connection))
+        for secret in _secrets(connection, url):
+            mask_secret(secret)
+        return url
 
     async def aget_settings(self) -> Settings:
         """As :meth:`get_settings`, for triggers: the triggerer's loop is never blocked.
@@ -134,5 +144,10 @@ def _secrets_of(settings: Settings, *connections: Any) -> Iterator[str]:
     """What must not be shown: passwords as they are, as a URL writes them, and the URLs with them."""
     urls = (settings.store_url, settings.catalog_url)
     for connection, url in zip(connections, urls, strict=True):
-        if connection is not None and connection.password and url:
-            yield from (connection.password, quote(connection.password, safe=""), url)
+        if connection is not None and url:
+            yield from _secrets(connection, url)
+
+
+def _secrets(connection: Any, url: str) -> Iterator[str]:
+    if connection.password:
+        yield from (connection.password, quote(connection.password, safe=""), url)

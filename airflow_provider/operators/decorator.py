@@ -24,7 +24,7 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.domain.topology import EpochJob, as_job, sources_of
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
@@ -107,7 +107,7 @@ class EpochDecoratedOperator(DecoratedOperator):
             interval = task_interval(context, self.job.cadence, explicit=self.interval, batch=self.batch)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
             owner = task_owner(context)
-            settings = EpochsHook(self.epochs_conn_id).get_settings()
+            settings = EpochsHook(self.epochs_conn_id).get_settings(sources=sources_of(self.job))
             epochs = self.job.cadence.split(interval)
             self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), interval, owner)
             with EpochService.open(settings) as service:

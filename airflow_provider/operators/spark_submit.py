@@ -19,7 +19,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Publ
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.domain.topology import EpochJob, as_job, sources_of
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
@@ -37,10 +37,10 @@ from airflow_provider.operators.outcome import (
     refuse_incomplete,
     refuse_unpublished,
 )
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import refusals
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.spark.heartbeat import Heartbeat
-from airflow_provider.spark.roots import ListedRoots
 from airflow_provider.stores.base import StoreCapability
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             owner = task_owner(context)
             self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), interval, owner)
             hook = EpochsHook(self.epochs_conn_id)
-            with EpochService.open(settings := hook.get_settings()) as service:
+            with EpochService.open(settings := hook.get_settings(sources=sources_of(self.job))) as service:
                 self._refuse_cluster_mode(service)
                 published = published_epochs(service.store, self.job, epochs, owner)
                 if len(published) == len(epochs):
@@ -125,8 +125,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _compute_one(
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> Published:
-        roots = ListedRoots(self.job.roots, interval)
-        answer = service.coordinator.begin(self.job, interval, owner, roots=roots)
+        answer = service.coordinator.begin(self.job, interval, owner, roots=RootSources(service.sources))
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
             return published_before(service.store, answer)

@@ -9,17 +9,18 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from airflow_provider.domain.epoch import Attempt, Published, RootBounds
+from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Root, RootBounds, RootKind
 from airflow_provider.domain.topology import EpochJob, EpochTable, OnUpstreamRevision, TableKind
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import (
     columns,
     drafts,
     interruption,
     reads,
     refusals,
-    roots,
     session,
     sinks,
     sql_checks,
@@ -71,7 +72,8 @@ class EpochRun:
         self._heartbeat = Heartbeat(self._coordinator, attempt, self._interrupt)
         self._started: set[str] = set()
         self._written: set[str] = set()
-        self._used_roots: dict[str, RootBounds] = {}
+        self._used_roots: dict[str, tuple[Root, RootBounds]] = {}
+        self._sources = RootSources(service.sources)
         self._guard = threading.Lock()
 
     @property
@@ -114,13 +116,38 @@ class EpochRun:
         :raises InvalidInput: the job declares no such root.
         :raises Unavailable: a file has changed or is gone since.
         """
-        bounds = next((one for one in self.attempt.roots if one.root == root), None)
-        if bounds is None:
-            raise refusals.unknown_root(self.attempt, root)
+        declared, bounds = self._root(root, reads_files=True)
         self._heartbeat.check()
-        roots.check_unchanged(bounds)
-        self._used_roots[root] = bounds
+        self._use(declared, bounds)
         return [file.uri for file in bounds.files]
+
+    def read_root(self, root: str) -> DataFrame:
+        """Return the rows of *root*, a table of others, within the bounds that were recorded first.
+
+        :raises InvalidInput: the job declares no such root, or it is files.
+        :raises Unavailable: the source no longer has what was recorded.
+        :raises SourceUnavailable: the source does not answer.
+        :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
+        """
+        declared, bounds = self._root(root, reads_files=False)
+        self._check()
+        self._use(declared, bounds)
+        return reads.root_dataframe(self.spark, self._sources, declared, bounds)
+
+    def _root(self, name: str, *, reads_files: bool) -> tuple[Root, RootBounds]:
+        """The root as it was declared and bounded; checks that it is read the way that its kind is."""
+        declared = next((one for one in self.job.roots if one.name == name), None)
+        bounds = next((one for one in self.attempt.roots if one.root == name), None)
+        if declared is None or bounds is None:
+            raise refusals.unknown_root(self.attempt, name)
+        if (declared.kind is RootKind.FILES) != reads_files:
+            raise refusals.read_otherwise(declared)
+        return declared, bounds
+
+    def _use(self, root: Root, bounds: RootBounds) -> None:
+        """Look whether the source still has what was recorded; the epoch's end looks again."""
+        self._sources.check_unchanged(root, bounds)
+        self._used_roots[root.name] = (root, bounds)
 
     def write(self, table: str | EpochTable, df: DataFrame) -> None:
         """Compute *df* and stage its rows as the epoch's slice of *table*, once; may be empty.
@@ -262,8 +289,8 @@ class EpochRun:
 
     def _check_complete(self) -> None:
         self._heartbeat.check()
-        for bounds in self._used_roots.values():
-            roots.check_unchanged(bounds)
+        for root, bounds in self._used_roots.values():
+            self._sources.check_unchanged(root, bounds)
         if not self.attempt.adopted and self._written != {one.name for one in self.attempt.sinks}:
             raise refusals.not_written(self.attempt, self._written)
 

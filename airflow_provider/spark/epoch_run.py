@@ -28,7 +28,8 @@ from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncomp
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import EpochJob, as_job
-from airflow_provider.spark import handover, refusals, roots, session
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.spark import handover, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handover import Batch, HandOver
 from airflow_provider.stores.base import StoreCapability
@@ -202,7 +203,7 @@ def _owner_of(order: HandOver) -> Owner:
 def _begin(
     service: EpochService, job: EpochJob, interval: Interval, owner: Owner
 ) -> Attempt | AlreadyCommitted:
-    return service.coordinator.begin(job, interval, owner, roots=roots.ListedRoots(job.roots, interval))
+    return service.coordinator.begin(job, interval, owner, roots=RootSources(service.sources))
 
 
 def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.interval import micros
+from airflow_provider.domain.roots import RootKind
 from airflow_provider.domain.topology import TableKind
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from airflow_provider.domain.cut import State
+    from airflow_provider.domain.roots import Root, RootBounds
+    from airflow_provider.sources.roots import RootSources
     from airflow_provider.tables.base import TableFormat
 
 _OPTIONS = {
@@ -43,24 +46,48 @@ def dataframe(
     :param schema: the table's columns as its format wrote them down.
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
     """
-    arrow = table_format.arrow_schema(schema)
-    wanted = spark_columns(arrow)
-    files = table_format.files(state)
-    if files:
-        by_id = columns_by_id(arrow)
-        found = (
-            _scan(spark, files, by_id) if _known(spark, files) else _through_arrow(spark, files, arrow, by_id)
-        )
-        pairs = zip(by_id.fields, wanted.fields, strict=True)
-        df = found.select(
-            *(found[one.name].cast(named.dataType).alias(named.name, metadata={}) for one, named in pairs)
-        )
-    else:
-        df = spark.createDataFrame([], wanted)
+    df = files_dataframe(spark, table_format.files(state), table_format.arrow_schema(schema))
     if with_epoch and state.kind is not TableKind.FULL:
         return df
     rows = df.drop(df[quoted(EPOCH_COLUMN)])
     return rows.selectExpr("*", _epoch_of(state)) if with_epoch else rows
+
+
+def files_dataframe(spark: SparkSession, files: Sequence[str], arrow: pa.Schema) -> DataFrame:
+    """Return the rows of Parquet *files*, all of them or an error when it is run.
+
+    :param arrow: the columns, with the ids by which they are found in each file.
+    """
+    wanted = spark_columns(arrow)
+    if not files:
+        return spark.createDataFrame([], wanted)
+    by_id = columns_by_id(arrow)
+    found = _scan(spark, files, by_id) if _known(spark, files) else _through_arrow(spark, files, arrow, by_id)
+    pairs = zip(by_id.fields, wanted.fields, strict=True)
+    return found.select(
+        *(found[one.name].cast(named.dataType).alias(named.name, metadata={}) for one, named in pairs)
+    )
+
+
+def root_dataframe(spark: SparkSession, sources: RootSources, root: Root, bounds: RootBounds) -> DataFrame:
+    """Return the rows of *root*, a table of others, within *bounds*, and no others.
+
+    :raises Unavailable: the source no longer has what was recorded.
+    :raises InvalidInput: Spark cannot read them, or does not find the driver.
+    """
+    if root.kind is not RootKind.JDBC:
+        return files_dataframe(spark, *sources.files(root, bounds))
+    read = sources.jdbc(root, bounds)
+    try:
+        found = spark.read.jdbc(
+            read.url, read.table, predicates=read.predicates, properties=dict(read.properties)
+        )
+        found.schema  # noqa: B018  (Spark Connect asks its server only now)
+    except Exception as error:
+        if read.driver not in str(error):
+            raise
+        raise refusals.no_driver(root, read.driver, read.package) from error
+    return found
 
 
 def _epoch_of(state: State) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
+from airflow_provider.domain.roots import Root, RootKind
 from airflow_provider.stores.base import StoreCapability
 
 
@@ -47,6 +48,29 @@ def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
         value=root,
         expected=f"one of {[one.root for one in attempt.roots]}",
         next_step=f"declare Root({shown(root)}, location=…) in the inputs of job {attempt.job!r}.",
+    )
+
+
+def read_otherwise(root: Root) -> InvalidInput:
+    """Files have a format of their own, which Spark's readers are told; a table says itself how it is read."""
+    is_files = root.kind is RootKind.FILES
+    right = (
+        f"spark.read.csv(epoch.root_files({root.name!r}))" if is_files else f"epoch.read_root({root.name!r})"
+    )
+    return InvalidInput(
+        field="root",
+        value=root.name,
+        expected="a root that is a table" if is_files else "a root that is files",
+        next_step=f"read it by {right}.",
+    )
+
+
+def no_driver(root: Root, driver: str, package: str) -> InvalidInput:
+    return InvalidInput(
+        field="spark.jars",
+        value=None,
+        expected=f"a session that finds {driver}, by which root {root.name!r} is read",
+        next_step=f"start Spark with --packages {package}, or with its jar in spark.jars.",
     )
 
 

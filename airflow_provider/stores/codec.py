@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, LockRecord, RootRecord
+from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord, TopologyRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
+from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
 
 FORMAT = 1

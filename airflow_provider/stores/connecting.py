@@ -50,13 +50,15 @@ class StoreConnection(ABC):
 
     :attr:`backend` is what its extra ``backend`` says, :attr:`summary` is for whoever chooses one. :attr:`places` says
     what Airflow's own fields (host, port, schema, login, password) are used for; :attr:`extras` are the fields beyond
-    those that every connection has: an unknown one is a misspelt one, and is refused by name.
+    those that every connection has: an unknown one is a misspelt one, and is refused by name. :attr:`airflows_type` is
+    the type that Airflow's own provider for such a server gives its connections, None when there is none.
     """
 
     backend: str
     summary: str
     places: ClassVar[Mapping[str, str]]
     extras: ClassVar[Mapping[str, FormField]]
+    airflows_type: ClassVar[str | None] = None
 
     @abstractmethod
     def url_of(self, connection: ConnectionFields) -> str:

@@ -20,11 +20,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "starlette": ("plugins",),
     "pyspark": ("spark",),
     "py4j": ("spark",),
-    "sqlalchemy": ("stores.sql", "tables.iceberg"),
+    "sqlalchemy": ("stores.sql", "tables.iceberg", "sources.iceberg"),
     "alembic": ("stores.sql",),
-    "psycopg": ("stores.sql.postgresql", "testing.servers"),
+    "psycopg": ("stores.sql.postgresql", "sources.postgresql", "testing.servers"),
     "kazoo": ("stores.zookeeper", "testing.servers"),
-    "pyiceberg": ("tables.iceberg",),
+    "pyiceberg": ("tables.iceberg", "sources.iceberg"),
 }
 """The only places that may name a library; everything else reaches it through a contract."""
 

@@ -27,7 +27,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Key, Kind, barrier_partition
+from airflow_provider.domain.records import ROOT_CHAINS, Key, Kind, barrier_partition
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataStore, pages
@@ -370,6 +370,7 @@ class World:
             Kind.VERSIONS,
         ):
             yield from self.store.scan(DOMAIN, kind, "")
+        yield from self.store.scan(DOMAIN, Kind.FENCE, ROOT_CHAINS)
         for table in tables:
             for kind in (Kind.SCHEMA, Kind.SLICE):
                 yield from self.store.scan(DOMAIN, kind, table)

@@ -22,7 +22,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import lock_key
 from airflow_provider.domain.topology import Root, increment, previous
-from airflow_provider.spark.roots import ListedRoots
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.manual_clock import ManualClock
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
@@ -67,8 +67,7 @@ def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_pa
     job = world.job("loading", inputs=[root, increment(upstream.outputs[0])])
 
     def begin(epoch: Interval, try_number: int = 1) -> Attempt | AlreadyCommitted:
-        roots = ListedRoots(job.roots, epoch)
-        return world.coordinator.begin(job, epoch, owner(try_number=try_number), roots=roots)
+        return world.coordinator.begin(job, epoch, owner(try_number=try_number), roots=RootSources())
 
     for wrong in (day(0), Interval(day(1).start, day(2).end)):
         with pytest.raises(InvalidInput, match="interval"):

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider.coordination.explain import explain, watermarks
 from airflow_provider.coordination.grid import grid
-from airflow_provider.domain.epoch import BoundFile, RootBounds
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.roots import BoundFile, RootBounds
 from airflow_provider.domain.topology import EpochJob, Root, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner

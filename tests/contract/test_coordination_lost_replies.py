@@ -11,8 +11,9 @@ import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Attempt, BoundFile, RootBounds
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.roots import BoundFile, RootBounds
 from airflow_provider.domain.topology import EpochJob, Root, state
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, Plan, at

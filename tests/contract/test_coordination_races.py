@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.domain.epoch import Attempt, BoundFile, RootBounds
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -18,6 +18,7 @@ from airflow_provider.domain.errors import (
     TopologyError,
 )
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.roots import BoundFile, RootBounds
 from airflow_provider.domain.topology import Root, previous, state
 from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.stores.memory import MemoryStore

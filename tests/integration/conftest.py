@@ -30,13 +30,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
+def spark_jars() -> str:
+    """The jars that can be had of those that tests add to Spark, as its setting has them."""
+    return ",".join(str(jar) for jar in (iceberg_runtime.jar(), iceberg_runtime.driver()) if jar)
+
+
 @pytest.fixture(scope="session")
 def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectServer]:
     home = tmp_path_factory.mktemp("spark-connect")
     write_configuration(home / "conf")
-    if jar := iceberg_runtime.jar():
+    if jars := spark_jars():
         with (home / "conf" / "spark-defaults.conf").open("a") as defaults:
-            defaults.write(f"spark.jars {jar}\n")
+            defaults.write(f"spark.jars {jars}\n")
     environment = {**os.environ, "SPARK_CONF_DIR": str(home / "conf")}
     server = SparkConnectServer(home=home, port=free_port(), environment=environment, master=MASTER)
     server.start()
@@ -50,8 +55,8 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCo
 @pytest.fixture(scope="session")
 def classic_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse"))}
-    if jar := iceberg_runtime.jar():
-        settings["spark.jars"] = str(jar)
+    if jars := spark_jars():
+        settings["spark.jars"] = jars
     with classic_spark(MASTER, settings) as session:
         yield session
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import Attempt, BoundFile, Owner, RootBounds
+from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.roots import BoundFile, RootBounds
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous, state, window
 from airflow_provider.spark import handover
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver

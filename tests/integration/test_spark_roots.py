@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.domain.epoch import RootBounds
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import Root
-from airflow_provider.spark.roots import bounds_of, check_unchanged
+from airflow_provider.sources.files import bounds_of, check_unchanged
 
 START = datetime(2013, 2, 8, 13, tzinfo=UTC)
 HOUR = Interval(START, START + timedelta(hours=1))

@@ -1,4 +1,4 @@
-"""Iceberg's own Spark runtime: a jar that is fetched once."""
+"""Jars for Spark that are fetched once: Iceberg's own runtime, and the driver of its JDBC catalog."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ ROOT = Path(__file__).parents[2]
 
 @functools.cache
 def jar() -> Path | None:
-    """Fetch the pinned jar unless it is there; return where it is, None where it cannot be had."""
+    """Iceberg's Spark runtime; None where it cannot be had."""
+    return _fetched("ICEBERG_SPARK_RUNTIME", "iceberg-spark-runtime-*.jar")
+
+
+@functools.cache
+def driver() -> Path | None:
+    """The JDBC driver for PostgreSQL; None where it cannot be had."""
+    return _fetched("POSTGRES_JDBC", "postgresql-*.jar")
+
+
+def _fetched(pin: str, name: str) -> Path | None:
+    """Fetch the pinned jar unless it is there; return where it is."""
     environment = {**os.environ, "PYTHON": sys.executable}
-    done = subprocess.run([ROOT / "scripts/prepare-iceberg"], env=environment, check=False)
-    found = sorted((ROOT / ".jars").glob("iceberg-spark-runtime-*.jar"))
+    done = subprocess.run([ROOT / "scripts/prepare-iceberg", pin], env=environment, check=False)
+    found = sorted((ROOT / ".jars").glob(name))
     return found[-1] if done.returncode == 0 and found else None

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider.domain.checks import accepted, in_range, is_true, no_rows, not_null, row_count, unique
 from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.roots import iceberg_root, jdbc_root
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state, window
 from tests.hostile import NAMES, TEXTS, refused
 
@@ -75,6 +76,19 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "a column that is dropped": (drop, NAMES),
     "a wider type": (lambda value: widen("c", value), []),
     "the place of a root": (lambda value: Root("r", value), [*TEXTS, *BLANK]),
+    "what comes late": (lambda value: Root("r", "/{start}", late=value), []),
+    "a table of others": (lambda value: iceberg_root("r", value), []),
+    "its source": (lambda value: iceberg_root("r", "l.m.p", source=value), ["a path", "empty"]),
+    "how it is read": (lambda value: iceberg_root("r", "l.m.p", reads=value), []),
+    "rows of others": (
+        lambda value: jdbc_root("r", value, source="s", id_column="id"),
+        [one for one in TEXTS if one != "a path"],
+    ),
+    "ids": (lambda value: jdbc_root("r", "t", source="s", id_column=value), NAMES),
+    "partitions of a root": (
+        lambda value: jdbc_root("r", "t", source="s", id_column="id", partitions=value),
+        [],
+    ),
     "a state": (state, []),
     "an as_of": (lambda value: state(A, as_of=value), ["nothing", "a duration"]),
     "a length": (lambda value: window(A, value), ["a duration"]),

@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.hooks.connection import ConnectionFields, catalog_url_of, parsed_extra, place_of
+from airflow_provider.hooks.connection import (
+    ConnectionFields,
+    catalog_url_of,
+    parsed_extra,
+    place_of,
+    source_url_of,
+)
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.zookeeper.address import parsed as parsed_zookeeper
@@ -244,6 +250,36 @@ def test_a_catalog_needs_no_warehouse_and_no_catalog() -> None:
     with pytest.raises(InvalidInput) as caught:
         catalog_url_of(postgres(extra={"catalog": "another"}))
     assert caught.value.details["field"] == "catalog"
+
+
+def test_a_root_names_a_database_by_airflows_own_connection() -> None:
+    fields = replace(postgres(), conn_type="postgres", extra={"sslmode": "verify-full"})
+    url = source_url_of(fields)
+    assert url.startswith("postgresql+psycopg://")
+    assert url.endswith("sslmode=verify-full")
+    assert source_url_of(ConnectionFields(conn_id="lake", conn_type="sqlite", host="/srv/lake.db")).endswith(
+        "/srv/lake.db"
+    )
+    assert source_url_of(replace(postgres(), extra={"backend": "postgresql"})) == url.partition("?")[0]
+    for wrong in (
+        replace(fields, conn_type="mysql"),
+        replace(fields, extra={"cursor": "x"}),
+        replace(fields, schema=""),
+    ):
+        with pytest.raises(InvalidInput, match=fields.conn_id):
+            source_url_of(wrong)
+
+
+def test_the_hook_looks_up_what_the_roots_of_a_job_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The password is masked in logs, and shown nowhere."""
+    store = {"conn_type": "epochs", "host": "/srv/epochs.db", "extra": {"warehouse": WAREHOUSE}}
+    shop = {"conn_type": "postgres", "host": "db", "schema": "s", "login": "a", "password": "sh0p/pw"}
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(store))
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(shop))
+    settings = EpochsHook().get_settings(sources=["shop"])
+    assert settings.sources == {"shop": "postgresql+psycopg://a:sh0p%2Fpw@db:5432/s"}
+    said = redact(f"sh0p/pw {settings.sources['shop']} {settings!r}")
+    assert not [one for one in ("sh0p/pw", "sh0p%2Fpw") if one in said]
 
 
 def test_the_hook_looks_the_catalog_up_and_masks_both_passwords(monkeypatch: pytest.MonkeyPatch) -> None:

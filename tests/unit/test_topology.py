@@ -21,7 +21,14 @@ from airflow_provider.domain.checks import (
 )
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.registration import JobRecord, check_registration, declared, serves_once
+from airflow_provider.domain.registration import (
+    JobRecord,
+    check_registration,
+    declaration,
+    declared,
+    serves_once,
+)
+from airflow_provider.domain.roots import Late, iceberg_root, jdbc_root
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
@@ -105,6 +112,23 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
         "lapses_after",
     ),
     "a root without a name": (lambda: Root(""), "table"),
+    "a policy that there is not": (lambda: Root("r", "/{start}", late="never"), "late"),  # type: ignore[arg-type]
+    "late files of no interval": (lambda: Root("r", "/in/*.csv", late=Late.NEXT), "late"),
+    "a transaction key of files": (lambda: Root("r", "/in", transaction_key="tx"), "transaction_key"),
+    "a table of files": (lambda: Root("r", "/in", table="t"), "table"),
+    "a table without its catalog": (lambda: iceberg_root("r", "market.prices"), "table"),
+    "a table with an empty part": (lambda: iceberg_root("r", "lake..prices"), "table"),
+    "what there is not to be read": (lambda: iceberg_root("r", "l.m.p", reads="window"), "reads"),
+    "snapshots that are refused": (lambda: iceberg_root("r", "l.m.p", late="refuse"), "late"),
+    "ids that are ignored": (lambda: jdbc_root("r", "t", source="s", id_column="id", late="ignore"), "late"),
+    "rows of nowhere": (lambda: jdbc_root("r", "t", source="", id_column="id"), "source"),
+    "rows of a URL": (
+        lambda: jdbc_root("r", "t", source="postgresql://ada:pw@db/x", id_column="id"),
+        "source",
+    ),
+    "rows of a table in a catalog": (lambda: jdbc_root("r", "a.b.c", source="s", id_column="id"), "table"),
+    "rows without ids": (lambda: jdbc_root("r", "t", source="s", id_column=""), "column"),
+    "no partition": (lambda: jdbc_root("r", "t", source="s", id_column="id", partitions=0), "partitions"),
 }
 
 
@@ -167,6 +191,15 @@ def test_a_shared_root_is_one_location_at_one_cadence(location: str, cadence: st
     with pytest.raises(TopologyError, match="root"):
         register(mine, job("b", [Root("r", location)], [B], cadence))
     register(mine, job("b", [Root("r", "/a")], [B], "@daily"))
+
+
+def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
+    """What came to roots later is part of a declaration only where it is used: nobody has to register anew."""
+    of_files = declared(job("j", [Root("r", "/a")], [A]), None)
+    assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
+    later = [Root("r", "/{start}", late=Late.NEXT), iceberg_root("r", "l.m.p"), iceberg_root("r", "l.m.q")]
+    assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3
+    assert declaration(of_files).roots == (Root("r", "/a"),)
 
 
 def test_what_a_job_once_read_is_not_forgotten() -> None:

@@ -24,6 +24,7 @@ class SqliteConnection(StoreConnection):
     """``host`` is the file."""
 
     backend = "sqlite"
+    airflows_type = "sqlite"
     summary = "a file, when all runs on one host"
     places: ClassVar[Mapping[str, str]] = {"host": "/srv/epochs/epochs.db"}
     extras: ClassVar[Mapping[str, FormField]] = {}
@@ -52,6 +53,7 @@ class PostgresqlConnection(StoreConnection):
     """``schema`` is the database; the way there is encrypted as libpq's own names in extra say."""
 
     backend = "postgresql"
+    airflows_type = "postgres"
     summary = "for several hosts"
     places: ClassVar[Mapping[str, str]] = {
         "host": "db.example",

@@ -18,9 +18,9 @@ from functools import lru_cache
 from zlib import crc32
 
 from airflow_provider.domain.checks import row_count
-from airflow_provider.domain.epoch import BoundFile, RootBounds
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, micros
+from airflow_provider.domain.roots import BoundFile, RootBounds
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,

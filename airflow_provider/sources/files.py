@@ -7,18 +7,18 @@ that is not what was recorded is an error, never other rows.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
-from airflow_provider.domain.epoch import BoundFile, RootBounds
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.roots import BoundFile, Late, RootBounds
 from airflow_provider.tables.storage import filesystem
 
 if TYPE_CHECKING:
     from airflow_provider.domain.interval import Interval
-    from airflow_provider.domain.topology import Root
+    from airflow_provider.domain.roots import Asked, Root
 
 _WILD = frozenset("*?[")
 _WILD_TO_SPARK = frozenset("{}[]*?\\")
@@ -34,50 +34,104 @@ def bounds_of(root: Root, interval: Interval) -> RootBounds:
     :raises NotReady: the location names no wildcard, and nothing lies there.
     :raises InvalidInput: a location that cannot be read, or a file whose name Spark would take for a pattern.
     """
-    location = _location(root, interval)
-    try:
-        store, path = filesystem(location)
-    except ValueError as error:
-        raise _bad_location(root, str(error)) from error
-    scheme = location.partition("://")[0]
-    prefix = f"{scheme}://"
-    found = sorted(_matches(store, path), key=lambda one: str(one.path))
-    if not found and not _WILD & set(path) and store.get_file_info(path).type is pafs.FileType.NotFound:
+    files = _listed(root, interval)
+    if files is None:
+        location = _location(root, interval)
         raise NotReady(
             f"root {root.name!r} is not ready for {interval}: nothing lies at {location}.",
             next_step="wait for the source, or give a pattern if an interval may have no file.",
             root=root.name,
             missing=(location,),
         )
-    return RootBounds(root=root.name, files=tuple(_bound(root, prefix, one) for one in found))
+    return RootBounds(root=root.name, files=files)
 
 
-class ListedRoots(Mapping[str, RootBounds]):
-    """The bounds of *roots* for *interval*, each listed when it is first asked for.
+def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
+    """What lies at the location of *root* for *interval* now; None when it has no wildcard, and nothing does."""
+    location = _location(root, interval)
+    try:
+        store, path = filesystem(location)
+    except ValueError as error:
+        raise _bad_location(root, str(error)) from error
+    prefix = f"{location.partition('://')[0]}://"
+    found = sorted(_matches(store, path), key=lambda one: str(one.path))
+    if not found and not _WILD & set(path) and store.get_file_info(path).type is pafs.FileType.NotFound:
+        return None
+    return tuple(_bound(root, prefix, one) for one in found)
 
-    Begin asks last, and only for a root without recorded bounds: an epoch that is committed already, waits for
-    a table, or is none, needs no source.
+
+def bounds(asked: Asked) -> RootBounds:
+    """What the epoch reads: what lies at its location now, and, if the root says so, what came late at earlier ones.
+
+    :raises NotReady: nothing lies there yet. :raises Unavailable: files came late, and are refused.
+    :raises InvalidInput: see :func:`bounds_of`; or too many epochs share one location.
     """
+    own = bounds_of(asked.root, asked.interval)
+    if asked.root.late not in (Late.NEXT, Late.REFUSE):
+        return own
+    late = _late_files(asked)
+    if asked.root.late is Late.REFUSE:
+        _refuse_late(asked, late)
+        return own
+    known = _known(asked)
+    files = [*(file for file in own.files if file.uri not in known), *late]
+    return RootBounds(root=own.root, files=tuple(sorted(files, key=lambda one: one.uri)))
 
-    def __init__(self, roots: Iterable[Root], interval: Interval) -> None:
-        self._roots = {root.name: root for root in roots}
-        self._interval = interval
-        self._bounds: dict[str, RootBounds] = {}
 
-    def __getitem__(self, name: str) -> RootBounds:
-        """:raises NotReady: nothing lies there yet. :raises InvalidInput: see :func:`bounds_of`."""
-        if name not in self._bounds:
-            self._bounds[name] = bounds_of(self._roots[name], self._interval)
-        return self._bounds[name]
+def holds(asked: Asked, recorded: RootBounds) -> bool:
+    """Whether the files of *recorded* are what they were.
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._roots
+    :raises Unavailable: others came late, and are refused.
+    """
+    if asked.root.late is Late.REFUSE:
+        known = {file.uri for file in recorded.files}
+        now = _listed(asked.root, asked.interval) or ()
+        _refuse_late(asked, [file for file in now if file.uri not in known])
+        return True
+    try:
+        check_unchanged(recorded)
+    except Unavailable:
+        return False
+    return True
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._roots)
 
-    def __len__(self) -> int:
-        return len(self._roots)
+def _known(asked: Asked) -> set[str]:
+    """URIs of files that epochs around this one read."""
+    return {file.uri for one in (*asked.before, *asked.after) for file in one.bounds.files}
+
+
+def _late_files(asked: Asked) -> list[BoundFile]:
+    """Files at the locations of earlier barriers that no epoch reads.
+
+    What lies at the location of the earliest one that is looked at is left alone: epochs before it may read that.
+    """
+    root = asked.root
+    intervals = [one.interval for one in asked.before if one.interval is not None]
+    places = {_location(root, one): one for one in reversed(intervals)}
+    if len(asked.before) == root.looks_around and intervals:
+        if _location(root, asked.interval) == _location(root, intervals[-1]):
+            raise InvalidInput(
+                field=f"location of root {root.name!r}",
+                value=root.location,
+                expected=f"one that at most {root.looks_around} epochs share, with late={root.late.value!r}",
+                next_step="let the location say more of the interval, or leave late= out.",
+            )
+        places.pop(_location(root, intervals[-1]))
+    places.pop(_location(root, asked.interval), None)
+    known = _known(asked)
+    found = [file for interval in places.values() for file in _listed(root, interval) or ()]
+    return [file for file in found if file.uri not in known]
+
+
+def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
+    if late:
+        raise Unavailable(
+            f"root {asked.root.name!r}: {late[0].uri} came after the bounds of its epoch were recorded"
+            + (f", and {len(late) - 1} more files." if len(late) > 1 else "."),
+            next_step="take the file away, or declare late='next' or late='revision', and compute its epoch again.",
+            root=asked.root.name,
+            late=tuple(file.uri for file in late),
+        )
 
 
 def check_unchanged(bounds: RootBounds) -> None:

@@ -1,0 +1,209 @@
+"""Bounds of a root that is an Iceberg table of others: the snapshots between which an epoch reads it.
+
+A snapshot never changes. Where its catalog is, and who asks, a connection or pyiceberg's own configuration says; how
+its files are read, the process's environment (:mod:`airflow_provider.tables.storage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntryStatus
+from pyiceberg.table.snapshots import Operation, Snapshot
+from sqlalchemy.exc import SQLAlchemyError
+
+from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
+from airflow_provider.domain.roots import Asked, Root, RootBounds, RootReads, Span
+from airflow_provider.stores.factory import adopt_catalog, catalog_operation, catalog_properties
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import Table
+
+_FILE_IO = "airflow_provider.tables.iceberg.file_io.DurableFileIO"
+_SAME_ROWS = frozenset({Operation.APPEND, Operation.REPLACE})
+"""What may lie between the snapshots of an increment: rows that are appended, and rows that change their files."""
+
+
+def bounds(asked: Asked, url: str | None) -> RootBounds:
+    """The span from the barrier before up to the newest snapshot, or up to what the barrier after begins with.
+
+    :raises NotReady: there is no such table. :raises SourceUnavailable: the catalog does not answer.
+    :raises Unavailable: rows of an increment were changed, or its snapshots have expired.
+    """
+    root = asked.root
+    table = _table(root, url)
+    high = asked.high(table.metadata.current_snapshot_id)
+    span = Span(low=asked.low, high=high, identity=str(table.metadata.table_uuid))
+    if asked.before and asked.before[0].bounds.span:
+        _refuse_other(root, asked.before[0].bounds.span, table)
+    _snapshots(root, span, table)
+    return RootBounds(root=root.name, span=span)
+
+
+def check_unchanged(root: Root, span: Span, url: str | None) -> None:
+    """:raises Unavailable: a snapshot that *span* needs has expired, or the table was made anew."""
+    _snapshots(root, span, _table(root, url))
+
+
+def files(root: Root, span: Span, url: str | None) -> tuple[list[str], pa.Schema]:
+    """Return the files that hold the rows of *span*, and their columns with their ids, as the last snapshot has them.
+
+    :raises Unavailable: as in :func:`check_unchanged`.
+    :raises InvalidInput: a table whose rows are not just those of Parquet files.
+    """
+    table = _table(root, url)
+    snapshots = _snapshots(root, span, table)
+    last = None if span.high is None else table.snapshot_by_id(span.high)
+    schema = table.schema() if last is None else table.scan(snapshot_id=last.snapshot_id).projection()
+    if _reads_all(root, span):
+        tasks = [] if last is None else list(table.scan(snapshot_id=last.snapshot_id).plan_files())
+        if any(task.delete_files for task in tasks):
+            raise _unreadable(root, "rows that are deleted where they lie (merge on read)")
+        found = [task.file for task in tasks]
+    else:
+        found = [file for one in snapshots for file in _appended(one, table)]
+    other = next((one.file_format for one in found if one.file_format is not FileFormat.PARQUET), None)
+    if other is not None:
+        raise _unreadable(root, f"files of the format {other.name}")
+    return [_as_uri(one.file_path) for one in found], schema_to_pyarrow(schema)
+
+
+def _reads_all(root: Root, span: Span) -> bool:
+    """Whether what is read is the state at the end of *span*; so is the first increment."""
+    return root.reads is RootReads.STATE or span.low is None
+
+
+def _snapshots(root: Root, span: Span, table: Table) -> list[Snapshot]:
+    """The snapshots of *span*, the last one first, each of them looked at; without the one that it begins after.
+
+    :raises Unavailable: one has expired; or, of an increment, one has changed rows.
+    """
+    _refuse_other(root, span, table)
+    if span.high is None or (span.is_empty and root.reads is RootReads.INCREMENT):
+        return []
+    found = [_snapshot(root, table, span.high)]
+    if _reads_all(root, span):
+        return found
+    while found[-1].parent_snapshot_id != span.low:
+        if found[-1].parent_snapshot_id is None:
+            raise _gone(
+                root,
+                span.low,
+                "is not behind its newest one: it, or one between, has expired or was rolled back",
+            )
+        found.append(_snapshot(root, table, found[-1].parent_snapshot_id))
+    for one in found:
+        operation = one.summary.operation if one.summary else None
+        if operation not in _SAME_ROWS:
+            raise _gone(
+                root,
+                one.snapshot_id,
+                f"has changed rows: operation {operation and operation.value!r}, no append",
+            )
+    return found
+
+
+def _snapshot(root: Root, table: Table, snapshot_id: int) -> Snapshot:
+    found = table.snapshot_by_id(snapshot_id)
+    if found is None:
+        raise _gone(root, snapshot_id, "has expired")
+    return found
+
+
+def _gone(root: Root, snapshot_id: int | None, problem: str) -> Unavailable:
+    return Unavailable(
+        f"root {root.name!r}: snapshot {snapshot_id} of {root.table} {problem}.",
+        next_step="let the owner of the table keep its snapshots and append only, read it with reads='state', "
+        "or go on under another name of the root.",
+        root=root.name,
+        snapshot=snapshot_id,
+    )
+
+
+def _refuse_other(root: Root, span: Span, table: Table) -> None:
+    if span.identity != str(table.metadata.table_uuid):
+        raise Unavailable(
+            f"root {root.name!r}: {root.table} was made anew: expected the table {span.identity}, found "
+            f"{table.metadata.table_uuid}.",
+            next_step="declare it as a root of another name: what was recorded is of the table that is gone.",
+            root=root.name,
+            expected=span.identity,
+            found=str(table.metadata.table_uuid),
+        )
+
+
+def _appended(snapshot: Snapshot, table: Table) -> Iterator[DataFile]:
+    if snapshot.summary is None or snapshot.summary.operation is not Operation.APPEND:
+        return
+    for manifest in snapshot.manifests(table.io):
+        if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                if entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
+                    yield entry.data_file
+
+
+def _unreadable(root: Root, what: str) -> InvalidInput:
+    return InvalidInput(
+        field=f"root {root.name!r}",
+        value=root.table,
+        expected=f"a table whose rows are those of its Parquet files; it has {what}",
+        next_step="let the owner of the table rewrite it, or copy it with Iceberg's own runtime.",
+    )
+
+
+def _as_uri(path: str) -> str:
+    """Other writers leave the authority out, or the scheme."""
+    if path.startswith("/"):
+        return f"file://{path}"
+    return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and "://" not in path else path
+
+
+def _table(root: Root, url: str | None) -> Table:
+    name, *rest = root.table.split(".")
+    with _translated(root):
+        if url is None:
+            with closing(load_catalog(name)) as catalog:
+                return catalog.load_table(tuple(rest))
+        with catalog_operation(url), closing(_sql_catalog(name, url)) as catalog:
+            return catalog.load_table(tuple(rest))
+
+
+def _sql_catalog(name: str, url: str) -> SqlCatalog:
+    catalog = SqlCatalog(name, **{**catalog_properties(url), "py-io-impl": _FILE_IO})
+    adopt_catalog(url, catalog.engine)
+    return catalog
+
+
+@contextmanager
+def _translated(root: Root) -> Iterator[None]:
+    try:
+        yield
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise NotReady(
+            f"root {root.name!r} is not ready: there is no table {root.table}.",
+            next_step="wait for whoever makes it, or correct the table in the declaration of the root.",
+            root=root.name,
+            missing=(root.table,),
+        ) from error
+    except (SQLAlchemyError, RESTError, OSError) as error:
+        # What the driver says may show where the database is and who asks; its kind tells enough.
+        raise SourceUnavailable(
+            f"root {root.name!r}: the catalog or the metadata of {root.table} did not answer: {type(error).__name__}.",
+            next_step="look whether it runs, and whether this host reaches it; the task tries again.",
+            root=root.name,
+        ) from error
+    except ValueError as error:
+        raise InvalidInput(
+            field=f"table of root {root.name!r}",
+            value=root.table,
+            expected=f"a catalog that pyiceberg's configuration or a connection names: {error}",
+            next_step="name the connection to its database (source=…), or configure the catalog: "
+            "PYICEBERG_CATALOG__NAME__URI.",
+        ) from error

@@ -1,0 +1,316 @@
+"""Bounds of a root that is the rows of a table in PostgreSQL: ranges of a column of ids that only grow.
+
+Ids are given out before their rows can be seen. So the greatest one is looked up, then those are waited for who were
+writing by then: of what they add, nothing can lie at or below it afterwards without being counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, LiteralString
+from urllib.parse import quote
+
+from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
+from airflow_provider.domain.roots import Asked, Late, Root, RootBounds, Span
+from airflow_provider.stores.sql.postgresql.address import Address, parsed
+
+if TYPE_CHECKING:
+    import psycopg
+
+DRIVER = "org.postgresql.Driver"
+"""The class of PostgreSQL's JDBC driver that a session needs on its class path."""
+
+_CONNECT_S = 10
+_STATEMENT_MS = 600_000
+_WRITERS_S = 30.0
+_PAUSE_S = 0.05
+_FETCHED_ROWS = "10000"
+_GREATEST = "SELECT (SELECT max({ids}) FROM {table}), EXISTS(SELECT 1 FROM {table} WHERE {ids} IS NULL)"
+_WITHIN = """
+    SELECT count(*), max({ids}) FROM {table}
+    WHERE ({low}::bigint IS NULL OR {ids} > {low}::bigint) AND ({high}::bigint IS NULL OR {ids} <= {high}::bigint)
+"""
+_WRITERS = """
+    SELECT array_agg(DISTINCT virtualtransaction) FROM pg_locks
+    WHERE locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+      AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND relation IN (SELECT {name}::regclass UNION SELECT relid FROM pg_partition_tree({name}::regclass))
+"""
+_SPLIT_KEY = """
+    SELECT min(first_id) FROM (
+      SELECT min({ids}) AS first_id, max({ids}) AS last_id FROM {table}
+      WHERE ({low}::bigint IS NULL OR {ids} > {low}::bigint) AND {key} IS NOT NULL GROUP BY {key}
+    ) AS keys WHERE first_id <= {edge} AND last_id > {edge}
+"""
+_CONTINUED_KEY = """
+    SELECT {key}::text, {ids} FROM {table} AS later
+    WHERE {ids} > {low} AND EXISTS(
+      SELECT 1 FROM {table} AS earlier WHERE earlier.{key} = later.{key} AND earlier.{ids} <= {low}
+    )
+    ORDER BY {ids} LIMIT 1
+"""
+
+
+def bounds(asked: Asked, url: str) -> RootBounds:
+    """The ids after those of the barrier before, up to the greatest one now, or to where the barrier after begins.
+
+    :raises NotReady: there is no such table, or somebody writes to it for long.
+    :raises SourceUnavailable: the database does not answer.
+    :raises Unavailable: at the barrier before there are more rows than were counted.
+    :raises InvalidInput: a column that is no such id.
+    """
+    root, low = asked.root, asked.low
+    with _connected(root, url) as ids:
+        high = asked.high(None if asked.ends_at else ids.greatest())
+        high = low if low is not None and high is not None and high < low else high
+        with ids.as_of_now():
+            if root.transaction_key and high is not None and asked.ends_at is None:
+                ids.refuse_continued_key(low)
+                high = ids.before_split_key(low, high)
+            before = asked.before[0].bounds.span if asked.before else None
+            if before is not None and root.late is not Late.REVISION:
+                _refuse_late(root, before, ids)
+            rows = 0 if high == low else ids.count(low, high)
+        return RootBounds(root=root.name, span=Span(low=low, high=high, rows=rows))
+
+
+def check_unchanged(root: Root, span: Span, url: str) -> None:
+    """:raises Unavailable: there are not as many rows as were counted."""
+    if span.is_empty:
+        return
+    with _connected(root, url) as ids:
+        found = ids.count(span.low, span.high)
+    if found != span.rows:
+        raise _changed(root, span, found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JdbcRead:
+    """What Spark's JDBC reader is told; the properties hold the password.
+
+    :param predicates: one for each partition. :param package: where the driver can be had.
+    """
+
+    url: str
+    table: str
+    predicates: list[str]
+    properties: Mapping[str, str] = field(repr=False)
+    driver: str = DRIVER
+    package: str = "org.postgresql:postgresql:42.7.8"
+
+
+def jdbc(root: Root, span: Span, url: str) -> JdbcRead:
+    """What reads the rows of *span*; times without a zone stay without one."""
+    address = parsed(url)
+    properties = {
+        "driver": DRIVER,
+        "fetchsize": _FETCHED_ROWS,
+        "preferTimestampNTZ": "true",
+        **address.tls,
+        "sslmode": address.sslmode,
+        **{name: value for name, value in (("user", address.user), ("password", address.password)) if value},
+    }
+    place = address.location.removeprefix("postgresql://").partition("/")[0]
+    return JdbcRead(
+        url=f"jdbc:postgresql://{place}/{quote(address.database, safe='')}",
+        table=".".join(map(_quoted, root.table.split("."))),
+        predicates=predicates(root, span),
+        properties=properties,
+    )
+
+
+def predicates(root: Root, span: Span) -> list[str]:
+    """Conditions, one for each partition, that each row of *span* meets one of, and no other row any."""
+    name = _quoted(root.id_column)
+    if span.is_empty or span.high is None:
+        return ["1 = 0"]
+    first = 0 if span.low is None else span.low
+    width = max(span.high - first, 1)
+    parts = min(root.partitions, width)
+    cuts = [first + width * number // parts for number in range(1, parts)]
+    edges = [span.low, *cuts, span.high]
+    return [_between(name, low, high) for low, high in pairwise(edges)]
+
+
+def _between(name: str, low: int | None, high: int | None) -> str:
+    return " AND ".join(
+        f"{name} {sign} {edge}" for sign, edge in ((">", low), ("<=", high)) if edge is not None
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _changed(root: Root, span: Span, found: int) -> Unavailable:
+    return Unavailable(
+        f"root {root.name!r}: {root.table} has {found} rows with {root.id_column} in {span}: they came late, or were "
+        "deleted.",
+        next_step="bring the rows back as they were, or declare late='revision' and compute the epoch again: then it "
+        "reads what is there now.",
+        root=root.name,
+        expected=span.rows,
+        found=found,
+    )
+
+
+def _refuse_late(root: Root, before: Span, ids: _Ids) -> None:
+    """Rows that came with ids that an epoch has read beyond: nobody can tell them from those that it read."""
+    found = 0 if before.is_empty else ids.count(before.low, before.high)
+    if before.rows is not None and found > before.rows:
+        raise _changed(root, before, found)
+
+
+class _Ids:
+    """The ids of a root's table, asked of its database."""
+
+    def __init__(self, root: Root, connection: psycopg.Connection[Any]) -> None:
+        self._root = root
+        self._connection = connection
+
+    @contextmanager
+    def as_of_now(self) -> Iterator[None]:
+        """Let all that is asked in the block be of one moment."""
+        from psycopg import IsolationLevel
+
+        self._connection.isolation_level = IsolationLevel.REPEATABLE_READ
+        with self._connection.transaction():
+            yield
+
+    def greatest(self) -> int | None:
+        """The greatest id, once all have ended who were writing when it was looked up."""
+        root = self._root
+        greatest, without = self._ask(_GREATEST)[0]
+        if without or (greatest is not None and type(greatest) is not int):
+            raise InvalidInput(
+                field="id_column",
+                value=root.id_column,
+                expected=f"a column of integers in {root.table} that are never null; found "
+                + ("nulls" if without else type(greatest).__name__),
+                root=root.name,
+            )
+        waited_for = self._writers()
+        deadline = time.monotonic() + _WRITERS_S
+        while waited_for & self._writers():
+            if time.monotonic() > deadline:
+                raise NotReady(
+                    f"root {root.name!r}: transactions have been writing to {root.table} for {_WRITERS_S:.0f} s; they "
+                    f"may add rows with {root.id_column} at or below {greatest}.",
+                    next_step="wait for their end: `SELECT * FROM pg_stat_activity WHERE xact_start IS NOT NULL`.",
+                    root=root.name,
+                    missing=(root.table,),
+                )
+            time.sleep(_PAUSE_S)
+        return greatest
+
+    def count(self, low: int | None, high: int | None) -> int:
+        return int(self._ask(_WITHIN, low=low, high=high)[0][0])
+
+    def before_split_key(self, low: int | None, high: int) -> int | None:
+        """The greatest id up to *high* such that no transaction key has rows on both sides of it."""
+        edge: int | None = high
+        while edge is not None:
+            first = self._ask(_SPLIT_KEY, low=low, edge=edge)[0][0]
+            if first is None:
+                return edge
+            edge = self._ask(_WITHIN, low=low, high=first - 1)[0][1]
+        return low
+
+    def refuse_continued_key(self, low: int | None) -> None:
+        """:raises Unavailable: a key of rows that an epoch has read goes on beyond them."""
+        root = self._root
+        found = [] if low is None else self._ask(_CONTINUED_KEY, low=low)
+        if found:
+            key, number = found[0]
+            raise Unavailable(
+                f"root {root.name!r}: {root.transaction_key} {key} goes on at {root.id_column} {number}, and an epoch "
+                f"has read its rows up to {low}.",
+                next_step="declare late='revision' and compute that epoch again: it takes all rows of the key.",
+                root=root.name,
+                key=key,
+                id=number,
+            )
+
+    def _writers(self) -> set[str]:
+        from psycopg.sql import Identifier
+
+        name = Identifier(*self._root.table.split(".")).as_string(None)
+        return set(self._ask(_WRITERS, name=name)[0][0] or ())
+
+    def _ask(self, statement: LiteralString, **values: int | str | None) -> list[Any]:
+        from psycopg.sql import SQL, Identifier, Literal
+
+        root = self._root
+        asked = SQL(statement).format(
+            ids=Identifier(root.id_column),
+            table=Identifier(*root.table.split(".")),
+            key=Identifier(root.transaction_key),
+            **{name: Literal(value) for name, value in values.items()},
+        )
+        return self._connection.execute(asked).fetchall()
+
+
+@contextmanager
+def _connected(root: Root, url: str) -> Iterator[_Ids]:
+    """A connection that only reads; its statements commit one by one.
+
+    :raises SourceUnavailable: the database does not answer. :raises InvalidInput: no such column, or no right.
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise InvalidInput(
+            field="source",
+            value=root.source,
+            expected="PostgreSQL's client library",
+            next_step="install the package with its extra: airflow-provider-epochs[postgres].",
+        ) from error
+    try:
+        with psycopg.connect(**_parameters(parsed(url)), autocommit=True) as connection:
+            connection.read_only = True
+            yield _Ids(root, connection)
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+        raise NotReady(
+            f"root {root.name!r} is not ready: there is no table {root.table} in {parsed(url).location}.",
+            next_step="wait for whoever makes it, or correct the table in the declaration of the root.",
+            root=root.name,
+            missing=(root.table,),
+        ) from error
+    except (psycopg.ProgrammingError, psycopg.DataError) as error:
+        raise InvalidInput(
+            field=f"root {root.name!r}",
+            value=root.table,
+            expected=f"a table that can be read with these columns; {parsed(url).location} says: {_first_line(error)}",
+            next_step="correct the declaration of the root, or let its user read the table.",
+        ) from error
+    except psycopg.Error as error:
+        raise SourceUnavailable(
+            f"root {root.name!r}: {parsed(url).location} did not answer: {_first_line(error)}.",
+            next_step="look whether it runs, and whether this host reaches it; the task tries again.",
+            root=root.name,
+        ) from error
+
+
+def _parameters(address: Address) -> dict[str, Any]:
+    given = {
+        "host": address.host,
+        "port": address.port,
+        "dbname": address.database,
+        "user": address.user or None,
+        "password": address.password or None,
+        **address.tls,
+        "sslmode": address.sslmode,
+        "connect_timeout": _CONNECT_S,
+        "application_name": "epochs",
+        "options": f"-c statement_timeout={_STATEMENT_MS}",
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

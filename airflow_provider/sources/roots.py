@@ -1,0 +1,107 @@
+"""Asks the sources of roots: what their bounds are now, whether these still hold, where the rows within them lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, Span
+from airflow_provider.sources import files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider.sources.postgresql import JdbcRead
+
+
+class RootSources:
+    """Asks the sources of roots; opens none before it is asked.
+
+    :param urls: of databases, by the id of their connection; may hold passwords.
+    """
+
+    def __init__(self, urls: Mapping[str, str] | None = None) -> None:
+        self._urls = urls or {}
+
+    def bounds(self, asked: Asked) -> RootBounds:
+        """See :class:`~airflow_provider.coordination.bounding.RootSource`."""
+        match asked.root.kind:
+            case RootKind.FILES:
+                return files.bounds(asked)
+            case RootKind.ICEBERG:
+                from airflow_provider.sources import iceberg
+
+                return iceberg.bounds(asked, self._catalog_url(asked.root))
+            case RootKind.JDBC:
+                from airflow_provider.sources import postgresql
+
+                return postgresql.bounds(asked, self._url(asked.root))
+
+    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+        """See :class:`~airflow_provider.coordination.bounding.RootSource`."""
+        if asked.root.kind is RootKind.FILES:
+            return files.holds(asked, recorded)
+        try:
+            self.check_unchanged(asked.root, recorded)
+        except Unavailable:
+            return False
+        return True
+
+    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+        """Compare *bounds* with what is there now.
+
+        :raises Unavailable: it is not what was recorded; names the file, the snapshot, or the ids.
+        :raises SourceUnavailable: the source does not answer.
+        """
+        match root.kind:
+            case RootKind.FILES:
+                files.check_unchanged(bounds)
+            case RootKind.ICEBERG:
+                from airflow_provider.sources import iceberg
+
+                iceberg.check_unchanged(root, _span(bounds), self._catalog_url(root))
+            case RootKind.JDBC:
+                from airflow_provider.sources import postgresql
+
+                postgresql.check_unchanged(root, _span(bounds), self._url(root))
+
+    def files(self, root: Root, bounds: RootBounds) -> tuple[list[str], pa.Schema]:
+        """Return the Parquet files that hold the rows within *bounds* of an Iceberg table, and their columns with ids.
+
+        :raises Unavailable: as in :meth:`check_unchanged`. :raises InvalidInput: its rows are not just those of files.
+        """
+        from airflow_provider.sources import iceberg
+
+        return iceberg.files(root, _span(bounds), self._catalog_url(root))
+
+    def jdbc(self, root: Root, bounds: RootBounds) -> JdbcRead:
+        """Return what Spark's JDBC reader is told for the rows within *bounds*."""
+        from airflow_provider.sources import postgresql
+
+        return postgresql.jdbc(root, _span(bounds), self._url(root))
+
+    def _catalog_url(self, root: Root) -> str | None:
+        return self._url(root) if root.source else None
+
+    def _url(self, root: Root) -> str:
+        if root.source not in self._urls:
+            raise InvalidInput(
+                field=f"source of root {root.name!r}",
+                value=root.source,
+                expected=f"one of the sources that are known here: {sorted(self._urls)}",
+                next_step=f"make the Airflow connection {root.source!r}; without Airflow say where it is: "
+                f"Settings(sources={{{root.source!r}: 'postgresql+psycopg://…'}}).",
+            )
+        return self._urls[root.source]
+
+
+def _span(bounds: RootBounds) -> Span:
+    if bounds.span is None:
+        raise InvalidInput(
+            field="roots",
+            value=bounds.root,
+            expected="a span: the root was files when its bounds were recorded",
+            next_step="declare it as a root of another name.",
+        )
+    return bounds.span

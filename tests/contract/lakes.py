@@ -1,0 +1,74 @@
+"""An Iceberg table that others write: plain pyiceberg, a catalog of its own, nothing of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+
+from airflow_provider.domain.roots import Root, Span, iceberg_root
+from airflow_provider.sources import iceberg
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.tables import parquet_files
+
+NAME = "market.prices"
+
+
+class Lake:
+    """A table of numbers; each append is a snapshot."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self.url = f"sqlite:///{directory}/lake.db"
+        self.catalog = SqlCatalog("lake", uri=self.url, warehouse=f"file://{directory}/lake")
+        self.catalog.create_namespace("market")
+        self.make()
+
+    def make(self) -> None:
+        self.table = self.catalog.create_table(NAME, pa.schema([("value", pa.int64())]))
+
+    def append(self, *values: int) -> int:
+        self.table.append(self._rows(values))
+        return self.newest
+
+    def overwrite(self, *values: int) -> int:
+        self.table.overwrite(self._rows(values))
+        return self.newest
+
+    def rolled_back(self) -> None:
+        """Go back to the snapshot before."""
+        snapshot = self.table.current_snapshot()
+        assert snapshot is not None
+        assert snapshot.parent_snapshot_id is not None
+        self.table.manage_snapshots().rollback_to_snapshot(snapshot.parent_snapshot_id).commit()
+
+    def expire(self, snapshot: int) -> None:
+        self.table.maintenance.expire_snapshots().by_id(snapshot).commit()
+
+    @property
+    def newest(self) -> int:
+        snapshot = self.table.current_snapshot()
+        assert snapshot is not None
+        return snapshot.snapshot_id
+
+    def sources(self) -> RootSources:
+        return RootSources({"lake_db": self.url})
+
+    def values(self, root: Root, span: Span) -> list[int]:
+        """The rows that an epoch with *span* reads."""
+        files, columns = iceberg.files(root, span, self.url)
+        return sorted(v for one in files for v in parquet_files.read(one, columns)["value"].to_pylist())
+
+    def close(self) -> None:
+        self.catalog.close()
+
+    @staticmethod
+    def _rows(values: Sequence[int]) -> pa.Table:
+        return pa.table({"value": pa.array(values, pa.int64())})
+
+
+def prices(**options: str) -> Root:
+    """The declaration of its root."""
+    return iceberg_root("prices", f"lake.{NAME}", source="lake_db", **options)

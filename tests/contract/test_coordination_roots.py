@@ -1,0 +1,300 @@
+"""Roots that are tables of others, late data, and revisions of roots, on each store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import (
+    InvalidInput,
+    NotReady,
+    SourceUnavailable,
+    TopologyError,
+    Unavailable,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Root, RootBounds, Span, iceberg_root
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources.files import check_unchanged
+from airflow_provider.sources.roots import RootSources
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.interruptions import interrupted
+from tests.contract.lakes import Lake, prices
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    opened = Lake(tmp_path / "others")
+    yield opened
+    opened.close()
+
+
+def begin(world: World, lake: Lake, job: EpochJob, number: int, by: Owner | None = None) -> Attempt:
+    return world.begin(job, day(number), by, roots=lake.sources())
+
+
+def read(lake: Lake, job: EpochJob, attempt: Attempt) -> list[int]:
+    (bounds,) = attempt.roots
+    assert bounds.span is not None
+    return lake.values(job.roots[0], bounds.span)
+
+
+def publish(world: World, attempt: Attempt) -> None:
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+
+
+def again(run: str) -> Owner:
+    return owner(run)
+
+
+# --- tables of others ------------------------------------------------------------------------------------------
+
+
+def test_increments_of_a_table_of_others_follow_each_other(world: World, lake: Lake) -> None:
+    """I11: each epoch reads what was appended since the barrier before; a retry and another job read the same."""
+    job, other = (world.job(name, inputs=[prices()]) for name in ("a", "b"))
+    lake.append(1, 2)
+    first = begin(world, lake, job, 1)
+    lake.append(3)
+    lake.append(4)
+    second = begin(world, lake, job, 2)
+    lake.append(5)
+    retried = begin(world, lake, job, 2, owner(try_number=2))
+    assert [read(lake, job, one) for one in (first, second, retried)] == [[1, 2], [3, 4], [3, 4]]
+    assert begin(world, lake, other, 1).roots == first.roots
+    assert begin(world, lake, other, 2).roots == second.roots
+    third = begin(world, lake, job, 3)
+    nothing = begin(world, lake, job, 4)
+    assert (read(lake, job, third), read(lake, job, nothing)) == ([5], [])
+
+
+def test_a_table_without_rows_is_an_empty_increment(world: World, lake: Lake) -> None:
+    job = world.job("a", inputs=[prices()])
+    assert read(lake, job, begin(world, lake, job, 1)) == []
+    lake.append(1)
+    assert read(lake, job, begin(world, lake, job, 2)) == [1]
+
+
+def test_a_barrier_of_before_lies_between_those_that_are_recorded(world: World, lake: Lake) -> None:
+    """I11: what a later epoch has read is not read twice: the first epoch of all has all that was there."""
+    job = world.job("a", inputs=[prices()])
+    lake.append(1)
+    assert read(lake, job, begin(world, lake, job, 4)) == [1]
+    lake.append(2)
+    assert read(lake, job, begin(world, lake, job, 6)) == [2]
+    lake.append(3)
+    assert [read(lake, job, begin(world, lake, job, number)) for number in (2, 5, 1, 3)] == [[], [], [], []]
+    assert read(lake, job, begin(world, lake, job, 7)) == [3]
+
+
+def test_a_source_that_does_not_answer_leaves_nothing(world: World, lake: Lake, tmp_path: Path) -> None:
+    job = world.job("a", inputs=[prices()])
+    world.coordinator.register(job)
+    before = world.exactly()
+    (tmp_path / "file").touch()
+    unreachable = RootSources({"lake_db": f"sqlite:///{tmp_path}/file/lake.db"})
+    with pytest.raises(SourceUnavailable, match="prices"):
+        world.begin(job, day(1), roots=unreachable)
+    with pytest.raises(InvalidInput, match="make the Airflow connection 'lake_db'"):
+        world.begin(job, day(1), roots=RootSources())
+    lake.catalog.drop_table("market.prices")
+    with pytest.raises(NotReady, match="no table lake.market.prices"):
+        begin(world, lake, job, 1)
+    assert world.exactly() == before
+    lake.make()
+    lake.append(1)
+    assert read(lake, job, begin(world, lake, job, 1)) == [1]
+
+
+def test_of_two_begins_at_neighbouring_barriers_the_second_looks_again(world: World, lake: Lake) -> None:
+    """I11: both have asked the source when one records: the other's rows begin where that one's end."""
+    job = world.job("a", inputs=[prices()])
+    lake.append(1)
+    begin(world, lake, job, 1)
+    lake.append(2)
+    first: list[Attempt] = []
+
+    def meanwhile() -> None:
+        first.append(begin(world, lake, job, 2))
+        lake.append(3)
+
+    second = interrupted(world, meanwhile).begin(job, day(3), owner(), roots=lake.sources())
+    assert isinstance(second, Attempt)
+    assert (read(lake, job, first[0]), read(lake, job, second)) == ([2], [3])
+
+
+def test_bounds_that_leave_a_gap_are_refused(world: World) -> None:
+    """I11: whoever proposes them."""
+    job = world.job("a", inputs=[iceberg_root("prices", "lake.market.prices")])
+
+    def proposed(span: Span | None) -> dict[str, RootBounds]:
+        return {"prices": RootBounds(root="prices", span=span)}
+
+    world.begin(job, day(2), roots=proposed(Span(low=None, high=4)))
+    for number, span in (
+        (3, Span(low=5, high=6)),
+        (3, None),
+        (1, Span(low=None, high=4)),
+        (1, Span(low=1, high=2)),
+    ):
+        with pytest.raises(InvalidInput, match="prices"):
+            world.begin(job, day(number), roots=proposed(span))
+    world.begin(job, day(3), roots=proposed(Span(low=4, high=6)))
+    world.begin(job, day(1), roots=proposed(Span(low=None, high=None)))
+
+
+def test_a_skipped_epoch_leaves_its_rows_to_the_next(world: World, lake: Lake) -> None:
+    """R5, I11: it records no bounds."""
+    job = world.job("a", inputs=[prices()])
+    lake.append(1)
+    publish(world, begin(world, lake, job, 1))
+    lake.append(2)
+    world.coordinator.skip(DOMAIN, "a", day(2), "nobody wants it", by="ada")
+    assert read(lake, job, begin(world, lake, job, 3)) == [2]
+    assert read(lake, job, begin(world, lake, job, 2, again("manual"))) == []
+
+
+def test_jobs_that_share_a_root_say_the_same_of_it(world: World) -> None:
+    world.coordinator.register(world.job("a", inputs=[prices()]))
+    with pytest.raises(TopologyError, match=r"lake_db:lake\.market\.prices.*reads=state"):
+        world.coordinator.register(world.job("b", inputs=[prices(reads="state")]))
+
+
+# --- revisions of a root ---------------------------------------------------------------------------------------
+
+
+def test_a_revision_of_an_epoch_reads_what_the_first_has_read(world: World, lake: Lake) -> None:
+    """I11: unless the root says otherwise."""
+    job = world.job("a", inputs=[prices()])
+    lake.append(1)
+    publish(world, begin(world, lake, job, 1))
+    lake.append(2)
+    revised = begin(world, lake, job, 1, again("manual"))
+    assert (revised.revision, read(lake, job, revised)) == (2, [1])
+
+
+def test_a_root_of_which_revisions_are_made(world: World, lake: Lake) -> None:
+    """I11: a new revision of the epoch asks anew; its retry does not, and an epoch after it goes on behind it."""
+    job, other = (world.job(name, inputs=[prices(late="revision")]) for name in ("a", "b"))
+    lake.append(1)
+    first = begin(world, lake, job, 1)
+    lake.append(2)
+    assert begin(world, lake, job, 1, owner(try_number=2)).roots == first.roots
+    publish(world, begin(world, lake, job, 1, owner(try_number=3)))
+    publish(world, begin(world, lake, other, 1))
+    revised = begin(world, lake, job, 1, again("manual"))
+    assert (revised.roots[0].revision, read(lake, job, revised)) == (2, [1, 2])
+    lake.append(3)
+    retried = begin(world, lake, job, 1, Owner(dag_id="dag", run_id="manual", try_number=2))
+    assert retried.roots == revised.roots
+    publish(world, retried)
+    assert begin(world, lake, other, 1, again("manual")).roots == revised.roots, "one set for both"
+    assert read(lake, job, begin(world, lake, job, 2)) == [3]
+    lake.append(4)
+    third = begin(world, lake, job, 1, again("once more"))
+    assert (third.roots[0].revision, read(lake, job, third)) == (3, [1, 2]), "what is behind it is another's"
+
+
+def test_of_two_revisions_of_a_root_one_is_recorded(world: World, lake: Lake) -> None:
+    """I11: two jobs compute one barrier again at once; both read what was recorded first."""
+    jobs = [world.job(name, inputs=[prices(late="revision")]) for name in ("a", "b")]
+    lake.append(1)
+    for job in jobs:
+        publish(world, begin(world, lake, job, 1))
+    lake.append(2)
+    first: list[Attempt] = []
+
+    def meanwhile() -> None:
+        first.append(begin(world, lake, jobs[0], 1, again("manual")))
+        lake.append(3)
+
+    second = interrupted(world, meanwhile).begin(jobs[1], day(1), again("manual"), roots=lake.sources())
+    assert isinstance(second, Attempt)
+    assert second.roots == first[0].roots
+    assert read(lake, jobs[1], second) == [1, 2]
+
+
+# --- files that come late --------------------------------------------------------------------------------------
+
+
+def landed(directory: Path, name: str) -> str:
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(name)
+    return f"file://{path}"
+
+
+def files_of(attempt: Attempt) -> list[str]:
+    return [file.uri for file in attempt.roots[0].files]
+
+
+def loading(world: World, directory: Path, late: Any, name: str = "loading") -> EpochJob:
+    location = f"{directory}/{{start:%d}}/*.csv"
+    return world.job(name, inputs=[Root("landing", location, late=late)])
+
+
+def listed(world: World, job: EpochJob, epoch: Interval, by: Owner | None = None) -> list[str]:
+    return files_of(world.begin(job, epoch, by, roots=RootSources()))
+
+
+def test_a_late_file_is_the_next_epochs(world: World, tmp_path: Path) -> None:
+    """I11: each file is read by one epoch, whichever folder it came to, and whenever the epochs are begun."""
+    job = loading(world, tmp_path, "next")
+    first = landed(tmp_path, "01/a.csv")
+    assert listed(world, job, day(1)) == [first]
+    late, second = landed(tmp_path, "01/late.csv"), landed(tmp_path, "02/a.csv")
+    assert listed(world, job, day(1), owner(try_number=2)) == [first]
+    fourth = landed(tmp_path, "04/a.csv")
+    assert listed(world, job, day(4)) == [late, fourth]
+    assert listed(world, job, day(2)) == [second]
+    latest = landed(tmp_path, "02/late.csv")
+    assert listed(world, job, day(5)) == [latest]
+    assert listed(world, job, day(3)) == []
+
+
+def test_a_late_file_is_refused(world: World, tmp_path: Path) -> None:
+    """The begin that finds it names it: of the next epoch, and of a revision of its own."""
+    job = loading(world, tmp_path, "refuse")
+    first = landed(tmp_path, "01/a.csv")
+    publish(world, world.begin(job, day(1), roots=RootSources()))
+    late = landed(tmp_path, "01/late.csv")
+    landed(tmp_path, "02/a.csv")
+    before = world.exactly()
+    for epoch, by in ((day(2), owner()), (day(1), again("manual"))):
+        with pytest.raises(Unavailable, match="01/late.csv came after") as refused:
+            listed(world, job, epoch, by)
+        assert refused.value.late == (late,)
+    assert world.exactly() == before
+    Path(late.removeprefix("file://")).unlink()
+    assert listed(world, job, day(1), again("manual")) == [first]
+
+
+def test_a_late_file_is_read_by_a_revision(world: World, tmp_path: Path) -> None:
+    """I11: and only by that; the epoch after does not look for it."""
+    job = loading(world, tmp_path, "revision")
+    first = landed(tmp_path, "01/a.csv")
+    publish(world, world.begin(job, day(1), roots=RootSources()))
+    late, second = landed(tmp_path, "01/late.csv"), landed(tmp_path, "02/a.csv")
+    assert listed(world, job, day(2)) == [second]
+    assert listed(world, job, day(1), again("manual")) == [first, late]
+
+
+def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World, tmp_path: Path) -> None:
+    """I11: an epoch that was never committed reads them as they are now, and adopts nothing of before."""
+    job = loading(world, tmp_path, "revision")
+    landed(tmp_path, "01/a.csv")
+    failed = world.begin(job, day(1), roots=RootSources())
+    (tmp_path / "01/a.csv").write_text("longer than it was")
+    with pytest.raises(Unavailable):
+        check_unchanged(failed.roots[0])
+    anew = world.begin(job, day(1), owner(try_number=2), roots=RootSources())
+    assert (anew.roots[0].revision, files_of(anew)) == (2, files_of(failed))
+    check_unchanged(anew.roots[0])
+    generation = world.store.read(DOMAIN, [one.key for one in world.records() if one.key.kind == "epoch"])
+    (epoch,) = generation.records.values()
+    assert epoch.record.attempt.input_generation == 2

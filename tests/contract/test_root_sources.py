@@ -1,0 +1,132 @@
+"""What the sources of roots say of themselves: tables of others, and folders with late files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.roots import Asked, BoundFile, Root, RootBounds, RootRecord, Span
+from airflow_provider.sources import files
+from airflow_provider.sources.roots import RootSources
+from tests.contract.coordination_world import day
+from tests.contract.lakes import Lake, prices
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    opened = Lake(tmp_path / "others")
+    yield opened
+    opened.close()
+
+
+def recorded(bounds: RootBounds, number: int) -> RootRecord:
+    return RootRecord(bounds=bounds, job=JobName("a"), interval=day(number))
+
+
+def asked(lake: Lake, root: Root, number: int, *before: RootBounds) -> RootBounds:
+    """The bounds of a barrier, given those of the barriers before it, the nearest first."""
+    known = tuple(recorded(one, number - back) for back, one in enumerate(before, 1))
+    return lake.sources().bounds(Asked(root=root, interval=day(number), before=known))
+
+
+def span_of(bounds: RootBounds) -> Span:
+    assert bounds.span is not None
+    return bounds.span
+
+
+def test_the_state_of_a_table_of_others(lake: Lake) -> None:
+    """I11: the snapshot at begin, whatever is committed on top."""
+    root = prices(reads="state")
+    lake.append(1)
+    first = asked(lake, root, 1)
+    lake.overwrite(7, 8)
+    second = asked(lake, root, 2, first)
+    lake.append(9)
+    between = lake.sources().bounds(
+        Asked(root=root, interval=day(2), before=(recorded(first, 1),), after=(recorded(second, 3),))
+    )
+    found = [lake.values(root, span_of(one)) for one in (first, between, second)]
+    assert found == [[1], [1], [7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("overwrite", "operation 'delete'"),
+        ("rolled back", "rolled back"),
+        ("expired", "has expired"),
+        ("the last one expired", "has expired"),
+        ("made anew", "made anew"),
+    ],
+)
+def test_rows_that_were_changed_are_no_increment(lake: Lake, change: str, told: str) -> None:
+    """The snapshot and its operation are named."""
+    root = prices()
+    lake.append(0)
+    known = lake.append(1)
+    first = asked(lake, root, 1)
+    match change:
+        case "overwrite":
+            lake.overwrite(5)
+        case "rolled back":
+            lake.rolled_back()
+            lake.append(3)
+        case "made anew":
+            lake.catalog.drop_table("market.prices")
+            lake.make()
+            lake.append(2)
+        case _:
+            between = lake.append(2)
+            lake.append(3)
+            lake.expire(between if change == "expired" else known)
+    with pytest.raises(Unavailable, match=told) as refused:
+        asked(lake, root, 2, first)
+    if change == "overwrite":
+        assert refused.value.snapshot in {one.snapshot_id for one in lake.table.snapshots()} - {known}
+    elif change != "made anew":
+        assert refused.value.snapshot == known
+    assert refused.value.next_step
+
+
+def test_a_snapshot_that_expired_after_it_was_recorded_is_told(lake: Lake) -> None:
+    root = prices(reads="state")
+    gone = lake.append(1)
+    bounds = asked(lake, root, 1)
+    lake.sources().check_unchanged(root, bounds)
+    lake.append(2)
+    lake.expire(gone)
+    with pytest.raises(Unavailable, match="has expired") as refused:
+        lake.sources().check_unchanged(root, bounds)
+    assert refused.value.snapshot == gone
+    with pytest.raises(Unavailable, match="has expired"):
+        lake.values(root, span_of(bounds))
+
+
+def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) -> None:
+    """A bound that might take a file for the second time is refused; so is looking where earlier epochs may have."""
+    root = Root("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next")
+    for name in ("2024-01/0.csv", "2024-02/1.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+
+    def before(number: int) -> tuple[RootRecord, ...]:
+        found = [day(number - back) for back in range(1, 32)]
+        return tuple(
+            RootRecord(bounds=RootBounds(root="landing"), job=JobName("a"), interval=one) for one in found
+        )
+
+    found = files.bounds(Asked(root=root, interval=day(33), before=before(33)))
+    assert [Path(one.uri).name for one in found.files] == ["1.csv"]
+    with pytest.raises(InvalidInput, match="at most 31 epochs share"):
+        files.bounds(Asked(root=root, interval=day(64 - 4), before=before(64 - 4)[:30] + before(33)[:1]))
+
+
+def test_what_was_recorded_as_files_has_no_span() -> None:
+    root = prices()
+    files = RootBounds(root="prices", files=(BoundFile(uri="file:///in", size_bytes=1),))
+    with pytest.raises(InvalidInput, match="another name"):
+        RootSources({"lake_db": "sqlite:////nowhere"}).check_unchanged(root, files)

@@ -1,0 +1,191 @@
+"""Tables of others as roots, in Spark: an Iceberg table and a table in PostgreSQL, both real, written by others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Root, iceberg_root, jdbc_root
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.contract.lakes import Lake, prices
+from tests.services import iceberg_runtime
+from tests.services.postgresql import postgresql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["postgresql"]
+
+MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
+SOLD, QUOTED = EpochTable("sold"), EpochTable("quoted")
+ORDERS = jdbc_root("orders", "orders", source="shop", id_column="id", partitions=2)
+on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
+on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
+
+
+def hour(number: int) -> Interval:
+    return Interval(MIDNIGHT + timedelta(hours=number), MIDNIGHT + timedelta(hours=number + 1))
+
+
+@pytest.fixture
+def shop(postgresql: PostgresqlServer) -> Iterator[psycopg.Connection[Any]]:
+    """A database of others; its URL is its ``info.dsn``'s."""
+    url = postgresql.url(postgresql.create_database()).replace("+psycopg", "")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            'CREATE TABLE orders (id bigint PRIMARY KEY, "Amount" numeric(10,2), at timestamptz, naive timestamp)'
+        )
+        yield connection
+
+
+def url_of(shop: psycopg.Connection[Any]) -> str:
+    info = shop.info
+    return f"postgresql+psycopg://{info.user}:{info.password}@{info.host}:{info.port}/{info.dbname}"
+
+
+def order(shop: psycopg.Connection[Any], number: int) -> None:
+    shop.execute("INSERT INTO orders VALUES (%s, 1.50, '2024-05-01 12:00+02', '2024-05-01 12:00')", (number,))
+
+
+def rows(settings: Settings, table: str) -> list[dict[str, Any]]:
+    with EpochService.open(settings) as service:
+        found = service.cuts.read(service.cuts.cut("default", [table]), table)
+    return sorted(found.to_pylist(), key=str)
+
+
+@on_connect
+def test_a_job_reads_two_sources_of_others(
+    spark: SparkSession, settings: Settings, shop: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    """Each epoch has exactly the rows within its bounds, whatever is added while it computes."""
+    lake = Lake(tmp_path / "others")
+    job = EpochJob("load", inputs=[ORDERS, prices()], outputs=[SOLD, QUOTED], cadence="@hourly")
+    settings = replace(settings, sources={"shop": url_of(shop), "lake_db": lake.url})
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    for number in range(2):
+        order(shop, 10 * number)
+        order(shop, 10 * number + 3)
+        lake.append(number)
+        with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
+            order(shop, 10 * number + 5)
+            lake.append(number + 100)
+            epoch.write(SOLD, epoch.read_root("orders"))
+            epoch.write(QUOTED, epoch.read_root("prices"))
+    lake.close()
+    sold = rows(settings, "sold")
+    found = {(one["id"], one["_epoch"].hour) for one in sold}
+    assert (len(sold), found) == (5, {(0, 1), (3, 1), (5, 2), (10, 2), (13, 2)})
+    assert {(one["Amount"], one["at"], one["naive"]) for one in sold} == {
+        (Decimal("1.50"), datetime(2024, 5, 1, 10, tzinfo=UTC), datetime.fromisoformat("2024-05-01T12:00"))
+    }
+    quoted = {(one["value"], one["_epoch"].hour) for one in rows(settings, "quoted")}
+    assert quoted == {(0, 1), (1, 2), (100, 2)}
+
+
+@on_classic
+def test_rows_that_come_late_end_the_epoch(
+    spark: SparkSession, settings: Settings, shop: psycopg.Connection[Any]
+) -> None:
+    """The count is looked at when they are read and when the block ends; nothing is published."""
+    job = EpochJob("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
+    settings = replace(settings, sources={"shop": url_of(shop)})
+    order(shop, 4)
+
+    def load() -> None:
+        with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
+            epoch.write(SOLD, epoch.read_root("orders"))
+            order(shop, 2)
+
+    for _ in range(2):
+        with pytest.raises(Unavailable, match=r"2 rows with id in \(…, 4\], 1 rows"):
+            load()
+    shop.execute("DELETE FROM orders WHERE id = 2")
+    with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
+        epoch.write(SOLD, epoch.read_root("orders"))
+    assert [one["id"] for one in rows(settings, "sold")] == [4]
+
+
+@on_classic
+def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "others")
+    lake.append(1)
+    roots = [prices(), Root("landing", f"{tmp_path}/*.csv")]
+    job = EpochJob("load", inputs=roots, outputs=[QUOTED], cadence="@hourly")
+    settings = replace(settings, sources={"lake_db": lake.url})
+    with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
+        with pytest.raises(InvalidInput, match="epoch.read_root"):
+            epoch.root_files("prices")
+        with pytest.raises(InvalidInput, match="epoch.root_files"):
+            epoch.read_root("landing")
+        with pytest.raises(InvalidInput, match="declare Root"):
+            epoch.read_root("nothing")
+        epoch.write(QUOTED, epoch.read_root("prices"))
+    lake.close()
+    assert [one["value"] for one in rows(settings, "quoted")] == [1]
+
+
+@pytest.mark.slow
+@on_classic
+def test_a_table_that_spark_writes(
+    spark: SparkSession, settings: Settings, shop: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    """Written by Iceberg's own runtime, its catalog in PostgreSQL; a column is added, and files are compacted."""
+    if iceberg_runtime.jar() is None or iceberg_runtime.driver() is None:
+        pytest.skip(
+            "Iceberg's Spark runtime and the JDBC driver cannot be had: Maven Central does not answer"
+        )
+    parts = urlsplit(url_of(shop))
+    catalog = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}",
+        ".jdbc.user": str(parts.username),
+        ".jdbc.password": str(parts.password),
+        ".jdbc.schema-version": "V1",
+        ".warehouse": f"{tmp_path}/theirs",
+        ".cache-enabled": "false",
+    }
+    for name, value in catalog.items():
+        spark.conf.set(f"spark.sql.catalog.theirs{name}", value)
+    spark.sql(
+        "CREATE TABLE theirs.market.prices (id bigint, day date, old string) USING iceberg PARTITIONED BY (day)"
+    )
+    root = iceberg_root("prices", "theirs.market.prices", source="shop")
+    job = EpochJob("load", inputs=[root], outputs=[QUOTED], cadence="@hourly")
+    settings = replace(settings, sources={"shop": url_of(shop)})
+
+    def load(number: int) -> list[tuple[Any, ...]]:
+        with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
+            df = epoch.read_root("prices")
+            epoch.write(QUOTED, df.select("id"))
+            return sorted(tuple(one) for one in df.drop("day").collect())
+
+    spark.sql(
+        "INSERT INTO theirs.market.prices VALUES (1, DATE'2024-05-01', 'a'), (2, DATE'2024-05-02', 'b')"
+    )
+    assert load(0) == [(1, "a"), (2, "b")]
+    spark.sql("INSERT INTO theirs.market.prices VALUES (3, DATE'2024-05-01', 'c')")
+    spark.sql("ALTER TABLE theirs.market.prices RENAME COLUMN old TO text")
+    spark.sql("ALTER TABLE theirs.market.prices ADD COLUMN more int")
+    spark.sql("INSERT INTO theirs.market.prices VALUES (4, DATE'2024-05-01', 'd', 7)")
+    spark.sql(
+        "CALL theirs.system.rewrite_data_files(table => 'market.prices', options => map('rewrite-all', 'true'))"
+    )
+    assert load(1) == [(3, "c", None), (4, "d", 7)]
+    spark.sql("DELETE FROM theirs.market.prices WHERE id = 1")
+    with pytest.raises(Unavailable, match="operation '(overwrite|delete)', no append"):
+        load(2)
+    assert [one["id"] for one in rows(settings, "quoted")] == [1, 2, 3, 4]
