@@ -8,9 +8,10 @@ from functools import partial
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.explain import explain
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
-from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, NotReady
 from airflow_provider.testing.arrow_attempts import stage_rows
 from tests.contract.coordination_world import DOMAIN, World, day, owner, rows, side_by_side
@@ -109,6 +110,18 @@ def test_a_retry_races_the_publish(world: World) -> None:
         found = world.rows("d")["d"]
         assert [value for number, value in found if number == epoch] == [0, 1]
     assert world.staged() == []
+
+
+def test_a_participant_that_began_again_has_written_nothing(world: World) -> None:
+    """R10: PRECOMMIT, which people are shown, needs the newest try of each."""
+    attempt = begin(world)
+    states = []
+    for number, try_number in ((0, 1), (1, 1), (2, 1), (1, 2)):
+        writer = world.coordinator.join(attempt, number, owner(try_number=try_number))
+        states.append(explain(world.store, DOMAIN, "j", day(1)).state)
+        world.write(writer, [number])
+        states.append(explain(world.store, DOMAIN, "j", day(1)).state)
+    assert states == [EpochState.OPEN] * 5 + [EpochState.PRECOMMIT, EpochState.OPEN, EpochState.PRECOMMIT]
 
 
 def test_a_newer_attempt_fences_all_participants_and_undoes_all_their_tries(world: World) -> None:

@@ -228,7 +228,7 @@ def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochServi
     history(source)
     before, held = rows(source), contents(source)
     sealed = 0
-    for number in range(1000):
+    for number in range(200):
         fault = (Fault.REPLY_LOST, Fault.REQUEST_LOST)[number % 2]
         worn = [worn_out(one, number, fault) for one in services]
         with suppress(StoreUnavailable, OutcomeUnknown):
