@@ -105,11 +105,11 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
 
 
 def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:
-    """The first epoch after what the job's tables have in unbroken chain."""
+    """The first epoch after what the job's tables have in unbroken chain, each from where it begins."""
     reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
-    marks = [one.record.progress.watermark for one in reading.records.values()]
-    known = [mark for mark in marks if mark is not None]
-    start = min(known) if known and len(known) == len(marks) else job.origin
+    progress = [one.record.progress for one in reading.records.values()]
+    marks = (one.watermark or one.origin for one in progress)
+    start = min((one for one in marks if one is not None), default=job.origin)
     if start is None:
         return job.cadence.ended_by(reading.now)
     return Interval(start, job.cadence.next_after(start))

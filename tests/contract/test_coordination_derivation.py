@@ -320,6 +320,18 @@ def test_explain_follows_an_epoch(world: World) -> None:
         world.cut("d", level=Level.REPEATABLE_READ)
 
 
+def test_a_table_that_comes_later_begins_after_all_that_is_there(world: World) -> None:
+    """R7: also after what lies beyond a gap; what is explained is the first epoch that nobody has computed."""
+    for number in (1, 3):
+        world.run(world.job("d"), day(number))
+    both = world.job("d", [world.table("d"), world.table("d2")])
+    world.coordinator.register(both)
+    for number in (2, 4):
+        assert explain(world.store, DOMAIN, "d").interval == day(number)
+        world.run(both, day(number), [number])
+    assert world.cut("d2").barrier == barrier(4)
+
+
 def test_der15_a_cadence_does_not_change_without_a_barrier(world: World) -> None:
     """R7: a daily job does not become hourly just like that; its old days are computed again as what they were."""
     daily = world.job("d")
