@@ -211,7 +211,7 @@ def test_a_vetoed_output_is_kept_shown_and_read_by_nobody(world: World) -> None:
     )
     assert "1 nulls in 3 rows" in found.summary
     (row,) = grid(world.store, DOMAIN).rows
-    assert [cell.state for cell in row.cells] == [EpochState.VETOED]
+    assert [(cell.state, cell.silent) for cell in row.cells] == [(EpochState.VETOED, False)]
     with pytest.raises(Exception, match="nothing is committed"):
         world.cut("flights")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.doctor import Symptom, examine
-from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.recovery import ahead, recover
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
@@ -190,6 +190,16 @@ def test_a_restored_store_is_told_before_work_is_done(
         with pytest.raises(TablesAhead):
             world.worker(restored).begin(job, day(2), owner("after"))
     world.close()
+
+
+def test_a_publish_beside_the_look_is_no_restored_store(table_world: World) -> None:
+    """R33: the pointer is ahead of what was read before, and not of what is read after."""
+    world = table_world
+    job = world.job("t")
+    world.run(job, day(1), [1])
+    looking = interrupted(world, lambda: world.run(job, day(2), [2]), "table.compare")
+    assert ahead(looking.store, looking.formats, job.outputs[0]) is None
+    assert len(world.commits()) == 2
 
 
 def test_an_interrupted_move(world: World) -> None:

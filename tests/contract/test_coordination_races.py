@@ -15,6 +15,7 @@ from airflow_provider.domain.errors import (
     EpochBusy,
     Fenced,
     InvalidInput,
+    LeaseExpired,
     TopologyError,
 )
 from airflow_provider.domain.records import Kind
@@ -71,6 +72,15 @@ def test_att2_a_heartbeat_that_comes_too_late_revives_nobody(world: World) -> No
     with pytest.raises(Fenced):
         interrupted(world, take_over).heartbeat(holder)
     assert world.exactly() == taken[1]
+
+
+def test_lea10_a_heartbeat_after_the_end_of_its_claims_is_told(world: World) -> None:
+    """R23: retention ends what an attempt claims between the read and the write of its heartbeat."""
+    attempt = world.begin(world.job("d"), day(1))
+    world.clock.advance(PAST_TTL)
+    ended = interrupted(world, lambda: world.retention.sweep(DOMAIN))
+    with pytest.raises(LeaseExpired, match="was silent"):
+        ended.heartbeat(attempt)
 
 
 def test_att2_an_abort_that_comes_too_late_ends_nobody_else(world: World) -> None:

@@ -313,6 +313,28 @@ def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:
     assert "no barrier of its cadence" in str(check(world.store, DOMAIN, ["d"], barrier(1.5)))
 
 
+def test_r24_a_job_that_reads_with_a_lag_waits_for_what_it_reads(world: World) -> None:
+    """R24: it is told of what is withdrawn there, and not of what is withdrawn at its own barrier."""
+    full = full_job(world, 4).outputs[0]
+    for number in (1, 3):
+        world.retention.withdraw(DOMAIN, "f", barrier(number))
+    late = world.job("late", inputs=[state(full, as_of=DAY)])
+    with pytest.raises(Unavailable, match="withdrawn"):
+        check_inputs(world.store, DOMAIN, JobInputs.of(late, day(2)))
+    assert check_inputs(world.store, DOMAIN, JobInputs.of(late, day(3))).ready
+
+
+def test_r24_a_job_reads_an_incremental_table_where_a_barrier_is_withdrawn(world: World) -> None:
+    """R24: only the barrier is gone; all rows up to it are in the newest version."""
+    for number in (1, 2):
+        world.run(world.job("d"), day(number), [number])
+    world.retention.withdraw(DOMAIN, "d", barrier(1))
+    attempt = world.begin(world.job("r", inputs=[world.table("d")]), day(1))
+    found = read_rows(world.coordinator, attempt, "d")
+    assert found is not None
+    assert found["value"].to_pylist() == [1]
+
+
 def test_r24_explain_tells_what_is_withdrawn(world: World) -> None:
     """R24: of the epoch's own tables, and of what an epoch that nobody began would read."""
     full_job(world, 4)

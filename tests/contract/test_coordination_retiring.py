@@ -93,6 +93,17 @@ def test_a_job_at_work_is_not_retired(world: World) -> None:
     assert world.store.scan(DOMAIN, Kind.LOCK, "d") == []
 
 
+def test_a_job_that_wakes_in_time_is_not_retired(world: World) -> None:
+    """R7, R23: its lock had ended when it was read; the attempt renews it before it is ended."""
+    attempt = world.begin(world.job("d"), day(1))
+    world.write(attempt)
+    world.clock.advance(PAST_TTL)
+    other = interrupted(world, lambda: world.coordinator.heartbeat(attempt))
+    with pytest.raises(EpochBusy, match="dag/scheduled"):
+        other.retire(DOMAIN, "d", **WHY)
+    world.coordinator.publish(attempt)
+
+
 def test_an_attempt_that_began_meanwhile_publishes_nothing(world: World) -> None:
     """R7: between the look at the locks and the end of the job."""
     attempt = world.begin(world.job("d"), day(1))
