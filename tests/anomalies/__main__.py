@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -15,9 +17,9 @@ from rich.table import Table
 
 from tests.anomalies.collecting import Outcome, read_outcomes
 from tests.anomalies.page import PAGE, cell, page, with_package, without
-from tests.anomalies.plain.running import run, session
+from tests.anomalies.plain import running
 from tests.anomalies.schedules import ROOT, SUITE, schedules
-from tests.anomalies.verdicts import PLAIN, STORES, Observed, Verdict, figures, save, verdicts
+from tests.anomalies.verdicts import PLAIN, STATEMENTS, STORES, Observed, Verdict, figures, save, verdicts
 
 MODULES = "test_coordination_*.py"
 
@@ -33,8 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(SUITE)}")
     if options.write and names != list(SUITE):
         parser.error("--write keeps a run of all schedules: name none")
-    plain = without_this_package(names)
-    found = verdicts(names, with_this_package(names), plain)
+    with with_this_package(names) as runs:
+        plain = without_this_package(names)
+        found = verdicts(names, [outcome for run in runs for outcome in run.ended()], plain)
     show(found)
     if options.write:
         save(found)
@@ -46,24 +49,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def without_this_package(names: Sequence[str]) -> Mapping[str, Mapping[str, Observed]]:
     """Run the schedules in plain Spark, and say what came of each when it is known."""
     plain: dict[str, Mapping[str, Observed]] = {}
-    with session() as (spark, folder):
+    with running.session() as (spark, folder):
         for name in names:
-            plain.update(run([name], spark, folder))
+            plain.update(running.run([name], spark, folder))
             said = [f"{title}: {without(plain[name][column])}" for column, title in PLAIN.items()]
             print(name, ", ".join(said), flush=True)
     return plain
 
 
-def with_this_package(names: Sequence[str]) -> Sequence[Outcome]:
-    """Run the tests that carry the ids on every store; print what pytest says of failures."""
-    with tempfile.TemporaryDirectory(prefix="epochs-anomalies-") as directory:
-        path = Path(directory) / "outcomes.json"
-        modules = [str(one.relative_to(ROOT)) for one in sorted((ROOT / "tests/contract").glob(MODULES))]
-        command = [sys.executable, "-m", "pytest", "-q", "-n", str(min(2, os.cpu_count() or 1))]
-        command += ["-p", "tests.anomalies.collecting", "-p", "no:cacheprovider", "--outcomes", str(path)]
-        command += ["--schedules", ",".join(names), "--worlds", ",".join(STORES)]
-        subprocess.run([*command, *modules], cwd=ROOT, check=False)
-        return read_outcomes(path) if path.exists() else []
+@contextmanager
+def with_this_package(names: Sequence[str]) -> Iterator[list[Run]]:
+    """Run the tests that carry the ids on every store, in two processes beside the block: Spark's worlds, and others.
+
+    Each process starts each server, or Spark, once. Those that still run at the block's end are interrupted.
+    """
+    others = [store for store in STORES if store not in STATEMENTS]
+    with tempfile.TemporaryDirectory(prefix="epochs-anomalies-") as directory, ExitStack() as stack:
+        yield [
+            stack.enter_context(Run.of(names, worlds, Path(directory) / str(number)))
+            for number, worlds in enumerate((sorted(STATEMENTS), others))
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A process with tests.
+
+    :param outcomes: the file that it writes at its end. :param said: the file with what it prints.
+    """
+
+    process: subprocess.Popen[bytes]
+    outcomes: Path
+    said: Path
+
+    @classmethod
+    @contextmanager
+    def of(cls, names: Sequence[str], worlds: Sequence[str], folder: Path) -> Iterator[Run]:
+        """Start the tests of *names* in *worlds*."""
+        folder.mkdir()
+        outcomes, said = folder / "outcomes.json", folder / "said.txt"
+        begins = [f"def test_{name.lower()}_" for name in names]
+        modules = [
+            str(one.relative_to(ROOT))
+            for one in sorted((ROOT / "tests/contract").glob(MODULES))
+            if any(begin in one.read_text() for begin in begins)
+        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0"]
+        command += ["-p", "tests.anomalies.collecting", "-p", "no:cacheprovider", "--outcomes", str(outcomes)]
+        command += ["--schedules", ",".join(names), "--worlds", ",".join(worlds), *modules]
+        with (
+            said.open("w") as output,
+            subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as process,
+        ):
+            try:
+                yield cls(process=process, outcomes=outcomes, said=said)
+            finally:
+                process.send_signal(signal.SIGINT)  # does nothing to one that has ended
+
+    def ended(self) -> Sequence[Outcome]:
+        """Wait for its end; print what pytest says, and return what came of each test."""
+        self.process.wait()
+        print(self.said.read_text(), flush=True)
+        return read_outcomes(self.outcomes) if self.outcomes.exists() else []
 
 
 def show(found: Sequence[Verdict]) -> None:
