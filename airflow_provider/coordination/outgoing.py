@@ -32,7 +32,7 @@ class Position:
     @classmethod
     def parsed(cls, text: str) -> Self:
         """:raises InvalidInput: it is none."""
-        incarnation, separator, csn = text.rpartition(":")
+        incarnation, separator, csn = text.rpartition(":") if isinstance(text, str) else ("", "", "")
         if not (separator and incarnation and csn.isascii() and csn.isdigit() and len(csn) < 19):
             raise InvalidInput(
                 field="position", value=text, expected="a position as an event has it: INCARNATION:CSN"

@@ -18,6 +18,7 @@ from airflow_provider.domain.registration import (
     TopologyRecord,
     check_change,
     check_registration,
+    check_same_table,
     check_takeover,
     declared,
     serves_once,
@@ -79,7 +80,7 @@ class Register:
             return record
         others = other_jobs(self.store, job.domain, job.name)
         check_registration(record, others, current.record if current else None)
-        self._refuse_left_tables(reading)
+        self._refuse_known_tables(reading)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading))
         for before in (*([current.record] if current else []), *others.values()):
@@ -166,11 +167,17 @@ class Register:
             reading, f"{record.name}#declaration {record.revision}", moved, requires, updates
         )
 
-    def _refuse_left_tables(self, reading: Reading) -> None:
-        """A table of another job can be taken over when that job, or the table alone, is retired (R7)."""
+    def _refuse_known_tables(self, reading: Reading) -> None:
+        """A table stays what it was, also when its job left it for a while; that of another job can be taken over when
+        that job, or the table alone, is retired (R7).
+        """
         for table in self.job.outputs:
             known: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
-            if known is None or known.record.job == self.job.name:
+            if known is None:
+                continue
+            if known.record.job == self.job.name or known.record.ended:
+                check_same_table(self.job, table, known.record)
+            if known.record.job == self.job.name:
                 continue
             if known.record.ended:
                 check_takeover(self.job, table, known.record)

@@ -214,9 +214,14 @@ def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
     wanted = at or max(marks, default=None)
     missing = lagging(stood, wanted) if wanted else ()
     reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or "nothing is committed yet"
+    origins = [moved.origin for _, moved in stood.values() if moved.origin is not None]
+    if at is not None and origins and at <= max(origins):
+        step = f"read at a later time than {max(origins).isoformat()}, where the last of them begins."
+    else:
+        step = "wait for it (EpochSensor), or see `airflow epochs explain`."
     return NotReady(
         f"{', '.join(sorted(stood))} have no common barrier yet: {reasons}.",
-        next_step="wait for it (EpochSensor), or see `airflow epochs explain`.",
+        next_step=step,
         missing=missing,
     )
 

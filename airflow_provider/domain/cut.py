@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from airflow_provider.domain.epoch import Provenance
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
@@ -215,7 +216,7 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
     cadence, lag = input_record.cadence, edge.as_of
 
     def aligned(moment: datetime) -> datetime:
-        return moment if lag is None else cadence.floor(moment - lag)
+        return moment if lag is None else cadence.floor(_before(moment, lag))
 
     high = aligned(epoch.start if edge.kind is EdgeKind.PREVIOUS else epoch.end)
     if input_record.kind is TableKind.FULL:
@@ -223,13 +224,25 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
     if edge.kind is EdgeKind.INCREMENT:
         return aligned(epoch.start), high
     if edge.kind is EdgeKind.WINDOW and edge.length is not None:
-        return aligned(epoch.start - edge.length), high
+        return aligned(_before(epoch.start, edge.length)), high
     return None, high
 
 
 def starts_with(edge: Edge, record: TableRecord, moved: Moved, high: datetime) -> bool:
     """Whether *edge* reads what was before the table's declared origin: nothing, and there is nothing to wait for."""
     return edge.kind is EdgeKind.PREVIOUS and record.progress.declared and moved.origin == high
+
+
+def _before(moment: datetime, length: timedelta) -> datetime:
+    """:raises InvalidInput: there is no such time."""
+    try:
+        return moment - length
+    except OverflowError as error:
+        raise InvalidInput(
+            field="interval",
+            value=moment.isoformat(),
+            expected=f"a time that has one {length} before it, which the edge reads",
+        ) from error
 
 
 def state_of(provenance: Provenance, kind: TableKind) -> State:

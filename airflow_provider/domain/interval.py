@@ -5,10 +5,12 @@ All times are aware and in UTC, with microseconds. A *barrier* is the end of an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Any, cast
 
 import pendulum
@@ -20,6 +22,9 @@ from airflow_provider.domain.errors import InvalidInput
 EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+MOST_AT_ONCE = 100_000
+"""Epochs in one interval: eleven years of hours. A year that was mistyped is told, instead of filling the memory."""
 _LARGEST_CLOCK_CHANGE = timedelta(hours=26)
 _ZONE = "an IANA time zone such as Europe/Berlin"
 _PRESETS = {
@@ -186,7 +191,7 @@ class Cadence:
         return moment if self.is_barrier(moment) else self.last_before(moment)
 
     def is_barrier(self, moment: datetime) -> bool:
-        return self.next_after(moment - _MICROSECOND) == moment
+        return moment > _FIRST_MOMENT and self.next_after(moment - _MICROSECOND) == moment
 
     def ending_at(self, barrier: datetime) -> Interval:
         """The interval that ends at *barrier*.
@@ -208,7 +213,8 @@ class Cadence:
     def split(self, interval: Interval) -> list[Interval]:
         """The epochs that fill *interval*.
 
-        :raises InvalidInput: when an end of *interval* is no barrier of this calendar, or it is no interval.
+        :raises InvalidInput: when an end of *interval* is no barrier of this calendar, it is no interval, or it has
+            more epochs than anybody means.
         """
         if not isinstance(interval, Interval):
             raise InvalidInput(field="interval", value=interval, expected="an Interval(start, end)")
@@ -220,7 +226,15 @@ class Cadence:
                     expected=f"a barrier of the cadence {self}",
                     next_step="choose an interval whose ends lie on the job's cadence.",
                 )
-        return [Interval(low, high) for low, high in self._pairs(interval)]
+        epochs = [Interval(low, high) for low, high in islice(self._pairs(interval), MOST_AT_ONCE + 1)]
+        if len(epochs) > MOST_AT_ONCE:
+            raise InvalidInput(
+                field="interval",
+                value=str(interval),
+                expected=f"at most {MOST_AT_ONCE} epochs of the cadence {self} at once",
+                next_step="look at its years; for so many epochs, name one part after the other.",
+            )
+        return epochs
 
     def _pairs(self, interval: Interval) -> Iterator[tuple[datetime, datetime]]:
         low = interval.start
@@ -232,17 +246,29 @@ class Cadence:
 
 @lru_cache(maxsize=1_024)
 def _check_calendar(expression: str, timezone: str) -> None:
-    if len(expression.split()) != 5 or not croniter.is_valid(expression):
+    if len(expression.split()) != 5 or not croniter.is_valid(expression) or not _is_calendar(expression):
         raise InvalidInput(
             field="cadence",
             value=expression,
-            expected="a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly",
+            expected="a cron expression of five fields that names the same times whoever asks, or @hourly, @daily, "
+            "@weekly, @monthly, @quarterly, @yearly",
             next_step="correct the cadence of the job.",
         )
     try:
         pendulum.timezone(timezone)
     except Exception as error:  # pendulum raises its own and the standard library's errors here
         raise InvalidInput(field="timezone", value=timezone, expected=_ZONE) from error
+
+
+def _is_calendar(expression: str) -> bool:
+    """Whether it names times at all (31 February does not), and no random ones (croniter's ``R``)."""
+    if re.search(r"(^|[ ,])[rh]\b", expression, re.IGNORECASE):
+        return False
+    try:
+        croniter(expression, start_time=EPOCH_ZERO).get_next()
+    except CroniterError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=65_536)

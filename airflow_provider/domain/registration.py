@@ -303,10 +303,10 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
         )
 
 
-def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
-    """Refuse to go on with a retired job's table otherwise than it was (R7).
+def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+    """Refuse to go on with a table as another kind of table (R7).
 
-    :raises TopologyError: another kind, format or calendar, or an origin that leaves a gap.
+    :raises TopologyError: another kind or format.
     """
     before = (known.kind, known.ref.format if known.ref else table.format)
     if (table.kind, table.format) != before:
@@ -317,6 +317,13 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
             table=table.name,
             owner=known.job,
         )
+
+
+def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+    """Refuse to go on with a retired job's table otherwise than it was (R7).
+
+    :raises TopologyError: another calendar, or an origin that leaves a gap.
+    """
     if known.cadence not in (job.cadence, job.cadence.before):
         raise TopologyError(
             f"table {table.name!r} has the cadence {known.cadence}; job {job.name!r} has {job.cadence}.",

@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 from airflow_provider.domain.cut import Cut, Lag
 from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.interval import as_utc
+
+Kept = TypeVar("Kept", str, int)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,15 +87,15 @@ class Session:
             found = json.loads(text)
             return cls(
                 domain=domain_name(found["domain"]),
-                incarnation=str(found["incarnation"]),
+                incarnation=_checked(found["incarnation"], str),
                 seen={
                     table_name(name): Seen(
-                        csn=int(csn), barrier=as_utc(datetime.fromisoformat(at), "barrier")
+                        csn=_checked(csn, int), barrier=as_utc(datetime.fromisoformat(at), "barrier")
                     )
                     for name, (csn, at) in found["seen"].items()
                 },
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidInput(
                 field="session", value=text, expected="the text of a session, as Session.text() gives it"
             ) from error
@@ -112,3 +115,10 @@ class Session:
                 expected=f"{self.domain!r}, the domain of the session",
                 next_step="keep a session for each domain.",
             )
+
+
+def _checked(value: object, kind: type[Kept]) -> Kept:
+    """:raises TypeError: not as :meth:`Session.text` writes it."""
+    if type(value) is not kind:
+        raise TypeError(f"{kind.__name__} expected")
+    return value

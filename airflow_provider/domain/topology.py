@@ -28,6 +28,8 @@ from airflow_provider.domain.interval import Cadence, as_utc
 from airflow_provider.domain.roots import Root as Root  # noqa: PLC0414  (declared with the edges, and imported with them)
 
 _MOST_EPOCHS = 1_000_000
+_FARTHEST = timedelta(days=36_525)
+"""How far back an edge may look: a century."""
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
@@ -172,8 +174,10 @@ def increment(table: EpochTable, **options: Any) -> Edge:
 
 def window(table: EpochTable, length: timedelta, **options: Any) -> Edge:
     """Read the rows from *length* before the interval's start up to the barrier."""
-    if not isinstance(length, timedelta) or length <= timedelta(0):
-        raise InvalidInput(field="length", value=length, expected="a positive timedelta")
+    if not isinstance(length, timedelta) or not timedelta(0) < length <= _FARTHEST:
+        raise InvalidInput(
+            field="length", value=length, expected=f"a positive timedelta of at most {_FARTHEST.days} days"
+        )
     return _edge(table, EdgeKind.WINDOW, length=length, **options)
 
 
@@ -197,8 +201,12 @@ def _edge(
 ) -> Edge:
     if not isinstance(table, EpochTable):
         raise InvalidInput(field="inputs", value=table, expected="an EpochTable, an edge or a Root")
-    if as_of is not None and (not isinstance(as_of, timedelta) or as_of < timedelta(0)):
-        raise InvalidInput(field="as_of", value=as_of, expected="a timedelta of zero or more")
+    if as_of is not None and (not isinstance(as_of, timedelta) or not timedelta(0) <= as_of <= _FARTHEST):
+        raise InvalidInput(
+            field="as_of",
+            value=as_of,
+            expected=f"a timedelta of zero or more, and at most {_FARTHEST.days} days",
+        )
     if kind in (EdgeKind.INCREMENT, EdgeKind.WINDOW) and table.kind is TableKind.FULL:
         raise InvalidInput(
             field="inputs",

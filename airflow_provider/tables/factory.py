@@ -52,6 +52,13 @@ class TableFormats(Mapping[str, TableFormat]):
     ) -> None:
         self.close()
 
+    def require(self, name: str) -> None:
+        """Opens nothing.
+
+        :raises InvalidInput: an unknown format.
+        """
+        self._opener(name)
+
     def _opener(self, name: str) -> Callable[[], TableFormat]:
         try:
             return self._openers[name]

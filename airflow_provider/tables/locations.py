@@ -25,6 +25,8 @@ _PLACE = re.compile(
 )
 _UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
 _MAX_WAREHOUSE_CHARACTERS = 500
+_SCHEMES = ("file", "s3", "s3a", "s3n", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "memory")
+"""What Arrow has file systems for, and the one of the memory format."""
 
 
 def path_name(name: str) -> str:
@@ -115,6 +117,8 @@ def _problem(uri: str) -> str:
     scheme, host, path, *_ = urlsplit(uri)
     if not scheme or "://" not in uri:
         return "an absolute path or a URI"
+    if scheme not in _SCHEMES:
+        return f"a URI with one of the schemes {', '.join(_SCHEMES[:-1])}"
     if scheme == "file" and (host or not path.startswith("/")):
         return "file:/// and an absolute path"
     if scheme not in {"file", "memory"} and not host:

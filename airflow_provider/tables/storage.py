@@ -30,9 +30,15 @@ def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
     return open_root(root), path
 
 
+def as_uri(location: str) -> str:
+    """*location* as this package writes URIs; Hadoop, hence Spark, writes those of local files with one slash."""
+    one_slash = location.startswith("file:/") and not location.startswith("file://")
+    return f"file://{location.removeprefix('file:')}" if one_slash else location
+
+
 def split(uri: str) -> tuple[str, str]:
     """Return the root of *uri*'s file system, as a URI, and the path in it."""
-    scheme, _, rest = uri.partition("://")
+    scheme, _, rest = as_uri(uri).partition("://")
     host, slash, path = rest.partition("/")
     if scheme in {"file", "hdfs", "viewfs"}:
         return f"{scheme}://{host}/", f"/{path}"

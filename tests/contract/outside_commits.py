@@ -14,7 +14,8 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
     """Commit *slices* in one snapshot that calls itself *operation*.
 
     ``append`` keeps what is there, any other replaces all of it. (pyiceberg cannot say ``replace``, which is what a
-    compaction by Iceberg's own programs says; so it is written into the new metadata file afterwards.)
+    compaction by Iceberg's own programs says; so it is written into the new metadata file afterwards.) Local files are
+    named with one slash, as those programs name them.
     """
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as snapshot:
         if operation != "append":
@@ -22,6 +23,7 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
                 snapshot.delete_data_file(task.file)
         for rows in slices:
             for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
+                file[1] = file.file_path.replace("file:///", "file:/", 1)
                 snapshot.append_data_file(file)
     _call_it(table, operation)
 

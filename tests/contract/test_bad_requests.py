@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.outgoing import Position
 from airflow_provider.coordination.queries import queries
 from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
@@ -25,6 +27,7 @@ pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 T = EpochTable("t")
 J = EpochJob("j", outputs=[T], cadence="@daily")
 DAY = Interval(datetime(2024, 5, 3, tzinfo=UTC), datetime(2024, 5, 4, tzinfo=UTC))
+FUTURE = Interval(datetime(9024, 5, 3, tzinfo=UTC), datetime(9024, 5, 4, tzinfo=UTC))
 BARRIER = datetime(2024, 5, 2, tzinfo=UTC)
 ME = Owner(dag_id="dag", run_id="run")
 
@@ -66,6 +69,12 @@ def run(epochs: LocalEpochs, **given: Any) -> None:
         raise AssertionError
 
 
+def asked(epochs: LocalEpochs, **given: Any) -> object:
+    """Begin as an owner of whom one thing is odd; good text of an id is let through to what refuses the epoch."""
+    owner = Owner(**{"dag_id": "dag", "run_id": "run", **given})
+    return epochs.service.coordinator.begin(J, FUTURE, owner)
+
+
 CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "skip: domain": (lambda epochs, value: skip(epochs, domain=value), []),
     "skip: job": (lambda epochs, value: skip(epochs, job=value), []),
@@ -78,6 +87,16 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "begin: job": (lambda epochs, value: epochs.service.coordinator.begin(value, DAY, ME), []),
     "begin: interval": (lambda epochs, value: epochs.service.coordinator.begin(J, value, ME), []),
     "begin: owner": (lambda epochs, value: epochs.service.coordinator.begin(J, DAY, value), []),
+    "begin: dag_id": (lambda epochs, value: asked(epochs, dag_id=value), []),
+    "begin: run_id": (lambda epochs, value: asked(epochs, run_id=value), []),
+    "begin: generation": (lambda epochs, value: asked(epochs, generation=value), []),
+    "begin: try_number": (lambda epochs, value: asked(epochs, try_number=value), []),
+    "begin: format": (
+        lambda epochs, value: epochs.service.coordinator.begin(
+            EpochJob("other", outputs=[EpochTable("u", format=value)], cadence="@daily"), DAY, ME
+        ),
+        [],
+    ),
     "epoch_run: job": (lambda epochs, value: run(epochs, job=value), []),
     "epoch_run: interval": (lambda epochs, value: run(epochs, interval=value), []),
     "cut: domain": (lambda epochs, value: cut(epochs, domain=value), []),
@@ -109,6 +128,7 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
         [],
     ),
     "session: text": (lambda _epochs, value: Session.parse(value), []),
+    "position: text": (lambda _epochs, value: Position.parsed(value), []),
     "session: domain": (lambda _epochs, value: Session.of(value), NAMES),
     "sweep: domain": (lambda epochs, value: epochs.service.retention.sweep(value), NAMES),
     "withdraw: table": (
@@ -137,6 +157,34 @@ def test_who_ends_something_says_it_in_words_that_can_be_kept(
     """R5, R7: what is no text, blank, or more than a store keeps."""
     local_epochs.commit(J, "2024-05-01", {T: [{"a": 1}]})
     refused(lambda value: act(local_epochs, **{what: value}), TEXTS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 20_000,
+        *(
+            f'{{"domain": "default", "incarnation": {incarnation}, "seen": {{"t": [{number}, "{time}"]}}}}'
+            for incarnation, number, time in (
+                ('"x"', "1e400", "2024-05-01T00:00:00+00:00"),
+                ('"x"', "NaN", "2024-05-01T00:00:00+00:00"),
+                ('"x"', "1.5", "2024-05-01T00:00:00+00:00"),
+                ('"x"', "true", "2024-05-01T00:00:00+00:00"),
+                ('"x"', '"1"', "2024-05-01T00:00:00+00:00"),
+                ('"x"', "9" * 5000, "2024-05-01T00:00:00+00:00"),
+                ("null", "1", "2024-05-01T00:00:00+00:00"),
+                ('"x"', "1", "2024-05-01T00:00:00"),
+                ('"x"', "1", "0001-01-01T00:00:00+14:00"),
+            )
+        ),
+    ],
+)
+def test_json_that_no_session_wrote_is_refused(text: str) -> None:
+    """R20: nested without end, numbers without end, times that are none."""
+    with pytest.raises(InvalidInput) as told:
+        Session.parse(text)
+    assert len(str(told.value)) < 1000
 
 
 CLAIMS: dict[str, tuple[Call, Iterable[str]]] = {

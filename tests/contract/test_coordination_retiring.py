@@ -39,6 +39,20 @@ def retired(world: World, days: int = 2, **options: Any) -> EpochJob:
     return job
 
 
+def test_a_table_that_its_job_has_left_comes_back_as_what_it_was(table_world: World) -> None:
+    """R7: its slices would be added up, or taken for the whole state, otherwise than the declaration says."""
+    world = table_world
+    job = world.job("j", [world.table("d")])
+    world.run(job, day(1), [1])
+    world.coordinator.register(world.job("j", [world.table("e")]))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"'d' is incremental/.* declares it as full/"):
+        world.coordinator.register(world.job("j", [world.table("d", kind=TableKind.FULL)]))
+    assert world.exactly() == before
+    world.run(job, day(2), [7])
+    assert world.rows("d") == {"d": [(1, 1), (2, 7)]}
+
+
 def test_der12_a_job_that_leaves_keeps_what_it_has_and_holds_nobody_back(table_world: World) -> None:
     """R7: readers read on; cuts of the whole domain go on; who waits for more is told why it will not come."""
     world = table_world

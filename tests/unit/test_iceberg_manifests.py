@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import EpochTable
@@ -175,3 +175,21 @@ def test_bounds_are_microseconds() -> None:
     moment = dt.datetime(2013, 2, 8, tzinfo=dt.UTC)
     number = int(moment.timestamp() * 1_000_000)
     assert manifests.decoded(manifests.encoded(number)) == number
+
+
+def test_a_file_has_one_name_whoever_wrote_the_manifest(files: Files) -> None:
+    """R24: Hadoop writes one slash where this package writes three; retention compares names."""
+    own = files.staged(1)
+    (entry,) = manifest_files.entries(files.layout.io, own)
+    name = entry.data_file.file_path
+    entry.data_file[1] = name.replace("file:///", "file:/")
+    assert entry.data_file.file_path != name
+    uri = f"{files.folder}/theirs.avro"
+    theirs = manifest_files.write_manifest(
+        files.layout.io, files.spec, files.schema, uri, [entry],
+        status=ManifestEntryStatus.EXISTING, snapshot_id=2,
+    )  # fmt: skip
+    theirs[0] = uri.replace("file:///", "file:/")
+    (found,) = files.listed([theirs], 2)
+    assert found.manifest_path == uri
+    assert [one.data_file.file_path for one in manifest_files.entries(files.layout.io, found)] == [name]

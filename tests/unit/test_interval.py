@@ -60,7 +60,20 @@ def test_microseconds_and_keys_keep_time_and_order(moment: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["", "hourly", "* * * *", "61 * * * *", "@never", "* * * * * *", None, 3]
+    "expression",
+    [
+        "",
+        "hourly",
+        "* * * *",
+        "61 * * * *",
+        "@never",
+        "* * * * * *",
+        None,
+        3,
+        "R * * * *",
+        "H 0 * * *",
+        "0 0 31 2 *",
+    ],
 )
 def test_a_cadence_that_cannot_be_read_is_refused(expression: object) -> None:
     with pytest.raises(InvalidInput, match="cadence"):
@@ -154,9 +167,19 @@ def test_an_interval_off_the_cadence_is_not_split() -> None:
         Cadence("@daily").ending_at(day(1) + HOUR)
 
 
+def test_more_epochs_than_anybody_means_are_refused_at_once() -> None:
+    """Such as of a year that was mistyped: the hours of 2,000 years would fill the memory."""
+    with pytest.raises(InvalidInput, match="at most 100000 epochs"):
+        Cadence("@hourly").split(Interval(datetime(24, 5, 1, tzinfo=UTC), datetime(2024, 5, 2, tzinfo=UTC)))
+    decade = Interval(datetime(2014, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC))
+    assert len(Cadence("@hourly").split(decade)) == 87_648
+
+
 def test_the_ends_of_time_are_refused_by_name() -> None:
     with pytest.raises(InvalidInput, match="time"):
         Cadence("@daily").next_after(datetime.max.replace(tzinfo=UTC))
+    with pytest.raises(InvalidInput, match="time"):
+        Cadence("@daily").floor(datetime.min.replace(tzinfo=UTC))
 
 
 def test_leap_days_are_days() -> None:

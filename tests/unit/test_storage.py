@@ -1,4 +1,4 @@
-"""Where the one file interface finds an S3 store: in the environment of the process, under AWS's own names."""
+"""Where the one file interface finds files: an S3 store by the environment, under AWS's own names; local ones."""
 
 from __future__ import annotations
 
@@ -53,3 +53,11 @@ def test_settings_that_differ_are_told_apart() -> None:
     """What the test above compares with is no constant."""
     assert not s3("a", "r").equals(s3("b", "r"))
     assert not s3("a", "r").equals(s3("a", "r", "http"))
+
+
+@pytest.mark.parametrize("uri", ["file:/a b/c%20d.parquet", "file:///a b/c%20d.parquet"])
+def test_a_local_file_is_found_by_each_of_its_names(uri: str) -> None:
+    """Hadoop, hence a compaction by Spark, writes one slash; a path is literal."""
+    assert storage.as_uri(uri) == "file:///a b/c%20d.parquet"
+    assert storage.split(uri) == ("file:///", "/a b/c%20d.parquet")
+    assert storage.as_uri("s3://bucket/a") == "s3://bucket/a"

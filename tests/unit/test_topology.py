@@ -73,6 +73,8 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "the increment of a full table": (lambda: increment(FULL), "inputs"),
     "a window without length": (lambda: window(A, timedelta(0)), "length"),
     "a negative as_of": (lambda: state(A, as_of=-timedelta(days=1)), "as_of"),
+    "a window beyond all times": (lambda: window(A, timedelta.max), "length"),
+    "an as_of beyond all times": (lambda: state(A, as_of=timedelta.max), "as_of"),
     "an unknown policy": (lambda: state(A, on_upstream_revision="maybe"), "on_upstream_revision"),
     "an origin without zone": (
         lambda: EpochJob("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1)),  # noqa: DTZ001

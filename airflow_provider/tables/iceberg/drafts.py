@@ -224,7 +224,7 @@ def moved(
     bound = None if barrier is None else manifests.encoded(barrier)
     return DataFile.from_args(
         content=file.content,
-        file_path=as_uri(file.file_path),
+        file_path=file.file_path,
         file_format=FileFormat.PARQUET,
         partition=Record(*partition),
         record_count=file.record_count,
@@ -238,9 +238,3 @@ def moved(
         split_offsets=file.split_offsets,
         spec_id=spec_id,
     )
-
-
-def as_uri(path: str) -> str:
-    """*path* as this package writes URIs; Hadoop writes those of local files with one slash."""
-    scheme, _, rest = path.partition(":/")
-    return path if rest.startswith("/") else f"{scheme}:///{rest}"

@@ -26,6 +26,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
+from airflow_provider.tables import storage
 from airflow_provider.tables.iceberg import avro
 from airflow_provider.tables.iceberg.file_io import write_together
 
@@ -39,6 +40,9 @@ _ENTRIES = avro.Kind(
     types={-1: ManifestEntry, 2: DataFile},
     enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
 )
+
+_FILE_PATH, _MANIFEST_PATH = 1, 0
+"""Where the names stand in the records of pyiceberg, which has no other way to change them."""
 
 
 def write_manifest(
@@ -93,7 +97,10 @@ def _form(schema: str, spec: str) -> tuple[avro.Form, dict[str, str]]:
 
 
 def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a data manifest, snapshot and sequence numbers filled in where they are inherited."""
+    """The live entries of a data manifest, snapshot and sequence numbers filled in where they are inherited.
+
+    A file has one name, whoever wrote the manifest: names are what retention and drafts compare.
+    """
     found: list[ManifestEntry] = []
     for entry in avro.decoded(_content(io, manifest.manifest_path), _ENTRIES):
         if entry.status == ManifestEntryStatus.DELETED:
@@ -106,6 +113,7 @@ def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
             if entry.file_sequence_number is None:
                 entry.file_sequence_number = manifest.sequence_number
         entry.data_file.spec_id = manifest.partition_spec_id
+        entry.data_file[_FILE_PATH] = storage.as_uri(entry.data_file.file_path)
         found.append(entry)
     return found
 
@@ -156,7 +164,10 @@ def _list_form() -> avro.Form:
 
 def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
     """:raises FileNotFoundError: it is missing."""
-    return list(avro.decoded(_content(io, uri), _LISTED))
+    found: list[ManifestFile] = list(avro.decoded(_content(io, uri), _LISTED))
+    for one in found:
+        one[_MANIFEST_PATH] = storage.as_uri(one.manifest_path)
+    return found
 
 
 def _content(io: FileIO, uri: str) -> bytes:

@@ -1,0 +1,160 @@
+"""R17: Spark's own procedures on a domain's tables: what compacts is fine, what deletes is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import duckdb
+import pytest
+
+from airflow_provider.coordination.queries import queries
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.cut import Cut
+from airflow_provider.domain.errors import ForeignCommit
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider.spark.views import cut_views
+from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.services import iceberg_runtime
+from tests.services.postgresql import postgresql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["postgresql"]  # a fixture of this module
+
+START = datetime(2013, 2, 8, tzinfo=UTC)
+EVENTS, COUNTS = EpochTable("events", domain="shop"), EpochTable("counts", domain="shop", kind="full")
+LOAD = EpochJob("load", outputs=[EVENTS], cadence="@hourly", origin=START)
+COUNT = EpochJob(
+    "count", inputs=[EVENTS, previous(COUNTS)], outputs=[COUNTS], cadence="@hourly", origin=START
+)
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def settings(postgresql: PostgresqlServer, tmp_path: Path) -> Settings:
+    """A store on a server, so that Spark's JDBC catalog finds the tables where they are published."""
+    if iceberg_runtime.jar() is None or iceberg_runtime.driver() is None:
+        pytest.skip("Iceberg's Spark runtime or its driver cannot be had: Maven Central does not answer")
+    url = postgresql.url(postgresql.create_database())
+    upgrade_schema(url)
+    return Settings(store_url=url, warehouse=f"{tmp_path}/warehouse")
+
+
+@pytest.fixture
+def spark(classic_session: SparkSession, settings: Settings) -> Iterator[SparkSession]:
+    """A session of its own that has the catalog, as the reference tells other programs to set it up."""
+    found = classic_session.newSession()
+    address = urlsplit(settings.store_url)
+    for name, value in {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:postgresql://{address.hostname}:{address.port}{address.path}",
+        ".jdbc.user": address.username,
+        ".jdbc.password": address.password,
+        ".warehouse": f"file://{settings.warehouse}",
+        ".cache-enabled": "false",
+    }.items():
+        found.conf.set(f"spark.sql.catalog.epochs{name}", str(value))
+    yield found
+    for view in found.catalog.listTables():
+        found.catalog.dropTempView(view.name)
+
+
+def load(spark: SparkSession, settings: Settings, number: int) -> None:
+    """An hour of 40 rows in four files."""
+    with run(spark, settings, LOAD, number) as epoch:
+        epoch.write(EVENTS, spark.range(40 * number, 40 * number + 40, 1, 4).selectExpr("id", "id % 3 AS k"))
+
+
+def count(spark: SparkSession, settings: Settings, number: int) -> None:
+    """Add the hour to the totals, by statements."""
+    with run(spark, settings, COUNT, number) as epoch:
+        epoch.read(EVENTS).groupBy("k").count().createOrReplaceTempView("hour")
+        with epoch.draft(COUNTS, schema="k bigint, count bigint") as draft:
+            spark.sql(
+                f"MERGE INTO {draft} t USING hour s ON t.k = s.k "
+                "WHEN MATCHED THEN UPDATE SET count = t.count + s.count WHEN NOT MATCHED THEN INSERT *"
+            )
+
+
+def run(spark: SparkSession, settings: Settings, job: EpochJob, number: int) -> Any:
+    start = START + number * timedelta(hours=1)
+    return epoch_run(job, Interval(start, start + timedelta(hours=1)), spark=spark, settings=settings)
+
+
+def call(spark: SparkSession, procedure: str, table: EpochTable, options: str = "") -> Any:
+    (answer,) = spark.sql(f"CALL epochs.system.{procedure}(table => 'shop.{table.name}'{options})").collect()
+    return answer
+
+
+def compact(spark: SparkSession, table: EpochTable) -> None:
+    found = call(spark, "rewrite_data_files", table, ", options => map('rewrite-all', 'true')")
+    assert found.rewritten_data_files_count > 0
+
+
+def every_way(spark: SparkSession, service: EpochService, cut: Cut) -> dict[str, Rows]:
+    """The rows of each table of *cut*, as each reader gets them; equal, or the test ends here."""
+    columns = {"events": ["id", "k"], "counts": ["k", "count"]}
+    texts = queries(service.cuts, cut, "duckdb")
+    found: dict[str, Rows] = {}
+    with cut_views(service.cuts, cut, spark, prefix="cut_"):
+        for table in cut.states:
+            named = columns[table]
+            arrow = service.cuts.read(cut, table, named).to_pylist()
+            found[table] = sorted(tuple(row[name] for name in named) for row in arrow)
+            assert found[table] == sorted(map(tuple, spark.table(f"cut_{table}").select(*named).collect()))
+            with duckdb.connect() as other:
+                assert found[table] == sorted(other.sql(texts[table]).select(*named).fetchall())
+    return found
+
+
+def test_r17_spark_compacts_what_epochs_wrote(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R17, R19, R24: files of DataFrames and of drafts, between epochs; cuts of before and after read the same."""
+    for number in range(2):
+        load(spark, settings, number)
+        count(spark, settings, number)
+    first = service.cuts.cut("shop", ["events", "counts"])
+    before = every_way(spark, service, first)
+    assert before["counts"] == [(0, 27), (1, 27), (2, 26)]
+    for table in (EVENTS, COUNTS):
+        compact(spark, table)
+    call(spark, "rewrite_manifests", EVENTS)
+    assert [one.problem for one in service.recover("shop").tables] == ["", ""]
+    assert every_way(spark, service, service.cuts.cut("shop", ["events", "counts"])) == before
+    load(spark, settings, 2)
+    count(spark, settings, 2)
+    newest = service.cuts.cut("shop", ["events", "counts"])
+    after = every_way(spark, service, newest)
+    assert after["events"] == [(number, number % 3) for number in range(120)]
+    assert after["counts"] == [(0, 40), (1, 40), (2, 40)]
+    assert len(service.cuts.files(newest, "events")) < 12, "the compacted files are read"
+    service.retention.withdraw("shop", "counts", START + timedelta(hours=1))
+    service.retention.sweep("shop")
+    assert every_way(spark, service, newest) == after
+    assert (
+        every_way(spark, service, service.cuts.cut("shop", ["events", "counts"], at=first.barrier)) == before
+    )
+
+
+def test_r17_r26_what_spark_must_not_do(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R17, R26: it deletes no file, and rows beside epochs stop the next publish; cuts read what was published."""
+    load(spark, settings, 0)
+    for procedure, options in (("expire_snapshots", ", retain_last => 1"), ("remove_orphan_files", "")):
+        with pytest.raises(Exception, match="GC is disabled"):
+            call(spark, procedure, EVENTS, options)
+    spark.sql("INSERT INTO epochs.shop.events SELECT 999, 0, TIMESTAMP '2013-02-08 01:00:00 UTC'")
+    with pytest.raises(ForeignCommit, match="append"):
+        load(spark, settings, 1)
+    assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 40
