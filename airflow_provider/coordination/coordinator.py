@@ -51,7 +51,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
-from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
     Absent,
@@ -106,7 +106,7 @@ class Coordinator:
 
         :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
         """
-        return self._settled(Register(self.store, self._writable(job)).run)
+        return self._settled(Register(self.store, self.formats.writable(job)).run)
 
     def begin(
         self,
@@ -132,7 +132,7 @@ class Coordinator:
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
         asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
-        request = Begin(self, self._writable(job), interval, asking, as_source(roots), participants)
+        request = Begin(self, self.formats.writable(job), interval, asking, as_source(roots), participants)
         return self._settled(request.run)
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
@@ -288,13 +288,6 @@ class Coordinator:
         """Delete what was staged at *places* (R16); never call it for a published attempt."""
         for place in places:
             self.formats[place.table.format].discard(place)
-
-    def _writable(self, job: object) -> EpochJob:
-        """:raises InvalidInput: no declaration, or one of a table whose format there is not."""
-        checked = as_job(job)
-        for table in checked.outputs:
-            self.formats.require(table.format)
-        return checked
 
     def _settled(self, operation: Callable[[], Answer]) -> Answer:
         return settled(

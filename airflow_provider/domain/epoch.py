@@ -9,15 +9,12 @@ from enum import StrEnum
 
 from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, kept_text
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, told_apart
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Stamped, barrier_key
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EdgeKind, EpochTable, OnUpstreamRevision
 from airflow_provider.domain.version import Committable, TableRef
-
-_MOST_OF_AN_ID = 1_000
-_MOST_TRIES = 2**31
 
 
 class EpochState(StrEnum):
@@ -73,18 +70,15 @@ class Owner:
 
 def as_owner(value: object) -> Owner:
     """:raises InvalidInput: it is none, or what it says cannot be kept or told apart."""
-    step = "say who asks: Owner(dag_id='my program', run_id='of 2024-05-01')."
     if not isinstance(value, Owner):
-        raise InvalidInput(field="owner", value=value, expected="an Owner", next_step=step)
-    for name in ("dag_id", "run_id"):
-        given = getattr(value, name)
-        if not kept_text(given, name, limit=_MOST_OF_AN_ID).strip():
-            raise InvalidInput(field=name, value=given, expected="text that is not blank", next_step=step)
-    for name, least in (("generation", 0), ("try_number", 0)):
-        given = getattr(value, name)
-        if isinstance(given, bool) or not isinstance(given, int) or not least <= given < _MOST_TRIES:
-            expected = f"a whole number from {least} to {_MOST_TRIES - 1}"
-            raise InvalidInput(field=name, value=given, expected=expected, next_step=step)
+        raise InvalidInput(
+            field="owner",
+            value=value,
+            expected="an Owner",
+            next_step="say who asks: Owner(dag_id='my program', run_id='of 2024-05-01').",
+        )
+    texts = {"dag_id": value.dag_id, "run_id": value.run_id}
+    told_apart(texts, {"generation": value.generation, "try_number": value.try_number})
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NewType
 
@@ -16,6 +17,8 @@ LeaseId = NewType("LeaseId", str)
 
 MAX_NAME_BYTES = 255
 MAX_TEXT_BYTES = 65_536
+_MOST_OF_AN_ID = 1_000
+_MOST_COUNTED = 2**31
 _RESERVED = frozenset({".", "..", "zookeeper"})
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -66,6 +69,20 @@ def kept_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
     if size > limit:
         raise InvalidInput(field=field, value=value, expected=expected)
     return value
+
+
+def told_apart(texts: Mapping[str, object], numbers: Mapping[str, object]) -> None:
+    """Check by what people or programs are told apart, by field: *texts* that are not blank, *numbers* that count.
+
+    :raises InvalidInput: naming the field.
+    """
+    for field, value in texts.items():
+        if not kept_text(value, field, limit=_MOST_OF_AN_ID).strip():
+            raise InvalidInput(field=field, value=value, expected="text that is not blank")
+    for field, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value not in range(_MOST_COUNTED):
+            expected = f"a whole number from 0 to {_MOST_COUNTED - 1}"
+            raise InvalidInput(field=field, value=value, expected=expected)
 
 
 def _checked(value: object, field: str) -> str:

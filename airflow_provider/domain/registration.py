@@ -304,10 +304,7 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
 
 
 def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
-    """Refuse to go on with a table as another kind of table (R7).
-
-    :raises TopologyError: another kind or format.
-    """
+    """:raises TopologyError: a table that is there is declared as another kind or format than it has (R7)."""
     before = (known.kind, known.ref.format if known.ref else table.format)
     if (table.kind, table.format) != before:
         raise TopologyError(
@@ -320,10 +317,7 @@ def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> No
 
 
 def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
-    """Refuse to go on with a retired job's table otherwise than it was (R7).
-
-    :raises TopologyError: another calendar, or an origin that leaves a gap.
-    """
+    """:raises TopologyError: a retired job's table would get another calendar, or a gap before the new origin (R7)."""
     if known.cadence not in (job.cadence, job.cadence.before):
         raise TopologyError(
             f"table {table.name!r} has the cadence {known.cadence}; job {job.name!r} has {job.cadence}.",

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.topology import EpochJob, as_job
 from airflow_provider.stores.factory import catalog_of
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.locations import checked_warehouse
@@ -52,12 +53,15 @@ class TableFormats(Mapping[str, TableFormat]):
     ) -> None:
         self.close()
 
-    def require(self, name: str) -> None:
-        """Opens nothing.
+    def writable(self, job: object) -> EpochJob:
+        """Check that there is a format for each output of *job*; opens none.
 
-        :raises InvalidInput: an unknown format.
+        :raises InvalidInput: an unknown format, or no declaration of a job.
         """
-        self._opener(name)
+        checked = as_job(job)
+        for table in checked.outputs:
+            self._opener(table.format)
+        return checked
 
     def _opener(self, name: str) -> Callable[[], TableFormat]:
         try:
