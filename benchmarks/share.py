@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -64,19 +64,24 @@ class Stopwatch:
         for name in names:
             setattr(target, name, self._timed(getattr(target, name)))
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time of a block; not what other threads do: publish prepares tables, locks are renewed."""
+        if self._inside or threading.get_ident() != self._thread:
+            yield
+            return
+        self._inside = True
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent_s += time.perf_counter() - began
+            self._inside = False
+
     def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any, **options: Any) -> Any:
-            if (
-                self._inside or threading.get_ident() != self._thread
-            ):  # publish prepares tables; locks are renewed
+            with self.running():
                 return method(*arguments, **options)
-            self._inside = True
-            began = time.perf_counter()
-            try:
-                return method(*arguments, **options)
-            finally:
-                self.spent_s += time.perf_counter() - began
-                self._inside = False
 
         return timed
 
@@ -100,13 +105,8 @@ def measure() -> None:
         os.environ["NYC_LANDING"] = str(path / "landing")
         os.environ["NYC_ORIGIN"] = days.start.isoformat()
         settings = Settings(store_url=f"sqlite:///{path}/store.db", warehouse=(path / "warehouse").as_uri())
-        with _spark(path) as spark, EpochService.open(settings) as service:
-            watch = Stopwatch()
-            watch.watch(service.coordinator, _COORDINATOR)
-            watch.watch(service.formats["iceberg"], _FORMAT)
-            spent = [
-                _day(service, watch, spark, Interval(midnight(day), midnight(day) + DAY)) for day in days
-            ]
+        with _spark(path) as server:
+            spent = [_day(settings, server, Interval(midnight(day), midnight(day) + DAY)) for day in days]
     counted = spent[1:]
     hourly = sum((day[HOURLY] for day in counted), Spent())
     daily = sum((one for day in counted for job, one in day.items() if job != HOURLY), Spent())
@@ -116,8 +116,8 @@ def measure() -> None:
 
 
 @contextmanager
-def _spark(path: Path) -> Iterator[SparkSession]:
-    """A session on a Connect server as the demo has it."""
+def _spark(path: Path) -> Iterator[SparkConnectServer]:
+    """A Connect server as the demo has it."""
     write_configuration(path / "spark")
     environment = {
         **own_environment([Path(__file__).parent.parent]),
@@ -128,23 +128,36 @@ def _spark(path: Path) -> Iterator[SparkSession]:
     try:
         server.wait_until_ready()
         progress("Spark Connect is running")
-        with connected(server.url) as spark:
-            yield spark
+        yield server
     finally:
         server.stop()
 
 
-def _day(service: EpochService, watch: Stopwatch, spark: SparkSession, day: Interval) -> dict[str, Spent]:
-    """Compute a day of all jobs, as their DAGs do; return what each has spent."""
-    spent: dict[str, Spent] = {}
-    for job, compute in _cascade():
-        before, began = watch.spent_s, time.perf_counter()
-        for epoch in job.cadence.split(day):
-            _epoch(service, job, epoch, spark, compute)
-        spent[job.name] = Spent(protocol=watch.spent_s - before, whole=time.perf_counter() - began)
+def _day(settings: Settings, server: SparkConnectServer, day: Interval) -> dict[str, Spent]:
+    """Compute a day of all jobs; return what each has spent."""
+    spent = {str(job.name): _task(settings, server, job, day, compute) for job, compute in _cascade()}
     told = (f"{job} {one.whole:.2f} s ({one.protocol:.3f} s)" for job, one in spent.items())
     progress(f"share: {day.start.date()}, and the protocol's part: {', '.join(told)}")
     return spent
+
+
+def _task(
+    settings: Settings, server: SparkConnectServer, job: EpochJob, day: Interval, compute: Compute
+) -> Spent:
+    """Compute the day of one job as its Airflow task does: with a store and a Spark session of its own.
+
+    Not counted: what Airflow does to start the task.
+    """
+    watch, began = Stopwatch(), time.perf_counter()
+    with ExitStack() as opened:
+        with watch.running():
+            service = opened.enter_context(EpochService.open(settings))
+        watch.watch(service.coordinator, _COORDINATOR)
+        watch.watch(service.formats["iceberg"], _FORMAT)
+        spark = opened.enter_context(connected(server.url))
+        for epoch in job.cadence.split(day):
+            _epoch(service, job, epoch, spark, compute)
+    return Spent(protocol=watch.spent_s, whole=time.perf_counter() - began)
 
 
 def _cascade() -> list[tuple[EpochJob, Compute]]:
