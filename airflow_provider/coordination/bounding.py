@@ -135,7 +135,9 @@ class Bounding:
             wanted = root_revision(root.late, newest, started.get(root.name), _committed(epoch, root))
             found = recorded.get(wanted)
             if found is not None and not adopts and not self._holds(asked, found.bounds):
-                wanted, found = newest + 1, None
+                found = recorded[newest] if newest > wanted else None  # somebody else's, made since
+                if found is None or not self._holds(asked, found.bounds):
+                    wanted, found = newest + 1, None
                 is_new = is_new or root.name in started
             if found is None:
                 found = self._asked_for(asked, wanted)

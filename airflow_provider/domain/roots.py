@@ -16,8 +16,8 @@ from airflow_provider.domain.interval import Interval
 
 _MOST_PARTITIONS = 10_000
 _SOURCE = re.compile(r"[\w#!()\-.:/\\]{0,250}")
-FILES_LOOK_AROUND = 31
-"""At so many barriers before its own an epoch looks for files that came late."""
+LOOK_AROUND = 31
+"""At so many barriers before its own an epoch looks for data that came late."""
 
 
 class RootKind(StrEnum):
@@ -169,9 +169,7 @@ class Root:
     @property
     def looks_around(self) -> int:
         """How many barriers on each side of its own a bound depends on; with one at least, bounds form a chain."""
-        if self.has_spans:
-            return 1
-        return FILES_LOOK_AROUND if self.late in (Late.NEXT, Late.REFUSE) else 0
+        return LOOK_AROUND if self.has_spans or self.late in (Late.NEXT, Late.REFUSE) else 0
 
     @property
     def more(self) -> tuple[tuple[str, str], ...]:

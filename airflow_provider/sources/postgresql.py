@@ -6,6 +6,7 @@ writing by then: of what they add, nothing can lie at or below it afterwards wit
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from airflow_provider.stores.sql.postgresql.address import Address, parsed
 
 if TYPE_CHECKING:
     import psycopg
+
+log = logging.getLogger(__name__)
 
 DRIVER = "org.postgresql.Driver"
 """The class of PostgreSQL's JDBC driver that a session needs on its class path."""
@@ -72,9 +75,7 @@ def bounds(asked: Asked, url: str) -> RootBounds:
             if root.transaction_key and high is not None and asked.ends_at is None:
                 ids.refuse_continued_key(low)
                 high = ids.before_split_key(low, high)
-            before = asked.before[0].bounds.span if asked.before else None
-            if before is not None and root.late is not Late.REVISION:
-                _refuse_late(root, before, ids)
+            _look_for_late(asked, ids)
             rows = 0 if high == low else ids.count(low, high)
         return RootBounds(root=root.name, span=Span(low=low, high=high, rows=rows))
 
@@ -159,11 +160,20 @@ def _changed(root: Root, span: Span, found: int) -> Unavailable:
     )
 
 
-def _refuse_late(root: Root, before: Span, ids: _Ids) -> None:
-    """Rows that came with ids that an epoch has read beyond: nobody can tell them from those that it read."""
-    found = 0 if before.is_empty else ids.count(before.low, before.high)
-    if before.rows is not None and found > before.rows:
-        raise _changed(root, before, found)
+def _look_for_late(asked: Asked, ids: _Ids) -> None:
+    """Rows that came with ids that an epoch has read beyond: nobody can tell them from those that it read.
+
+    :raises Unavailable: there are some in the last span that had rows, and no revision is to read them.
+    """
+    spans = (one.bounds.span for one in asked.before)
+    last = next((one for one in spans if one is not None and not one.is_empty), None)
+    found = 0 if last is None else ids.count(last.low, last.high)
+    if last is None or last.rows is None or found <= last.rows:
+        return
+    late = _changed(asked.root, last, found)
+    if asked.root.late is not Late.REVISION:
+        raise late
+    log.warning("%s", late)
 
 
 class _Ids:

@@ -12,6 +12,7 @@ from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.anomalies.schedules import OF_ROWS, schedule_of
 from tests.contract.coordination_world import Backend, World
+from tests.contract.lakes import Lake
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.contract.statement_worlds import FormatsOpener, statement_formats
 from tests.services import iceberg_runtime
@@ -129,6 +130,14 @@ def world(backend: Backend) -> Iterator[World]:
     world = backend.world()
     yield world
     world.close()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    """An Iceberg table of others, with a catalog of its own."""
+    opened = Lake(tmp_path / "others")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -13,13 +13,16 @@ from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
-from airflow_provider.domain.roots import BoundFile, RootBounds
+from airflow_provider.domain.roots import BoundFile, RootBounds, Span, iceberg_root
 from airflow_provider.domain.topology import EpochJob, Root, state
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, Plan, at
 from tests.contract.coordination_world import PAST_TTL, Backend, World, blurred, day, owner, rows
 
-BOUNDS = {"landing": RootBounds(root="landing", files=(BoundFile(uri="a", size_bytes=1),))}
+BOUNDS = {
+    "landing": RootBounds(root="landing", files=(BoundFile(uri="a", size_bytes=1),)),
+    "prices": RootBounds(root="prices", span=Span(low=None, high=7)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,16 @@ class Operation:
 
 
 def job(world: World) -> EpochJob:
-    """A job with a root, an input and two sinks; its input has two epochs."""
+    """A job with two roots, an input and two sinks; its input has two epochs."""
     source = world.job("source")
     if world.coordinator.epoch(source.domain, source.name, day(1)) is None:
         for number in (1, 2):
             world.run(source, day(number), [number])
-    inputs = [Root("landing", "/landing"), state(world.table("source"))]
+    inputs = [
+        Root("landing", "/landing"),
+        iceberg_root("prices", "lake.market.prices"),
+        state(world.table("source")),
+    ]
     return world.job("j", [world.table("d"), world.table("d2")], inputs=inputs)
 
 

@@ -26,6 +26,7 @@ from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, execute, owner
 from tests.contract.interruptions import interrupted
+from tests.contract.lakes import Lake, prices
 
 
 class AnyNumber(FaultyStore):
@@ -142,6 +143,51 @@ def test_der8_shared_root(world: World) -> None:
     assert world.begin(jobs[1], day(1), owner(try_number=2)).roots == second.roots
     with pytest.raises(InvalidInput, match="bounds of the root 'landing'"):
         world.begin(jobs[0], day(2))
+
+
+def spans(lake: Lake, attempt: Attempt) -> list[int]:
+    """The rows of others that the attempt reads."""
+    span = attempt.roots[0].span
+    assert span is not None
+    return lake.values(prices(), span)
+
+
+def test_of_two_begins_at_neighbouring_barriers_the_second_looks_again(world: World, lake: Lake) -> None:
+    """I11: both have asked the source when one records: the other's rows begin where that one's end."""
+    job = world.job("a", inputs=[prices()])
+    lake.append(1)
+    world.begin(job, day(1), roots=lake.sources())
+    lake.append(2)
+    first: list[Attempt] = []
+
+    def meanwhile() -> None:
+        first.append(world.begin(job, day(2), roots=lake.sources()))
+        lake.append(3)
+
+    second = interrupted(world, meanwhile).begin(job, day(3), owner(), roots=lake.sources())
+    assert isinstance(second, Attempt)
+    assert (spans(lake, first[0]), spans(lake, second)) == ([2], [3])
+
+
+def test_of_two_revisions_of_a_root_one_is_recorded(world: World, lake: Lake) -> None:
+    """I11: two jobs compute one barrier again at once; both read what was recorded first."""
+    jobs = [world.job(name, inputs=[prices(late="revision")]) for name in ("a", "b")]
+    lake.append(1)
+    for job in jobs:
+        attempt = world.begin(job, day(1), roots=lake.sources())
+        world.write(attempt)
+        world.coordinator.publish(attempt)
+    lake.append(2)
+    first: list[Attempt] = []
+
+    def meanwhile() -> None:
+        first.append(world.begin(jobs[0], day(1), owner("manual"), roots=lake.sources()))
+        lake.append(3)
+
+    second = interrupted(world, meanwhile).begin(jobs[1], day(1), owner("manual"), roots=lake.sources())
+    assert isinstance(second, Attempt)
+    assert second.roots == first[0].roots
+    assert spans(lake, second) == [1, 2]
 
 
 def test_iso7_a_rewrite_between_the_check_and_the_commit(racing: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,13 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.roots import Root, RootBounds, Span, iceberg_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.files import check_unchanged
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, day, owner
-from tests.contract.interruptions import interrupted
 from tests.contract.lakes import Lake, prices
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    opened = Lake(tmp_path / "others")
-    yield opened
-    opened.close()
 
 
 def begin(world: World, lake: Lake, job: EpochJob, number: int, by: Owner | None = None) -> Attempt:
@@ -111,23 +103,6 @@ def test_a_source_that_does_not_answer_leaves_nothing(world: World, lake: Lake, 
     assert read(lake, job, begin(world, lake, job, 1)) == [1]
 
 
-def test_of_two_begins_at_neighbouring_barriers_the_second_looks_again(world: World, lake: Lake) -> None:
-    """I11: both have asked the source when one records: the other's rows begin where that one's end."""
-    job = world.job("a", inputs=[prices()])
-    lake.append(1)
-    begin(world, lake, job, 1)
-    lake.append(2)
-    first: list[Attempt] = []
-
-    def meanwhile() -> None:
-        first.append(begin(world, lake, job, 2))
-        lake.append(3)
-
-    second = interrupted(world, meanwhile).begin(job, day(3), owner(), roots=lake.sources())
-    assert isinstance(second, Attempt)
-    assert (read(lake, job, first[0]), read(lake, job, second)) == ([2], [3])
-
-
 def test_bounds_that_leave_a_gap_are_refused(world: World) -> None:
     """I11: whoever proposes them."""
     job = world.job("a", inputs=[iceberg_root("prices", "lake.market.prices")])
@@ -198,25 +173,6 @@ def test_a_root_of_which_revisions_are_made(world: World, lake: Lake) -> None:
     lake.append(4)
     third = begin(world, lake, job, 1, again("once more"))
     assert (third.roots[0].revision, read(lake, job, third)) == (3, [1, 2]), "what is behind it is another's"
-
-
-def test_of_two_revisions_of_a_root_one_is_recorded(world: World, lake: Lake) -> None:
-    """I11: two jobs compute one barrier again at once; both read what was recorded first."""
-    jobs = [world.job(name, inputs=[prices(late="revision")]) for name in ("a", "b")]
-    lake.append(1)
-    for job in jobs:
-        publish(world, begin(world, lake, job, 1))
-    lake.append(2)
-    first: list[Attempt] = []
-
-    def meanwhile() -> None:
-        first.append(begin(world, lake, jobs[0], 1, again("manual")))
-        lake.append(3)
-
-    second = interrupted(world, meanwhile).begin(jobs[1], day(1), again("manual"), roots=lake.sources())
-    assert isinstance(second, Attempt)
-    assert second.roots == first[0].roots
-    assert read(lake, jobs[1], second) == [1, 2]
 
 
 # --- files that come late --------------------------------------------------------------------------------------
@@ -295,6 +251,11 @@ def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World
     anew = world.begin(job, day(1), owner(try_number=2), roots=RootSources())
     assert (anew.roots[0].revision, files_of(anew)) == (2, files_of(failed))
     check_unchanged(anew.roots[0])
-    generation = world.store.read(DOMAIN, [one.key for one in world.records() if one.key.kind == "epoch"])
-    (epoch,) = generation.records.values()
-    assert epoch.record.attempt.input_generation == 2
+    other = loading(world, tmp_path, "revision", "other")
+    assert world.begin(other, day(1), roots=RootSources()).roots == anew.roots
+    (tmp_path / "01/a.csv").write_text("longer than ever before")
+    third = world.begin(other, day(1), owner(try_number=2), roots=RootSources())
+    shared = world.begin(job, day(1), owner(try_number=3), roots=RootSources())
+    assert (third.roots[0].revision, shared.roots) == (3, third.roots)
+    epoch = world.store.read(DOMAIN, [key := epoch_key(DOMAIN, job.name, day(1).start)]).records[key]
+    assert epoch.record.attempt.input_generation == 3

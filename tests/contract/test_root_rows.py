@@ -159,7 +159,15 @@ def test_rows_that_come_or_go_within_bounds_are_told(shop: Shop) -> None:
         with pytest.raises(Unavailable, match=r"3 rows with id in \(…, 5\], 2 rows") as refused:
             refused_call()
         assert (refused.value.expected, refused.value.found) == (2, 3)
+    empty = RootRecord(
+        bounds=RootBounds(root="orders", span=span(5, 5, 0)), job=JobName("a"), interval=day(2)
+    )
+    with pytest.raises(Unavailable, match="3 rows with id"):
+        sources.bounds(Asked(root=root, interval=day(3), before=(empty, recorded(first, 1))))
     revised = orders(late="revision")
+    assert sources.bounds(Asked(root=revised, interval=day(2), before=(recorded(first, 1),))).span == span(
+        5, 5, 0
+    )
     assert not sources.holds(Asked(root=revised, interval=day(1)), first)
     anew = shop.bounds(revised, 1)
     assert anew.span == span(None, 5, 3)

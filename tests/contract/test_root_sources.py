@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from airflow_provider.sources import files
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import day
 from tests.contract.lakes import Lake, prices
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    opened = Lake(tmp_path / "others")
-    yield opened
-    opened.close()
 
 
 def recorded(bounds: RootBounds, number: int) -> RootRecord:

@@ -17,7 +17,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import BoundFile, RootBounds
+from airflow_provider.domain.roots import BoundFile, RootBounds, Span, iceberg_root, jdbc_root
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous, state, window
 from airflow_provider.spark import handover
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
@@ -32,6 +32,10 @@ JOB = EpochJob(
     "job",
     inputs=[
         Root("landing", location="/landing/{start:%Y}/*.csv"),
+        iceberg_root("prices", "lake.market.prices", reads="state"),
+        jdbc_root(
+            "orders", "public.orders", source="shop", id_column="id", transaction_key="tx", late="revision"
+        ),
         state(EpochTable("airports"), as_of=timedelta(hours=2)),
         window(EpochTable("weather"), timedelta(hours=6)),
         previous(OUT),
@@ -41,13 +45,19 @@ JOB = EpochJob(
     origin=MIDNIGHT,
 )
 OWNER = Owner(dag_id="dag", run_id="scheduled__2013-02-08T00:00:00+00:00", generation=2, try_number=3)
-SETTINGS = Settings(store_url="sqlite:////tmp/of/nobody.db", warehouse="file:///data/warehouse")
+SETTINGS = Settings(
+    store_url="sqlite:////tmp/of/nobody.db",
+    warehouse="file:///data/warehouse",
+    sources={"shop": "postgresql+psycopg://me:pw@db/shop"},
+)
 
 
 def attempt_at(service: EpochService) -> Attempt:
-    job = EpochJob("simple", inputs=[Root("landing", "/landing")], outputs=[OUT], cadence="@hourly")
+    orders = jdbc_root("orders", "public.orders", source="shop", id_column="id")
+    job = EpochJob("simple", inputs=[Root("landing", "/landing"), orders], outputs=[OUT], cadence="@hourly")
     bounds = RootBounds(root="landing", files=(BoundFile(uri="file:///a", size_bytes=3, modified=4),))
-    attempt = service.coordinator.begin(job, HOUR, OWNER, roots={"landing": bounds})
+    ids = RootBounds(root="orders", span=Span(low=None, high=2**63 - 1, rows=0))
+    attempt = service.coordinator.begin(job, HOUR, OWNER, roots={"landing": bounds, "orders": ids})
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -132,6 +142,7 @@ def test_a_password_is_in_no_argument_setting_environment_or_log(tmp_path: Path)
     settings = Settings(
         store_url=f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/epochs",
         warehouse=f"{tmp_path}/warehouse",
+        sources={"shop": f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/shop"},
     )
     job = EpochJob("job", outputs=[EpochTable("t")], cadence="@hourly")
     path = HandOver(settings=settings, job=job, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
