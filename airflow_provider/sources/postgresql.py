@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 DRIVER = "org.postgresql.Driver"
 """The class of PostgreSQL's JDBC driver that a session needs on its class path."""
 
+PACKAGE = "org.postgresql:postgresql:42.7.8"
+"""Where it can be had: the version with which it was tried."""
+
 _CONNECT_S = 10
 _STATEMENT_MS = 600_000
 _WRITERS_S = 30.0
@@ -101,8 +104,8 @@ class JdbcRead:
     table: str
     predicates: list[str]
     properties: Mapping[str, str] = field(repr=False)
-    driver: str = DRIVER
-    package: str = "org.postgresql:postgresql:42.7.8"
+    driver: str
+    package: str
 
 
 def jdbc(root: Root, span: Span, url: str) -> JdbcRead:
@@ -122,6 +125,8 @@ def jdbc(root: Root, span: Span, url: str) -> JdbcRead:
         table=".".join(map(_quoted, root.table.split("."))),
         predicates=predicates(root, span),
         properties=properties,
+        driver=DRIVER,
+        package=PACKAGE,
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from airflow_provider.sources import postgresql as jdbc
 from airflow_provider.testing.servers import zookeeper
 from tests.architecture.sources import ROOT, setup_cfg
 
@@ -131,4 +132,5 @@ def test_versions_of_jars_fit_the_pinned_spark() -> None:
     spark = _constraints()["pyspark"]
     assert versions["SPARK_VERSION"] == spark
     runtime = f"iceberg-spark-runtime-{'.'.join(spark.split('.')[:2])}_{versions['SCALA_VERSION']}"
+    assert versions["POSTGRES_JDBC"] == jdbc.PACKAGE
     assert versions["ICEBERG_SPARK_RUNTIME"] == f"org.apache.iceberg:{runtime}:{versions['ICEBERG_VERSION']}"

@@ -18,6 +18,7 @@ from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Root, iceberg_root, jdbc_root
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.sources import postgresql as source
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.lakes import Lake, prices
@@ -135,6 +136,25 @@ def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, t
         epoch.write(QUOTED, epoch.read_root("prices"))
     lake.close()
     assert [one["value"] for one in rows(settings, "quoted")] == [1]
+
+
+def test_a_session_without_the_driver_is_told_where_to_find_it(
+    spark: SparkSession,
+    settings: Settings,
+    shop: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before anything is computed; on a Connect server, too."""
+    job = EpochJob("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
+    settings = replace(settings, sources={"shop": url_of(shop)})
+    monkeypatch.setattr(source, "DRIVER", "org.nowhere.Driver")
+    with (
+        pytest.raises(InvalidInput, match="finds org.nowhere.Driver") as refused,
+        epoch_run(job, hour(0), spark=spark, settings=settings) as epoch,
+    ):
+        epoch.read_root("orders")
+    assert source.PACKAGE in str(refused.value)
+    assert str(shop.info.password) not in str(refused.value)
 
 
 @pytest.mark.slow
