@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.altering import Alter
@@ -12,6 +13,7 @@ from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.recovery import follow, refuse_ahead
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.domain.beginning import (
@@ -76,6 +78,7 @@ class Begin:
     """One request to begin; ``run`` may be repeated with the same answer.
 
     :param skips: why the epoch is skipped: then none of the job's inputs is read, and what is committed stays.
+    :param shared_ttl: how long participants in processes of their own may all be silent; None for others.
     """
 
     coordinator: Coordinator
@@ -85,6 +88,7 @@ class Begin:
     roots: RootSource
     participants: int
     skips: str = ""
+    shared_ttl: timedelta | None = None
 
     @property
     def _edges(self) -> tuple[Edge, ...]:
@@ -106,6 +110,7 @@ class Begin:
                 value=self.participants,
                 expected=f"a number from 1 to {_MOST_PARTICIPANTS}",
             )
+        self._refuse_ttl()
         for _ in range(_TRIES):
             answer = self._try()
             if answer is not None:
@@ -114,6 +119,21 @@ class Begin:
             f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
             next_step="try again.",
         )
+
+    def _refuse_ttl(self) -> None:
+        ttl, defaults = self.shared_ttl, self.coordinator.defaults
+        if ttl is not None and not (
+            isinstance(ttl, timedelta) and defaults.lock_ttl <= ttl <= defaults.lease_longest
+        ):
+            raise InvalidInput(
+                field="lock_ttl",
+                value=ttl,
+                expected=f"a timedelta from {defaults.lock_ttl} to {defaults.lease_longest}",
+            )
+
+    @property
+    def _ttl(self) -> timedelta:
+        return self.shared_ttl or self.coordinator.defaults.lock_ttl
 
     def _try(self) -> Attempt | AlreadyCommitted | None:
         reading = self._read()
@@ -218,6 +238,7 @@ class Begin:
             baseline=self._baseline(reading, before),
             job_revision=job.revision,
             participants=self.participants,
+            shared=self.shared_ttl is not None,
             adopts=adopts,
             undoes=abandoned(epoch, self.interval, adopts, self.job.outputs),
             skips=self.skips,
@@ -270,7 +291,11 @@ class Begin:
 
     def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
         """Token under which complete output lies that this attempt may publish."""
-        if not adoptable(before, job, self.owner) or before.participants != self.participants:
+        shared = self.shared_ttl is not None
+        if not adoptable(before, job, self.owner) or (before.participants, before.shared) != (
+            self.participants,
+            shared,
+        ):
             return None
         sinks = [table.name for table in self.job.outputs]
         log = [one.record for one in self._log()]
@@ -356,7 +381,7 @@ class Begin:
             committed=before.committed if before else None,
             committed_csn=committed_csn(stamped) if stamped else None,
         )
-        lock = LockRecord(token=record.token, owner=self.owner, ttl=self.coordinator.defaults.lock_ttl)
+        lock = LockRecord(token=record.token, owner=self.owner, ttl=self._ttl)
         log = BarrierRecord(
             state=EpochState.OPEN,
             sink="",
@@ -389,22 +414,13 @@ class Begin:
         return receipt.versions[self._epoch_key]
 
     def _attempt(self, record: AttemptRecord, reading: Reading, fence: int) -> Attempt:
-        return Attempt(
-            domain=self.job.domain,
-            job=self.job.name,
-            interval=self.interval,
-            revision=record.revision,
-            token=record.token,
-            owner=record.owner,
-            inputs=record.inputs,
-            roots=record.roots,
-            sinks=self.job.outputs,
+        return attempt_of(
+            self.job,
+            self.interval,
+            record,
             incarnation=reading.head.incarnation,
             fence=fence,
-            ttl=self.coordinator.defaults.lock_ttl,
-            participants=record.participants,
-            adopted=record.adopts is not None,
-            checks=() if self.skips else self.job.checks,
+            ttl=self._ttl,
         )
 
     def _committed(self, revision: int, csn: int | None) -> AlreadyCommitted:

@@ -16,11 +16,11 @@ from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.bounding import RootSource, as_source
 from airflow_provider.coordination.checking import Checking, Query
 from airflow_provider.coordination.ending import End
-from airflow_provider.coordination.joining import Join, newer_try, overtaken, refuse_alone, tries, unjoined
+from airflow_provider.coordination.joining import join, newer_try, overtaken, refuse_alone, tries, whole
 from airflow_provider.coordination.publishing import Publish
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.retiring import retire, revive
-from airflow_provider.coordination.settling import decided, settled
+from airflow_provider.coordination.settling import settled
 from airflow_provider.coordination.skipping import Skipped, skip
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import State, state_of
@@ -35,7 +35,7 @@ from airflow_provider.domain.epoch import (
     Published,
     as_owner,
 )
-from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, LeaseExpired, UnknownName
+from airflow_provider.domain.errors import Fenced, InvalidInput, LeaseExpired, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
@@ -116,11 +116,13 @@ class Coordinator:
         *,
         roots: RootSource | Mapping[str, RootBounds] | None = None,
         participants: int = 1,
+        shared_ttl: timedelta | None = None,
     ) -> Attempt | AlreadyCommitted:
         """Open an attempt at one epoch, with inputs that are fixed before they are read.
 
         :param roots: asks the sources of roots, or has bounds; last, and only where nobody recorded any before (I11).
         :param participants: writers of this attempt; with several, each of them joins it (:meth:`join`).
+        :param shared_ttl: they are processes of their own, also a single one joins, and all may be silent for so long.
         :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
         :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
         :raises EpochBusy: another run's live attempt.
@@ -132,7 +134,8 @@ class Coordinator:
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
         asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
-        request = Begin(self, self.formats.writable(job), interval, asking, as_source(roots), participants)
+        own, source = self.formats.writable(job), as_source(roots)
+        request = Begin(self, own, interval, asking, source, participants, shared_ttl=shared_ttl)
         return self._settled(request.run)
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
@@ -147,14 +150,7 @@ class Coordinator:
         :raises Conflict: the attempt's output is complete or checked: no part of it changes any more.
         :raises InvalidInput: the attempt has one writer, or not this one; or it adopts complete output.
         """
-        asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")
-        return decided(
-            Join(self, attempt, participant, asking).run,
-            Conflict(f"{attempt}: others kept joining it.", next_step="try again."),
-            clock=self.clock,
-            random=self.random,
-            patience=self.defaults.unknown_outcome_patience,
-        )
+        return join(self, attempt, participant, owner)
 
     def processed(self, attempt: Attempt, sink: str) -> None:
         """Report that all records for *sink* are in files that no reader can reach.
@@ -329,7 +325,8 @@ class Coordinator:
         Only such output is adopted by a later try (R16): code that dies after its last write may have been
         about to refuse it.
 
-        :raises Fenced: a newer attempt exists. :raises Conflict: a participant was begun again at this moment.
+        :raises Fenced: a newer attempt exists. :raises NotReady: participants have not WRITTEN; ``missing`` lists them.
+        :raises Conflict: a participant was begun again at this moment.
         """
         refuse_alone(attempt)
         record = BarrierRecord(
@@ -338,7 +335,7 @@ class Coordinator:
 
         def operation() -> None:
             log = self.barriers(attempt.domain, attempt.job, attempt.interval) if attempt.is_shared else []
-            self.report(attempt, record, unjoined(attempt, [one.record for one in log]))
+            self.report(attempt, record, whole(attempt, [one.record for one in log]))
 
         self._settled(operation)
 

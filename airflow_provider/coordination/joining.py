@@ -10,8 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState, Owner, newest_tries
-from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput
+from airflow_provider.coordination.settling import decided
+from airflow_provider.domain.epoch import (
+    Attempt,
+    BarrierRecord,
+    EpochState,
+    Owner,
+    as_owner,
+    newest_tries,
+    unwritten_parts,
+)
+from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.stores.base import Absent, Exists, Put, SameStore, Transaction
 
@@ -128,6 +137,18 @@ class Join:
             self.coordinator.discard([self.coordinator.place(earlier, one.name) for one in joined.sinks])
 
 
+def join(coordinator: Coordinator, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
+    """See :meth:`Coordinator.join`."""
+    asking = replace(as_owner(owner), request_id=f"{coordinator.random.getrandbits(128):032x}")
+    return decided(
+        Join(coordinator, attempt, participant, asking).run,
+        Conflict(f"{attempt}: others kept joining it.", next_step="try again."),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
 def tries(log: Iterable[BarrierRecord], token: int) -> list[tuple[int, int]]:
     """Participant and subtoken of every try that has joined the attempt with *token*."""
     newest = newest_tries(log, token)
@@ -141,6 +162,28 @@ def unjoined(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ..
     newest = newest_tries(log, attempt.token)
     numbers = range(attempt.participants)
     return tuple(Absent(attempt.joined_key(number, newest.get(number, 0) + 1)) for number in numbers)
+
+
+def whole(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ...]:
+    """As :func:`unjoined`, when every participant has WRITTEN every output.
+
+    :raises NotReady: some have not; ``missing`` says which output and who.
+    """
+    known, names = list(log), [sink.name for sink in attempt.sinks]
+    missing = (
+        unwritten_parts(known, names, token=attempt.token, participants=attempt.participants)
+        if attempt.is_shared and not attempt.adopted
+        else {}
+    )
+    if missing:
+        raise NotReady(
+            f"{attempt}: not WRITTEN: "
+            + "; ".join(f"{sink} by participants {', '.join(map(str, who))}" for sink, who in missing.items())
+            + ".",
+            next_step="let these participants write, or begin them again; then end the epoch.",
+            missing=tuple(missing.items()),
+        )
+    return unjoined(attempt, known)
 
 
 def newer_try(attempt: Attempt) -> tuple[Absent, ...]:

@@ -28,6 +28,7 @@ def abandoned(
         revision=left.revision,
         token=left.output_token,
         participants=left.participants,
+        shared=left.shared,
         interval=None if epoch.interval == interval else epoch.interval,
         left=tuple(sorted({name for name, _ in left.baseline} - {table.name for table in outputs})),
     )
@@ -90,7 +91,7 @@ class Undoing:
 
     def _tries(self, left: Abandoned) -> list[tuple[int, int]]:
         """Those that may have written; whoever began them is fenced, so that their log is at its end."""
-        if left.participants == 1:
+        if left.participants == 1 and not left.shared:
             return [(0, 0)]
         return tries((one.record for one in self.log()), left.token)
 

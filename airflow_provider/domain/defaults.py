@@ -12,6 +12,8 @@ class Defaults:
 
     lock_ttl: timedelta = timedelta(minutes=2)
     """How long an attempt may be silent before another owner may take its epoch over."""
+    shared_lock_ttl: timedelta = timedelta(hours=1)
+    """The same for an attempt that several tasks write: between its begin and its commit they wait for workers."""
     heartbeat_interval: timedelta = timedelta(seconds=20)
     """How often a running attempt renews its lock; a sixth of ``lock_ttl`` survives five lost tries."""
     future_tolerance: timedelta = timedelta(minutes=5)

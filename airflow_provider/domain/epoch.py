@@ -107,6 +107,7 @@ class Abandoned:
 
     :param interval: for which it was staged, where the epoch had another one in an earlier calendar (R7).
     :param left: tables that it may have written, and that the job has left since.
+    :param shared: as of an :class:`AttemptRecord`.
     """
 
     revision: int
@@ -114,6 +115,7 @@ class Abandoned:
     participants: int
     interval: Interval | None = None
     left: tuple[TableName, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +126,7 @@ class AttemptRecord:
     :param aborted: why it ended without a commit; None while it may still publish.
     :param vetoed: it was a check that ended it (R14). :param skips: why the epoch is skipped; empty when it is not.
     :param undoes: what its begin deletes, once it has fenced those who wrote it (R16).
+    :param shared: its participants join; several always do.
     """
 
     revision: int
@@ -140,6 +143,7 @@ class AttemptRecord:
     undoes: tuple[Abandoned, ...] = ()
     vetoed: bool = False
     skips: str = ""
+    shared: bool = False
 
     @property
     def output_token(self) -> int:
@@ -233,7 +237,7 @@ class Attempt:
     :param fence: version of the epoch's record at begin: any later attempt changes it.
     :param adopted: the output of an earlier attempt is complete: nothing needs to be computed.
     :param checks: what must hold of the output before it is published.
-    :param participants: its writers. With several, each joins before it writes.
+    :param participants: its writers. :param shared: each of them joins before it writes; several always do.
     :param participant: which of them holds this. :param subtoken: of its try, 0 for who has not joined.
     """
 
@@ -254,6 +258,7 @@ class Attempt:
     checks: tuple[Check, ...] = ()
     participant: int = 0
     subtoken: int = 0
+    shared: bool = False
 
     @property
     def change_set(self) -> ChangeSetId:
@@ -261,8 +266,8 @@ class Attempt:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it has several writers, hence a token for each try of each of them (R10)."""
-        return self.participants > 1
+        """Whether its writers join, hence a token for each try of each of them (R10)."""
+        return self.shared or self.participants > 1
 
     def written_keys(self, token: int) -> list[Key]:
         """Where the only writer reports what it has WRITTEN under *token*; of several, the log is asked."""
@@ -412,6 +417,26 @@ def written_output(
     barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
 ) -> dict[TableName, tuple[Committable, ...]]:
     """Committables of those *sinks* that every participant's newest try with *token* has WRITTEN."""
+    return {
+        sink: tuple(committable for _, committable in sorted(parts.items()))
+        for sink, parts in _written_parts(barriers, sinks, token).items()
+        if len(parts) == participants
+    }
+
+
+def unwritten_parts(
+    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
+) -> dict[TableName, list[int]]:
+    """Of those *sinks* that are not whole, the participants whose newest try with *token* has not WRITTEN them."""
+    written = _written_parts(barriers, sinks, token)
+    missing = {sink: sorted(set(range(participants)) - set(parts)) for sink, parts in written.items()}
+    return {sink: numbers for sink, numbers in missing.items() if numbers}
+
+
+def _written_parts(
+    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], token: int
+) -> dict[TableName, dict[int, Committable]]:
+    """What the newest try of each participant has WRITTEN of each of *sinks*."""
     found: dict[TableName, dict[int, Committable]] = {sink: {} for sink in sinks}
     log = list(barriers)
     newest = newest_tries(log, token)
@@ -420,8 +445,4 @@ def written_output(
             continue
         if one.state is EpochState.WRITTEN and one.committable and one.sink in found:
             found[TableName(one.sink)][one.participant] = one.committable
-    return {
-        sink: tuple(committable for _, committable in sorted(parts.items()))
-        for sink, parts in found.items()
-        if len(parts) == participants
-    }
+    return found

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.resuming import Begun, resume
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
-from airflow_provider.domain.epoch import Attempt, EpochState
-from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, NotReady
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
+from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.testing.arrow_attempts import stage_rows
-from tests.contract.coordination_world import DOMAIN, World, day, owner, rows, side_by_side
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
 from tests.contract.interruptions import interrupted
 
 MAPPED = 3
@@ -213,7 +220,9 @@ def test_only_whole_sets_of_newest_tries_are_adopted(world: World) -> None:
     for number in range(MAPPED):
         world.write(world.coordinator.join(attempt, number, owner()), [number])
     world.coordinator.join(attempt, 1, owner(try_number=2))
-    world.coordinator.complete(attempt)
+    with pytest.raises(NotReady, match="d by participants 1; d2 by participants 1") as told:
+        world.coordinator.complete(attempt)
+    assert told.value.missing == (("d", [1]), ("d2", [1]))
     assert not begin(world, try_number=2).adopted
     assert world.data() == set()
     other = world.job("k", [world.table("e")])
@@ -244,3 +253,104 @@ def test_all_participants_join_at_once(world: World) -> None:
             world.write(one, [one.participant])
     world.coordinator.publish(attempt)
     assert world.rows("d") == {"d": [(1, 0), (1, 1)]}
+
+
+SHARED_TTL = DEFAULTS.shared_lock_ttl
+
+
+def test_an_attempt_is_taken_up_by_its_name(world: World) -> None:
+    """R10, R15: another process gets what begin returned, or is told that it is published, or over."""
+    reads = world.job("reader", [world.table("e")], inputs=[world.table("d")])
+    world.run(world.job("j", [world.table("d")]), day(1))
+    attempt = world.begin(reads, day(1), participants=2, shared_ttl=SHARED_TTL)
+    name = Begun.of(attempt)
+    before = world.exactly()
+    assert resume(world.coordinator, reads, name) == attempt
+    assert world.exactly() == before
+    for number in range(2):
+        world.write(world.coordinator.join(resume_open(world, reads, name), number, owner()), [number])
+    world.coordinator.complete(attempt)
+    published = world.coordinator.publish(resume_open(world, reads, name))
+    told = resume(world.coordinator, reads, name)
+    assert isinstance(told, AlreadyCommitted)
+    assert (told.csn, told.revision, told.change_set) == (published.csn, 1, published.change_set)
+    assert resume(world.coordinator, reads, Begun.of(told)) == told
+    world.run(reads, day(1), by=owner(generation=1))
+    assert resume(world.coordinator, reads, name) == told, (
+        "a later revision changes nothing of what was asked"
+    )
+
+
+def resume_open(world: World, job: EpochJob, name: Begun) -> Attempt:
+    attempt = resume(world.coordinator, job, name)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+def test_an_attempt_that_is_over_is_not_taken_up(world: World) -> None:
+    """R10: superseded, ended, or of another store: told by whom and why, and nothing is changed."""
+    job = world.job("j", [world.table("d"), world.table("d2")])
+    name = Begun.of(begin(world))
+    begin(world, try_number=2)
+    with pytest.raises(Fenced, match="newest one has token 2, of .*try 2"):
+        resume(world.coordinator, job, name)
+    newest = begin(world, try_number=3)
+    world.coordinator.abort(newest, "given up")
+    with pytest.raises(Fenced, match="it has ended: given up"):
+        resume(world.coordinator, job, Begun.of(newest))
+    for other in (replace(name, incarnation="elsewhere"), replace(name, job=JobName("nobody"))):
+        with pytest.raises(Fenced, match="another store|there is none"):
+            resume(world.coordinator, job, other)
+
+
+def test_a_single_participant_of_its_own_is_retried_like_one_of_many(world: World) -> None:
+    """R10, R16: it joins; its retry replaces what it wrote; a new attempt undoes all of its tries."""
+    job = world.job("j", [world.table("d")])
+    attempt = world.begin(job, day(1), participants=1, shared_ttl=SHARED_TTL)
+    with pytest.raises(InvalidInput, match="join the attempt"):
+        world.coordinator.processed(attempt, "d")
+    zombie = world.coordinator.join(attempt, 0, owner())
+    report = stage_late(world, zombie, 1)
+    retry = world.coordinator.join(attempt, 0, owner(try_number=2))
+    world.write(retry, [2])
+    with pytest.raises(Fenced, match="participant 0"):
+        report()
+    again = world.begin(job, day(1), owner(try_number=2), participants=1, shared_ttl=SHARED_TTL)
+    assert world.data() == set()
+    world.write(world.coordinator.join(again, 0, owner()), [3])
+    world.coordinator.complete(again)
+    assert not world.begin(job, day(1), owner(try_number=3)).adopted, "its only writer reports elsewhere"
+    last = world.begin(job, day(1), owner(try_number=4), participants=1, shared_ttl=SHARED_TTL)
+    world.write(world.coordinator.join(last, 0, owner()), [4])
+    world.coordinator.complete(last)
+    adopting = world.begin(job, day(1), owner(try_number=5), participants=1, shared_ttl=SHARED_TTL)
+    assert adopting.adopted
+    world.coordinator.publish(adopting)
+    assert world.rows("d") == {"d": [(1, 4)]}
+    assert world.staged() == []
+
+
+def test_participants_may_all_be_silent_while_they_wait_for_workers(world: World) -> None:
+    """R10, R23: for as long as begin was told; each that works renews the claim of all, for as long again."""
+    job = world.job("j", [world.table("d")])
+    attempt = world.begin(job, day(1), participants=2, shared_ttl=SHARED_TTL)
+    world.clock.advance(SHARED_TTL - PAST_TTL)
+    with pytest.raises(EpochBusy):
+        world.begin(job, day(1), owner("manual"))
+    first = world.coordinator.join(attempt, 0, owner())
+    assert world.coordinator.heartbeat(first) == SHARED_TTL
+    world.clock.advance(SHARED_TTL - PAST_TTL)
+    with pytest.raises(EpochBusy):
+        world.begin(job, day(1), owner("manual"))
+    world.clock.advance(PAST_TTL)
+    world.begin(job, day(1), owner("manual"))
+    with pytest.raises(Fenced, match="newest token"):
+        world.coordinator.heartbeat(first)
+
+
+@pytest.mark.parametrize("ttl", [timedelta(seconds=1), timedelta(days=400), 60, -SHARED_TTL])
+def test_a_silence_that_nobody_means_is_refused(world: World, ttl: Any) -> None:
+    job = world.job("j", [world.table("d")])
+    with pytest.raises(InvalidInput, match="lock_ttl.*a timedelta from"):
+        world.coordinator.begin(job, day(1), owner(), participants=2, shared_ttl=ttl)
+    assert world.coordinator.epoch(DOMAIN, job.name, day(1)) is None
