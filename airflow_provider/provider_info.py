@@ -31,13 +31,21 @@ def get_provider_info() -> dict[str, Any]:
         "versions": [__version__],
         "integrations": [{"integration-name": INTEGRATION, "tags": ["apache", "software"]}],
         "operators": [
-            _modules("airflow_provider.operators.spark_submit", "airflow_provider.operators.decorator")
+            _modules(
+                "airflow_provider.operators.spark_submit",
+                "airflow_provider.operators.decorator",
+                "airflow_provider.operators.participants",
+            )
         ],
         "sensors": [_modules("airflow_provider.sensors.epochs")],
         "triggers": [_modules("airflow_provider.triggers.epochs")],
         "hooks": [_modules("airflow_provider.hooks.epochs")],
         "task-decorators": [
             {"name": "epoch", "class-name": "airflow_provider.operators.decorator.epoch_task"},
+            {
+                "name": "epoch_participant",
+                "class-name": "airflow_provider.operators.participants.epoch_participant_task",
+            },
         ],
         "extra-links": ["airflow_provider.links.epochs.EpochGridLink"],
         "cli": ["airflow_provider.cli.definition.get_cli_commands"],

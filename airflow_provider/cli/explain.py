@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from airflow_provider.cli.command import answer_facts, answer_json, answer_table, command, hook_of
 from airflow_provider.coordination.explain import Explanation, explain
+from airflow_provider.domain.epoch import BarrierRecord
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
@@ -48,13 +49,13 @@ def explain_epoch(arguments: Namespace) -> None:
         )
     if found.log:
         answer_table(
-            ["time", "state", "table", "token", "by", "note"],
+            ["time", "state", "table", "writer", "by", "note"],
             [
                 (
                     one.at.isoformat(timespec="milliseconds"),
                     one.record.state.value,
                     one.record.sink or "(all)",
-                    one.record.token,
+                    _writer(one.record),
                     one.record.owner,
                     one.record.note,
                 )
@@ -62,6 +63,12 @@ def explain_epoch(arguments: Namespace) -> None:
             ],
             title="barrier log",
         )
+
+
+def _writer(record: BarrierRecord) -> str:
+    """The attempt's token, and of several participants which, and its try."""
+    part = f" participant {record.participant} try {record.subtoken}" if record.subtoken else ""
+    return f"token {record.token}{part}"
 
 
 def _interval(reader: MetadataReader, domain: str, job: str, text: str | None) -> Interval | None:

@@ -47,22 +47,15 @@ if TYPE_CHECKING:
 EPOCH_PARAMETER = "epoch"
 
 
-class EpochDecoratedOperator(DecoratedOperator):
-    """Calls a function once for each epoch of the run, with its :class:`EpochRun` as the argument ``epoch``.
-
-    All epochs of the task share one session on a Spark Connect server, which stays up: no JVM starts. Each epoch
-    begins before the call and publishes after it; what is committed already is left out.
+class EpochFunctionOperator(DecoratedOperator):
+    """Calls a function with an epoch in Spark: what ``@task.epoch`` and ``@task.epoch_participant`` share.
 
     :param job: the declaration.
     :param spark_conn_id: connection of type ``spark_connect``; or of type ``spark`` with a master such as
         ``local[2]``, for tests and work on one host: Spark runs in the task's own process then.
-    :param interval: what to compute (templated); None for what the run names.
-    :param batch: calendar of the runs, when one run computes several epochs.
     :param epochs_conn_id: connection of the metadata store.
     """
 
-    custom_operator_name = "@task.epoch"
-    template_fields: Sequence[str] = (*DecoratedOperator.template_fields, "interval")
     template_fields_renderers: ClassVar[dict[str, str]] = dict(DecoratedOperator.template_fields_renderers)
     operator_extra_links = (EpochGridLink(),)
     ui_color = "#e8dcf5"
@@ -73,29 +66,63 @@ class EpochDecoratedOperator(DecoratedOperator):
         python_callable: Callable[..., Any],
         job: EpochJob,
         spark_conn_id: str = SparkConnectHook.default_conn_name,
-        interval: ExplicitInterval | None = None,
-        batch: Cadence | str | None = None,
         epochs_conn_id: str = DEFAULT_CONN_ID,
         op_args: Collection[Any] | None = None,
         op_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         job = as_job(job)
-        _expect_epoch(python_callable)
-        super().__init__(
-            python_callable=python_callable,
-            op_args=op_args,
-            op_kwargs=op_kwargs,
-            **{**kwargs, "outlets": with_assets(job, kwargs.get("outlets"))},
-        )
+        expect_epoch(python_callable)
+        super().__init__(python_callable=python_callable, op_args=op_args, op_kwargs=op_kwargs, **kwargs)
         self.job = job
         self.spark_conn_id = spark_conn_id
-        self.interval = interval
-        self.batch = as_cadence(batch, "batch")
         self.epochs_conn_id = epochs_conn_id
         self.grid_query: dict[str, str] = {}
         self._killed = False
         self._spark: Any = None
+
+    def on_kill(self) -> None:
+        """Stop what Spark does for this task; its epoch is aborted as the function ends with an error."""
+        self._killed = True
+        if self._spark is not None:
+            # The signal may have come in the middle of a call to the server: ask from another thread.
+            Thread(target=self._spark.interruptAll, name="epochs-interrupt", daemon=True).start()
+
+    def _call(self, context: Context, epoch: Any) -> Any:
+        if self._killed:
+            raise AirflowException("The task was ended.")
+        named = inspect.signature(self.python_callable).bind_partial(*self.op_args).arguments
+        given = {**context, **self.op_kwargs, **named, EPOCH_PARAMETER: epoch}
+        return self.python_callable(**determine_kwargs(self.python_callable, (), given))
+
+
+class EpochDecoratedOperator(EpochFunctionOperator):
+    """Calls a function once for each epoch of the run, with its :class:`EpochRun` as the argument ``epoch``.
+
+    All epochs of the task share one session on a Spark Connect server, which stays up: no JVM starts. Each epoch
+    begins before the call and publishes after it; what is committed already is left out.
+
+    :param interval: what to compute (templated); None for what the run names.
+    :param batch: calendar of the runs, when one run computes several epochs.
+    Further parameters are those of :class:`EpochFunctionOperator`.
+    """
+
+    custom_operator_name = "@task.epoch"
+    template_fields: Sequence[str] = (*DecoratedOperator.template_fields, "interval")
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        job: EpochJob,
+        interval: ExplicitInterval | None = None,
+        batch: Cadence | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        outlets = with_assets(as_job(job), kwargs.get("outlets"))
+        super().__init__(python_callable=python_callable, job=job, **{**kwargs, "outlets": outlets})
+        self.interval = interval
+        self.batch = as_cadence(batch, "batch")
 
     def execute(self, context: Context) -> Any:
         """Compute and publish the run's epochs.
@@ -122,47 +149,34 @@ class EpochDecoratedOperator(DecoratedOperator):
                 return returned[0] if returned else None
             return returned
 
-    def on_kill(self) -> None:
-        """Stop what Spark does for this task; its epoch is aborted as the function ends with an error."""
-        self._killed = True
-        if self._spark is not None:
-            # The signal may have come in the middle of a call to the server: ask from another thread.
-            Thread(target=self._spark.interruptAll, name="epochs-interrupt", daemon=True).start()
-
     def _compute(self, context: Context, interval: Interval, owner: Owner, settings: Settings) -> list[Any]:
         returned = []
-        with self._session() as self._spark:
+        with spark_of(self.spark_conn_id) as self._spark:
             for epoch in epoch_runs(self.job, interval, spark=self._spark, owner=owner, settings=settings):
                 with epoch:
-                    if self._killed:
-                        raise AirflowException("The task was ended.")
                     returned.append(self._call(context, epoch))
                 self.log.info("Published %s", epoch.attempt)
         self._spark = None
         return returned
 
-    @contextmanager
-    def _session(self) -> Iterator[Any]:
-        """Spark where the connection says: a Connect server that stays up, or this process."""
-        try:
-            connection = BaseHook.get_connection(self.spark_conn_id)
-        except AirflowNotFoundException as error:
-            raise refusals.no_spark(self.spark_conn_id) from error
-        if connection.conn_type != SparkSubmitHook.conn_type:
-            with connected(SparkConnectHook(self.spark_conn_id).get_connection_url()) as spark:
-                yield spark
-        elif is_in_process(connection.host):
-            yield session(master=connection.host)
-        else:
-            raise refusals.not_local(self.spark_conn_id, connection.host)
 
-    def _call(self, context: Context, epoch: Any) -> Any:
-        named = inspect.signature(self.python_callable).bind_partial(*self.op_args).arguments
-        given = {**context, **self.op_kwargs, **named, EPOCH_PARAMETER: epoch}
-        return self.python_callable(**determine_kwargs(self.python_callable, (), given))
+@contextmanager
+def spark_of(conn_id: str) -> Iterator[Any]:
+    """Open Spark where the connection says: a Connect server that stays up, or this process."""
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise refusals.no_spark(conn_id) from error
+    if connection.conn_type != SparkSubmitHook.conn_type:
+        with connected(SparkConnectHook(conn_id).get_connection_url()) as spark:
+            yield spark
+    elif is_in_process(connection.host):
+        yield session(master=connection.host)
+    else:
+        raise refusals.not_local(conn_id, connection.host)
 
 
-def _expect_epoch(python_callable: Callable[..., Any]) -> None:
+def expect_epoch(python_callable: Callable[..., Any]) -> None:
     """Let the parameter ``epoch`` be missing where the DAG calls the function: the task provides it, by its name.
 
     :raises InvalidInput: the function has no such parameter, or some that cannot be given by name.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.sql_checks import Answer, Readable
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.version import Committable
-    from airflow_provider.tables.base import TableFormat
+    from airflow_provider.tables.base import TableFormat, TableInfo
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,8 @@ class EpochRun:
         self._given_spark = spark
         self._ready_spark: SparkSession | None = None
         self._publishes = publishes
-        self._tag = f"epochs-{attempt.job}-{attempt.token}".replace(",", "_")
+        writer = f"{attempt.token}-{attempt.participant}-{attempt.subtoken}"
+        self._tag = f"epochs-{attempt.job}-{writer}".replace(",", "_")
         self._heartbeat = Heartbeat(self._coordinator, attempt, self._interrupt)
         self._started: set[str] = set()
         self._written: set[str] = set()
@@ -80,6 +81,16 @@ class EpochRun:
     def interval(self) -> Interval:
         """The epoch's own interval, ``[start, end)`` in UTC."""
         return self.attempt.interval
+
+    @property
+    def participants(self) -> int:
+        """How many write the epoch together; 1 for most."""
+        return self.attempt.participants
+
+    @property
+    def participant(self) -> int:
+        """Which of them this is, from 0: what a job shares its work by."""
+        return self.attempt.participant
 
     @property
     def spark(self) -> SparkSession:
@@ -168,9 +179,8 @@ class EpochRun:
             self._check()
             table_format = self._format(sink.format)
             with self._interruptible():
-                info = sinks.target(
-                    df, sink, table_format, self._coordinator.columns(self.attempt, sink.name)
-                )
+                known = self._coordinator.columns(self.attempt, sink.name)
+                info = sinks.target(df, sink, table_format, known, keep=self._siblings_use(known))
                 place = self._coordinator.place(self.attempt, sink.name)
                 files = sinks.stage(df, place, info, table_format)
             self._heartbeat.check()
@@ -208,7 +218,8 @@ class EpochRun:
             base = None if empty else self._base_of(sink)
             table_format = drafts.drafting(self._format(sink.format), sink)
             known = self._coordinator.columns(self.attempt, sink.name)
-            info = drafts.target(self.spark, schema, sink, table_format, known)
+            keep = self._siblings_use(known)
+            info = drafts.target(self.spark, schema, sink, table_format, known, keep=keep)
             place = self._coordinator.place(self.attempt, sink.name)
             with self._interruptible():
                 draft = drafts.opened(self.spark, table_format, place, info, base)
@@ -286,6 +297,10 @@ class EpochRun:
         """Answer a check's SQL in the session that computed the rows."""
         with self._interruptible():
             return sql_checks.spark_answer(self.spark, sql, tables)
+
+    def _siblings_use(self, known: TableInfo | None) -> bool:  # noqa: ARG002 - for one that has siblings
+        """Whether others have WRITTEN rows of this attempt for the table as it is."""
+        return False
 
     def _check_complete(self) -> None:
         self._heartbeat.check()

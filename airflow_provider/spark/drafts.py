@@ -40,15 +40,18 @@ def target(
     table: EpochTable,
     table_format: TableFormat,
     known: TableInfo | None,
+    *,
+    keep: bool = False,
 ) -> TableInfo:
     """Return the table that takes the draft's rows; made with the columns of *schema* when there is none.
 
     :param known: the table with the columns that the draft is to have; None when nobody made it yet.
+    :param keep: as for :func:`.sinks.target`.
     :raises InvalidInput: no *schema*, and no table; or it is none.
     :raises SchemaMismatch: *schema* does not fit the table.
     """
     if schema is not None:
-        return sinks.target(columns.no_rows(spark, schema), table, table_format, known)
+        return sinks.target(columns.no_rows(spark, schema), table, table_format, known, keep=keep)
     if known is None:
         raise refusals.unknown_draft_columns(table.name)
     return known

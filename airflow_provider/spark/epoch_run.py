@@ -1,4 +1,5 @@
-"""What the author of a Spark job uses: ``epoch_run`` for one epoch, ``epoch_runs`` for several in a row.
+"""What the author of a Spark job uses: ``epoch_run`` for one epoch, ``epoch_runs`` for several in a row, and
+``shared_epoch_run`` with ``epoch_participant`` for one that several write.
 
 .. code-block:: python
 
@@ -31,7 +32,9 @@ from airflow_provider.domain.topology import EpochJob, as_job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import handover, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
+from airflow_provider.spark.handles import handle_of
 from airflow_provider.spark.handover import Batch, HandOver
+from airflow_provider.spark.shared_run import ParticipantRun, SharedRun, begin_shared, participate
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import redacted
 
@@ -75,11 +78,7 @@ def epoch_run(
     with _opened(order, spark) as service:
         attempt = order.attempt or _begin(service, order.job, _only_epoch(order), _owner_of(order))
         if isinstance(attempt, AlreadyCommitted):
-            raise AlreadyComputed(
-                f"{attempt.job} {attempt.interval} is committed as revision {attempt.revision} at CSN {attempt.csn}.",
-                next_step="nothing is to be done; to compute it anew, begin with a higher generation.",
-                committed=attempt,
-            )
+            raise _computed(attempt)
         with _run(service, order, attempt, spark) as run:
             yield run
 
@@ -116,6 +115,86 @@ def epoch_runs(
                 yield from _each(_run(service, order, attempt, spark))
 
 
+@contextmanager
+def shared_epoch_run(
+    job: EpochJob,
+    interval: ExplicitInterval,
+    *,
+    participants: int,
+    local: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
+    spark: SparkSession | None = None,
+    owner: Owner | None = None,
+) -> Iterator[SharedRun]:
+    """Compute one epoch that several participants write, each a part of every output; all is published together.
+
+    .. code-block:: python
+
+        with shared_epoch_run(job, "2024-05-01", participants=4, local=FOLDER) as epoch:
+            with ProcessPoolExecutor(4) as pool:
+                list(pool.map(write_part, epoch.handles))
+
+    The end of the block checks and publishes; an exception, or a participant that has not written, aborts it.
+    A participant that failed may be run again within the block: that fences its own earlier tries, and no others.
+
+    :param participants: how many; 1 to 999999. :param spark: for the job's SQL checks, when it has any.
+    Other parameters and errors are those of :func:`epoch_run`; nothing is handed over to this one.
+    :raises NotReady: the block ended, and participants have not written.
+    """
+    job = as_job(job)
+    place = _given_place(local, settings)
+    order = _by_arguments(job, interval, owner, place)
+    with _service(place, spark) as service:
+        ttl = service.coordinator.defaults.lock_ttl
+        attempt = begin_shared(
+            service, job, _only_epoch(order), _owner_of(order), participants=participants, lock_ttl=ttl
+        )
+        if isinstance(attempt, AlreadyCommitted):
+            raise _computed(attempt)
+        with SharedRun(service, job, attempt, spark=spark) as run:
+            yield run
+
+
+@contextmanager
+def epoch_participant(
+    job: EpochJob,
+    handle: str,
+    *,
+    local: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
+    spark: SparkSession | None = None,
+    owner: Owner | None = None,
+) -> Iterator[ParticipantRun]:
+    """Write one participant's part of an epoch that somebody else begins and ends, in any thread, process or host.
+
+    .. code-block:: python
+
+        def write_part(handle):
+            with epoch_participant(job, handle, local=FOLDER) as epoch:
+                share = f"pmod(hash(id), {epoch.participants}) = {epoch.participant}"
+                epoch.write("flights_clean", clean(epoch.read("flights")).where(share))
+
+    Every participant reads the same, and writes every output, with no rows where it has none. Called again with the
+    same handle, it begins again: what the earlier call wrote is deleted, and what it still does is refused.
+
+    :param job: as it was declared to begin. :param handle: one of :attr:`SharedRun.handles`.
+    :param local: as for :func:`epoch_run`, also *settings* and *spark*: it needs not be the session of the others.
+    :param owner: of this try; by default whoever began.
+    :raises InvalidInput: no handle of this job as it is declared now.
+    :raises AlreadyComputed: the epoch is published.
+    :raises Fenced: the attempt is over, or a later try of this participant has begun.
+    :raises Conflict: all participants have written, and their output is checked or complete.
+    """
+    job = as_job(job)
+    part = handle_of(handle, job)
+    with _service(_given_place(local, settings), spark) as service:
+        run = participate(service, job, part, owner=owner, spark=spark)
+        if isinstance(run, AlreadyCommitted):
+            raise _computed(run)
+        with run:
+            yield run
+
+
 def _each(run: EpochRun) -> Iterator[EpochRun]:
     """Hand out *run*, and see to it that it is used."""
     try:
@@ -125,6 +204,27 @@ def _each(run: EpochRun) -> Iterator[EpochRun]:
             run.abandon(refusals.not_entered(run.attempt))
     if not run.entered:
         raise refusals.not_entered(run.attempt)
+
+
+def _computed(committed: AlreadyCommitted) -> AlreadyComputed:
+    return AlreadyComputed(
+        f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN {committed.csn}.",
+        next_step="nothing is to be done; to compute it anew, begin with a higher generation.",
+        committed=committed,
+    )
+
+
+def _given_place(local: str | PathLike[str] | None, settings: Settings | None) -> Settings:
+    """:raises InvalidInput: the arguments do not say where the store is."""
+    place = _place(local, settings)
+    if place is None:
+        raise InvalidInput(
+            field="settings",
+            value=None,
+            expected="local= (a folder) or settings=",
+            next_step="say where the store is: participants that run elsewhere reach it by themselves.",
+        )
+    return place
 
 
 def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Settings | None:
@@ -160,20 +260,32 @@ def _order(
             value=None,
             expected="arguments, or a hand-over",
         )
+    return _by_arguments(job, interval, owner, settings)
+
+
+def _by_arguments(
+    job: EpochJob, interval: ExplicitInterval, owner: Owner | None, settings: Settings
+) -> HandOver:
     whole = run_interval(as_job(job).cadence, explicit=interval)
     by_hand = Owner(dag_id=f"{getpass.getuser()}@{socket.gethostname()}", run_id=str(uuid7()))
     return HandOver(settings=settings, job=job, batch=Batch(interval=whole, owner=owner or by_hand))
 
 
 def _opened(order: HandOver, spark: SparkSession | None) -> EpochService:
-    """:raises StoreIncompatible: the driver is on another host than the submitter, and the store is for one host."""
-    if handover.received() is not None or session.deploy_mode(spark) != session.CLUSTER:
+    if handover.received() is not None:
         return EpochService.open(order.settings)  # the operator has looked before it handed over
+    return _service(order.settings, spark)
+
+
+def _service(settings: Settings, spark: SparkSession | None) -> EpochService:
+    """:raises StoreIncompatible: the driver is on another host than the submitter, and the store is for one host."""
+    if session.deploy_mode(spark) != session.CLUSTER:
+        return EpochService.open(settings)
     try:
-        return EpochService.open(order.settings, require=frozenset({StoreCapability.CLUSTER}))
+        return EpochService.open(settings, require=frozenset({StoreCapability.CLUSTER}))
     except StoreIncompatible as error:
         if StoreCapability.CLUSTER in error.details.get("missing", ()):
-            raise refusals.one_host(f"the store {redacted(order.settings.store_url)}") from error
+            raise refusals.one_host(f"the store {redacted(settings.store_url)}") from error
         raise
 
 

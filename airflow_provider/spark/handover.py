@@ -7,6 +7,7 @@ once, then removes it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from airflow_provider.tables.locations import checked_warehouse
 VARIABLE = "EPOCHS_HANDOVER"
 FORMAT = 1
 _PRIVATE = 0o600
+_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,6 +204,12 @@ class _Message:
     attempt: Attempt | None
     batch: Batch | None
     publishes: bool
+
+
+def declaration_digest(job: EpochJob) -> str:
+    """Return a short text that is the same for what :func:`same_declaration` calls the same."""
+    content = msgspec.json.encode(_Declaration.of(job), order="deterministic")
+    return hashlib.sha256(content).hexdigest()[:_DIGEST_LENGTH]
 
 
 def same_declaration(one: EpochJob, other: EpochJob) -> bool:

@@ -32,6 +32,26 @@ def not_written(attempt: Attempt, written: Collection[str]) -> InvalidInput:
     )
 
 
+def not_a_participant(attempt: Attempt, table: str) -> InvalidInput:
+    return InvalidInput(
+        f"{attempt}: its {attempt.participants} participants write {table!r}, not who began it.",
+        next_step="give each participant one of epoch.handles: `with epoch_participant(job, handle, …) as epoch: …`.",
+        field="participant",
+        value=None,
+        expected=f"0 to {attempt.participants - 1}",
+    )
+
+
+def shared_base(attempt: Attempt, table: str) -> InvalidInput:
+    return InvalidInput(
+        f"{attempt}: each of its {attempt.participants} participants would begin with all rows of {table!r}.",
+        next_step=f"begin with none: epoch.draft({table!r}, empty=True), and insert this participant's share.",
+        field="empty",
+        value=False,
+        expected="True",
+    )
+
+
 def written_twice(attempt: Attempt, table: str) -> InvalidInput:
     return InvalidInput(
         f"{attempt}: {table!r} was written already; one epoch writes each output once.",

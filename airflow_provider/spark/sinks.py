@@ -30,7 +30,12 @@ def check_dataframe(value: object) -> None:
 
 
 def target(
-    df: DataFrame, table: EpochTable, table_format: TableFormat, known: TableInfo | None = None
+    df: DataFrame,
+    table: EpochTable,
+    table_format: TableFormat,
+    known: TableInfo | None = None,
+    *,
+    keep: bool = False,
 ) -> TableInfo:
     """Return the table that takes the rows of *df*; the first write creates it with the columns of *df*.
 
@@ -40,6 +45,7 @@ def target(
     Columns are matched by name, their order does not matter; a narrower number fits a wider column.
 
     :param known: the table with the columns that the rows are to have; by default those that it has now.
+    :param keep: never make it anew: somebody has staged rows for it that are to be published with these.
     :raises SchemaMismatch: a column is missing, unknown or of a type that does not fit; names it.
     :raises InvalidInput: a column of a name or type that tables cannot have; names it.
     """
@@ -54,7 +60,7 @@ def target(
         if not info.version:  # its layout is the declared one, too
             return table_format.create(table, wanted.remove(wanted.get_field_index(EPOCH_COLUMN)))
     except SchemaMismatch:
-        if info.version:
+        if info.version or keep:
             raise
         return table_format.replace(table, info, columns)
     return info

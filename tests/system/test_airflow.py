@@ -88,8 +88,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     cluster.start()
     try:
         cluster.wait_until_healthy()
-        cluster.rest.wait_for_dags({"make", "copy"})
-        for dag_id in ("make", "copy"):
+        cluster.rest.wait_for_dags({"make", "copy", "share"})
+        for dag_id in ("make", "copy", "share"):
             cluster.rest.unpause(dag_id)
         yield World(cluster, settings)
     finally:
@@ -98,11 +98,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def test_runs_of_every_kind(world: World) -> None:
     """One story, since starting Airflow is what takes long."""
+    (shared,) = world.backfill("share", 8, 8)
     _a_waiting_run_goes_on_when_its_input_is_published(world)
     _a_failed_try_is_followed_by_one_that_publishes(world)
     _a_manual_run_computes_the_last_day_that_ended(world)
     _a_cleared_task_makes_the_next_revision(world)
     _a_task_that_others_have_read_is_not_computed_again(world)
+    _participants_write_one_epoch_together(world, shared)
     _events_tell_what_was_published(world)
     _nothing_secret_is_written_down(world)
 
@@ -152,6 +154,20 @@ def _a_task_that_others_have_read_is_not_computed_again(world: World) -> None:
     assert world.rows("rows") == [7, 8, 9]
 
 
+def _participants_write_one_epoch_together(world: World, run: str) -> None:
+    """R10: the retried one's first row is not there; clearing the mapped tasks after the commit changes nothing."""
+    assert world.finished("share", run) == "success"
+    assert world.rows("shares") == [1, 12]
+    mapped = [one for one in world.rest.task_instances("share", run) if one["task_id"] == "share.write"]
+    assert sorted((one["map_index"], one["try_number"]) for one in mapped) == [(0, 1), (1, 2)]
+    log = world.log("share", 7)
+    joins = [EpochState.OPEN] * 4  # of participant 1 three: its failed try was ended by one
+    assert log == [EpochState.OPEN, *joins, EpochState.WRITTEN, EpochState.COMMIT]
+    world.rest.clear("share", run, ["share.write"])
+    assert world.finished("share", run) == "success"
+    assert world.log("share", 7) == log
+
+
 def _events_tell_what_was_published(world: World) -> None:
     events = world.rest.request("GET", "/assets/events", params={"limit": 100})["asset_events"]
     copied = [event for event in events if event["uri"] == "epoch://default/copies"]
@@ -170,7 +186,7 @@ def _events_tell_what_was_published(world: World) -> None:
     )
     assert "/plugin/epochs?" in links["extra_links"]["Epochs"]
     page = world.rest._client.get("/epochs/api/grid", params={"end": "2013-02-10"}).json()
-    assert {row["table"] for row in page["rows"]} == {"rows", "copies"}
+    assert {row["table"] for row in page["rows"]} == {"rows", "copies", "shares"}
 
 
 def _nothing_secret_is_written_down(world: World) -> None:

@@ -28,6 +28,7 @@ from airflow_provider.hooks.task_run import final_errors_end_retries, task_barri
 from airflow_provider.links.epochs import EpochGridLink, grid_link
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import epoch_task
+from airflow_provider.operators.participants import EpochCommitOperator, epoch_task_group
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers.epochs import EpochTrigger
@@ -49,6 +50,15 @@ def submit(**options: Any) -> EpochSparkSubmitOperator:
 def decorated(function: Callable[..., Any], **options: Any) -> Any:
     with DAG("dag", schedule=None):
         return epoch_task(**options)(function)().operator
+
+
+def grouped(function: Callable[..., Any], **options: Any) -> DAG:
+    """A DAG in which three participants call *function*, after a task that it follows."""
+    with DAG("dag", schedule=None, start_date=datetime(2013, 1, 1, tzinfo=UTC)) as dag:
+        group = epoch_task_group(**{"job": JOB, "participants": 3, "group_id": "parts", **options})(function)
+        wait = sensor(tables=[A])
+        wait >> group(**({"factor": 2} if function is compute else {})) >> submit(job=JOB)
+    return dag
 
 
 def compute(epoch: Any, factor: int = 1) -> None:
@@ -93,6 +103,13 @@ def with_nameless(epoch: Any, /) -> None:
         (lambda: decorated(without_epoch, job=JOB), "python_callable"),
         (lambda: decorated(with_rest, job=JOB), "python_callable"),
         (lambda: decorated(with_nameless, job=JOB), "python_callable"),
+        (lambda: grouped(compute, job="job"), "job"),
+        (lambda: grouped(compute, participants=0), "participants"),
+        (lambda: grouped(compute, participants=True), "participants"),
+        (lambda: grouped(compute, participants=2.5), "participants"),
+        (lambda: grouped(without_epoch), "python_callable"),
+        (lambda: grouped(with_rest), "python_callable"),
+        (lambda: EpochCommitOperator(task_id="commit", job=A, epoch="?"), "job"),
     ],
 )
 def test_a_mistake_in_a_dag_is_told_when_it_is_parsed(mistake: Callable[[], Any], field: str) -> None:
@@ -146,6 +163,24 @@ def test_mapping_over_intervals() -> None:
             interval=["2013-02-07", "2013-02-08"]
         )
     assert mapped.partial_kwargs["job"] == JOB
+
+
+def test_a_group_begins_maps_and_commits() -> None:
+    """R10: the participants come after the begin, the commit after all of them; only it announces tables."""
+    dag = grouped(compute, retries=4, pool="spark", participants="{{ params.parts }}")
+    assert {one.task_id: one.downstream_task_ids for one in dag.tasks} == {
+        "wait": {"parts.begin"},
+        "parts.begin": {"parts.write", "parts.commit"},
+        "parts.write": {"parts.commit"},
+        "parts.commit": {"compute"},
+        "compute": set(),
+    }
+    tasks = [dag.get_task(f"parts.{name}") for name in ("begin", "write", "commit")]
+    assert [one.outlets for one in tasks] == [[], [], [asset_of(C)]]
+    assert {(one.retries, one.pool) for one in tasks} == {(4, "spark")}
+    again = DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(dag))))
+    assert {one.task_id for one in again.tasks if one.is_mapped} == {"parts.write"}
+    assert "participants" in again.get_task("parts.begin").template_fields
 
 
 # --- runs ----------------------------------------------------------------------------------------------------

@@ -1,20 +1,23 @@
-"""Two DAGs for the test of runs: one makes rows, the other waits for them and copies them."""
+"""DAGs for the test of runs: one makes rows, one waits for them and copies them; in one two tasks write an epoch."""
 
 from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from airflow.sdk import DAG
 
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.operators.participants import epoch_task_group
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 
-ROWS, COPIES = EpochTable("rows"), EpochTable("copies")
+ROWS, COPIES, SHARES = EpochTable("rows"), EpochTable("copies"), EpochTable("shares")
 ORIGIN = datetime(2013, 2, 7, tzinfo=UTC)
 MAKE = EpochJob("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN)
 COPY = EpochJob("copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN)
+SHARE = EpochJob("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
 RUNS = {
     "schedule": "@daily",
     "start_date": datetime(2013, 2, 8, tzinfo=UTC),
@@ -34,3 +37,15 @@ with DAG("copy", **RUNS):
     wait >> EpochSparkSubmitOperator(
         task_id="copy", job=COPY, application=PROGRAM, application_args=["{{ ti.try_number }}"]
     )
+
+with DAG("share", **RUNS):
+
+    @epoch_task_group(job=SHARE, participants=2, spark_conn_id="spark_default")
+    def share(epoch: Any, ti: Any) -> None:
+        """Write one row for each try; the first try of the second participant fails when it has written."""
+        numbers = epoch.spark.range(epoch.participant, epoch.participant + 1)
+        epoch.write(SHARES, numbers.selectExpr(f"cast(id * 10 + {ti.try_number} as bigint) as day"))
+        if (epoch.participant, ti.try_number) == (1, 1):
+            raise RuntimeError("the first try of participant 1 fails")
+
+    share()

@@ -1,0 +1,305 @@
+"""One epoch whose output several tasks write: a task that begins it, mapped tasks that write, and one that commits.
+
+.. code-block:: python
+
+    @epoch_task_group(job=clean, participants=4)
+    def compute(epoch):
+        share = f"pmod(hash(id), {epoch.participants}) = {epoch.participant}"
+        epoch.write("flights_clean", epoch.read(flights).where(share))
+
+    compute()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.sdk import BaseOperator, TaskGroup, XComArg
+from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
+
+from airflow_provider.coordination.resuming import resume
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.checks import CheckKind
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.task_run import (
+    final_errors_end_retries,
+    grid_query,
+    task_interval,
+    task_owner,
+)
+from airflow_provider.links.epochs import EpochGridLink
+from airflow_provider.operators.assets import announce, with_assets
+from airflow_provider.operators.decorator import (
+    EPOCH_PARAMETER,
+    EpochFunctionOperator,
+    expect_epoch,
+    spark_of,
+)
+from airflow_provider.operators.outcome import published_before
+from airflow_provider.spark.handles import Handle, handle_of, handles
+from airflow_provider.spark.shared_run import SharedRun, begin_shared, participate
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_SQL = frozenset({CheckKind.NO_ROWS, CheckKind.IS_TRUE})
+
+
+class EpochBeginOperator(BaseOperator):
+    """Begins the run's epoch for participants, and returns a handle for each of them: ``expand(epoch=begin.output)``.
+
+    A retry, or a clearing, begins a new attempt, which fences the participants of the one before.
+
+    :param job: the declaration.
+    :param participants: how many tasks write; a number, a template, or what another task returns.
+    :param interval: the epoch (templated); None for what the run names.
+    :param lock_ttl: how long all participants together may be silent, such as while they wait for workers, before
+        another run may take the epoch over; by default an hour.
+    :param epochs_conn_id: connection of the metadata store.
+    """
+
+    template_fields: Sequence[str] = ("participants", "interval")
+    operator_extra_links = (EpochGridLink(),)
+    ui_color = "#e8dcf5"
+
+    def __init__(
+        self,
+        *,
+        job: EpochJob,
+        participants: Any,
+        interval: ExplicitInterval | None = None,
+        lock_ttl: timedelta | None = None,
+        epochs_conn_id: str = DEFAULT_CONN_ID,
+        **kwargs: Any,
+    ) -> None:
+        job = as_job(job)
+        super().__init__(**kwargs)
+        _refuse_no_number(participants)
+        self.job = job
+        self.participants = participants
+        self.interval = interval
+        self.lock_ttl = lock_ttl
+        self.epochs_conn_id = epochs_conn_id
+        self.grid_query: dict[str, str] = {}
+
+    def execute(self, context: Context) -> list[str]:
+        """Begin; return a short text for each participant, also when nothing is left to be computed.
+
+        :raises AirflowFailException: for an error that no retry can cure.
+        """
+        with final_errors_end_retries():
+            number = _number(self.participants)
+            interval = task_interval(context, self.job.cadence, explicit=self.interval)
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
+            _refuse_several(self.job, interval)
+            with _opened(self.epochs_conn_id, self.job) as service:
+                owner, ttl = task_owner(context), self.lock_ttl
+                answer = begin_shared(service, self.job, interval, owner, participants=number, lock_ttl=ttl)
+            self.log.info("%s: %s for %d participants", self.job.name, answer, number)
+            return handles(self.job, answer, number)
+
+
+class EpochParticipantOperator(EpochFunctionOperator):
+    """Calls a function that writes one participant's part of an epoch, which the argument ``epoch`` is then.
+
+    The DAG gives it a handle: ``expand(epoch=begin.output)``. A retry begins this participant again and fences its own
+    earlier tries only. When the epoch is committed, or complete, the function is not called.
+
+    Parameters are those of :class:`EpochFunctionOperator`.
+    """
+
+    custom_operator_name = "@task.epoch_participant"
+    template_fields: Sequence[str] = DecoratedOperator.template_fields
+
+    def execute(self, context: Context) -> Any:
+        """Write this participant's part; return what the function returned.
+
+        :raises AirflowFailException: for an error that no retry can cure.
+        """
+        with final_errors_end_retries():
+            handle = handle_of(self.op_kwargs.get(EPOCH_PARAMETER), self.job)
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
+            with _opened(self.epochs_conn_id, self.job) as service:
+                found = resume(service.coordinator, self.job, handle.begun)
+                if isinstance(found, AlreadyCommitted):
+                    self.log.info(
+                        "Committed already, at CSN %d; to compute it anew, clear what begins it", found.csn
+                    )
+                    return None
+                if found.adopted:
+                    self.log.info("Complete from an earlier attempt; the commit publishes it: %s", found)
+                    return None
+                return self._participate(context, service, handle)
+
+    def _participate(self, context: Context, service: EpochService, handle: Handle) -> Any:
+        with spark_of(self.spark_conn_id) as spark:
+            self._spark = spark
+            try:
+                epoch = participate(service, self.job, handle, owner=task_owner(context), spark=spark)
+                if isinstance(epoch, AlreadyCommitted):
+                    return None
+                with epoch:
+                    returned = self._call(context, epoch)
+                self.log.info("Written: %s", epoch.attempt)
+                return returned
+            finally:
+                self._spark = None
+
+
+class EpochCommitOperator(BaseOperator):
+    """Checks and publishes what all participants of an epoch have written, at once, and announces its tables.
+
+    While a participant has not written, it fails with ``NotReady`` and leaves the epoch open: run that participant
+    again, then this task. When the epoch is committed already, it announces that.
+
+    :param job: the declaration. :param epoch: what :class:`EpochBeginOperator` returned (templated).
+    :param spark_conn_id: as for ``@task.epoch``; opened only when the job has checks in SQL.
+    :param epochs_conn_id: connection of the metadata store.
+    """
+
+    template_fields: Sequence[str] = ("epoch",)
+    operator_extra_links = (EpochGridLink(),)
+    ui_color = "#e8dcf5"
+
+    def __init__(
+        self,
+        *,
+        job: EpochJob,
+        epoch: Any,
+        spark_conn_id: str = SparkConnectHook.default_conn_name,
+        epochs_conn_id: str = DEFAULT_CONN_ID,
+        **kwargs: Any,
+    ) -> None:
+        job = as_job(job)
+        super().__init__(**{**kwargs, "outlets": with_assets(job, kwargs.get("outlets"))})
+        self.job = job
+        self.epoch = epoch
+        self.spark_conn_id = spark_conn_id
+        self.epochs_conn_id = epochs_conn_id
+        self.grid_query: dict[str, str] = {}
+
+    def execute(self, context: Context) -> None:
+        """Publish the epoch.
+
+        :raises AirflowFailException: for an error that no retry can cure.
+        """
+        with final_errors_end_retries():
+            given = self.epoch[0] if isinstance(self.epoch, list | tuple) and self.epoch else self.epoch
+            handle = handle_of(given, self.job)
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
+            with _opened(self.epochs_conn_id, self.job) as service:
+                published = self._publish(service, resume(service.coordinator, self.job, handle.begun))
+            announce(context, self.job, [published])
+
+    def _publish(self, service: EpochService, attempt: Attempt | AlreadyCommitted) -> Published:
+        if isinstance(attempt, AlreadyCommitted):
+            self.log.info("Committed already as revision %d at CSN %d", attempt.revision, attempt.csn)
+            return published_before(service.store, attempt)
+        with ExitStack() as stack:
+            asks_spark = any(one.kind in _SQL for one in attempt.checks)
+            spark = stack.enter_context(spark_of(self.spark_conn_id)) if asks_spark else None
+            with SharedRun(service, self.job, attempt, spark=spark, lasts=True) as run:
+                self.log.info("%d participants of %s", run.participants, attempt)
+        return run.published or service.coordinator.publish(attempt)
+
+
+def epoch_participant_task(
+    python_callable: Callable[..., Any] | None = None,
+    multiple_outputs: bool | None = None,
+    **kwargs: Any,
+) -> TaskDecorator:
+    """Make a function into a task that writes a participant's part; Airflow offers it as ``@task.epoch_participant``.
+
+    Parameters are those of :class:`EpochParticipantOperator` and of every operator.
+    """
+    return task_decorator_factory(
+        python_callable=python_callable,
+        multiple_outputs=multiple_outputs,
+        decorated_operator_class=EpochParticipantOperator,
+        **kwargs,
+    )
+
+
+def epoch_task_group(
+    *,
+    job: EpochJob,
+    participants: Any,
+    group_id: str | None = None,
+    interval: ExplicitInterval | None = None,
+    lock_ttl: timedelta | None = None,
+    spark_conn_id: str = SparkConnectHook.default_conn_name,
+    epochs_conn_id: str = DEFAULT_CONN_ID,
+    **kwargs: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., TaskGroup]]:
+    """Make a function into a task group that computes one epoch: ``begin``, ``write`` (mapped) and ``commit``.
+
+    Each of the *participants* calls the function with its ``epoch``, in a task, a retry and a Spark session of its own.
+
+    :param participants: how many; a number, a template, or what another task returns.
+    :param group_id: by default the function's name.
+    :param kwargs: for all three tasks: ``retries``, ``pool``, ``queue`` and so on.
+    :return: what makes the group when it is called in a DAG; it takes the function's other arguments by name.
+    """
+
+    job = as_job(job)
+
+    own: dict[str, Any] = {"job": job, "epochs_conn_id": epochs_conn_id, **kwargs}
+    spark: dict[str, Any] = {"spark_conn_id": spark_conn_id}
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., TaskGroup]:
+        expect_epoch(function)
+
+        def group(**arguments: Any) -> TaskGroup:
+            with TaskGroup(group_id=group_id or function.__name__, add_suffix_on_collision=True) as made:
+                begin = EpochBeginOperator(
+                    task_id="begin", participants=participants, interval=interval, lock_ttl=lock_ttl, **own
+                )
+                write = epoch_participant_task(task_id="write", **own, **spark)(function)
+                given = write.partial(**arguments) if arguments else write
+                commit = EpochCommitOperator(task_id="commit", epoch=begin.output, **own, **spark)
+                given.expand(**{EPOCH_PARAMETER: begin.output}) >> commit
+            return made
+
+        return group
+
+    return decorate
+
+
+def _opened(conn_id: str, job: EpochJob) -> EpochService:
+    return EpochService.open(EpochsHook(conn_id).get_settings(sources=sources_of(job)))
+
+
+def _refuse_no_number(participants: object) -> None:
+    """:raises InvalidInput: it neither is nor can become a number of participants."""
+    if isinstance(participants, str | XComArg) or (type(participants) is int and participants > 0):
+        return
+    raise InvalidInput(
+        field="participants",
+        value=participants,
+        expected="a number from 1, a template that renders to one, or the output of a task",
+    )
+
+
+def _number(participants: object) -> Any:
+    """A template renders to text; what is no number is refused by begin."""
+    return int(participants) if isinstance(participants, str) and participants.isdecimal() else participants
+
+
+def _refuse_several(job: EpochJob, interval: Interval) -> None:
+    epochs = len(job.cadence.split(interval))
+    if epochs != 1:
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"one epoch of {job.name!r} ({job.cadence}), not {epochs}",
+            next_step="let one run compute one epoch, or give several epochs to one task: @task.epoch(batch=…).",
+        )

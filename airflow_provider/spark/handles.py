@@ -1,0 +1,134 @@
+"""What each participant of an epoch is handed: a short text, for another thread, process, host or an XCom.
+
+It names the attempt and says which participant one is. It holds no data, no address and no secret: whoever gets it
+reads the rest from the metadata store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from airflow_provider.coordination.resuming import Begun
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, shown
+from airflow_provider.domain.identifiers import domain_name, job_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.spark.handover import declaration_digest
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handle:
+    """One participant's part of an attempt, or of an epoch that needed none."""
+
+    begun: Begun
+    declaration: str
+    participant: int
+
+    def __str__(self) -> str:
+        begun = self.begun
+        message = _Message(
+            format=FORMAT,
+            domain=begun.domain,
+            job=begun.job,
+            start=begun.interval.start,
+            end=begun.interval.end,
+            revision=begun.revision,
+            token=begun.token,
+            incarnation=begun.incarnation,
+            csn=begun.csn,
+            declaration=self.declaration,
+            participant=self.participant,
+        )
+        return msgspec.json.encode(message).decode()
+
+
+def handles(job: EpochJob, answer: Attempt | AlreadyCommitted, participants: int) -> list[str]:
+    """Return a text for each participant of what begin answered for *job*."""
+    begun, declaration = Begun.of(answer), declaration_digest(job)
+    return [
+        str(Handle(begun=begun, declaration=declaration, participant=number))
+        for number in range(participants)
+    ]
+
+
+def handle_of(text: object, job: EpochJob) -> Handle:
+    """Read the text of one participant of *job*.
+
+    :raises InvalidInput: it is none, or was made for another job or another declaration of it.
+    :raises StoreIncompatible: it was made by another version of the package.
+    """
+    try:
+        handle = _decoded(text.encode() if isinstance(text, str) else b"")
+    except (msgspec.MsgspecError, UnicodeEncodeError, InvalidInput) as error:
+        raise _no_handle(text) from error
+    if (handle.begun.domain, handle.begun.job) != (job.domain, job.name):
+        raise InvalidInput(
+            field="job",
+            value=f"{job.domain}/{job.name}",
+            expected=f"{handle.begun.domain}/{handle.begun.job}, whose epoch the handle is of",
+            next_step="give the participants the job that the epoch was begun for.",
+        )
+    if handle.declaration != declaration_digest(job):
+        raise InvalidInput(
+            f"{handle.begun}: job {job.name!r} is declared otherwise than when the epoch was begun.",
+            next_step="begin the epoch again, with the new declaration.",
+            field="job",
+            value=declaration_digest(job),
+            expected=handle.declaration,
+        )
+    return handle
+
+
+def _decoded(content: bytes) -> Handle:
+    found = msgspec.json.decode(content, type=_Version).format
+    if found != FORMAT:
+        raise StoreIncompatible(
+            f"a handle of format {found}; this version of the package knows {FORMAT}.",
+            next_step="install the same version of the package wherever participants run.",
+            expected=FORMAT,
+            found=found,
+        )
+    message = msgspec.json.decode(content, type=_Message)
+    begun = Begun(
+        domain=domain_name(message.domain),
+        job=job_name(message.job),
+        interval=Interval(message.start, message.end),
+        revision=message.revision,
+        token=message.token,
+        incarnation=message.incarnation,
+        csn=message.csn,
+    )
+    return Handle(begun=begun, declaration=message.declaration, participant=message.participant)
+
+
+def _no_handle(text: object) -> InvalidInput:
+    return InvalidInput(
+        field="handle",
+        value=shown(text),
+        expected="one of the texts that the begun epoch has for its participants",
+        next_step="give each participant one of epoch.handles; in a DAG, compute.expand(epoch=begin.output).",
+    )
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+class _Message(msgspec.Struct):
+    format: int
+    domain: str
+    job: str
+    start: datetime
+    end: datetime
+    revision: int
+    token: int
+    incarnation: str
+    csn: int | None
+    declaration: str
+    participant: int
