@@ -393,8 +393,9 @@ class Begin:
         log_key = barrier_key(
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
         )
-        claims = [retention_key(domain)] if record.inputs else []
-        required = [topology_key(domain), self._epoch_key, self._lock_key, *claims, *bounded.required]
+        # Inputs and baselines are claims: none may appear behind the back of retention (R24).
+        claims = retention_key(domain)
+        required = [topology_key(domain), self._epoch_key, self._lock_key, claims, *bounded.required]
         try:
             receipt = self.coordinator.store.transact(
                 Transaction(

@@ -73,7 +73,7 @@ class Checking:
             return  # publish says what is not WRITTEN; what an earlier try has checked stays checked
         findings = _Output(coordinator, attempt, output, self.query or duckdb_answer).findings()
         if findings:
-            End(coordinator, attempt, _reason(findings), findings).run()
+            End(coordinator, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
             raise vetoed(attempt, findings, log, attempt.token)
         passed = BarrierRecord(
             state=EpochState.CHECKED,

@@ -19,6 +19,7 @@ from airflow_provider.stores.base import (
     MetadataStore,
     Put,
     RequirementFailed,
+    SameStore,
     Transaction,
     pages,
 )
@@ -31,27 +32,31 @@ def end_expired(store: MetadataStore, domain: DomainName) -> list[str]:
 
     :raises StoreIncompatible: a claim cannot be read.
     """
-    now = store.read(domain, []).now
+    reading = store.read(domain, [])
+    here, now = SameStore(reading.head.incarnation), reading.now
     ended = []
     for lease in list(pages(store, domain, Kind.LEASE, "")):
         record: LeaseRecord = lease.record
-        if expired(lease.at, record.ttl, now) and _ended(store, lease, Delete(lease.key)):
+        if expired(lease.at, record.ttl, now) and _ended(store, here, lease, Delete(lease.key)):
             ended.append(f"lease {lease.key.item}")
     for lock in list(_locks(store, domain)):
         over = replace(lock.record, ttl=timedelta(0), ended=True)
         silent = not lock.record.ended and expired(lock.at, lock.record.ttl, now)
-        if silent and _ended(store, lock, Put(lock.key, over)):
+        if silent and _ended(store, here, lock, Put(lock.key, over)):
             ended.append(f"{lock.key.partition} {lock.key.item} of {lock.record.owner}")
     return ended
 
 
 def _ended(
-    store: MetadataStore, claim: Stamped[LeaseRecord] | Stamped[LockRecord], update: Put | Delete
+    store: MetadataStore,
+    here: SameStore,
+    claim: Stamped[LeaseRecord] | Stamped[LockRecord],
+    update: Put | Delete,
 ) -> bool:
     """Whether *claim* was still as it was judged, and is over now."""
     required = (Exists(claim.key, claim.version),)
     try:
-        store.transact(Transaction(domain=claim.key.domain, requires=required, updates=(update,)))
+        store.transact(Transaction(domain=claim.key.domain, store=here, requires=required, updates=(update,)))
     except RequirementFailed:
         return False
     return True

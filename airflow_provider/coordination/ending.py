@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.joining import overtaken
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import (
     Attempt,
@@ -17,6 +18,7 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import Kind, Stamped, barrier_key, epoch_key, lock_key
 from airflow_provider.stores.base import (
+    Absent,
     Delete,
     Exists,
     MetadataStore,
@@ -35,18 +37,21 @@ class End:
     """One request to end an attempt; ``run`` may be repeated.
 
     :param findings: of the checks that refused its output: then it is vetoed (R14).
+    :param without: newer tries of participants that must not be there: the findings are of what they replace (R10).
     """
 
     coordinator: Coordinator
     attempt: Attempt
     reason: str
     findings: tuple[Finding, ...] = ()
+    without: tuple[Absent, ...] = ()
 
     def run(self) -> bool:
         """End the attempt; return whether its staged output may be deleted.
 
         :raises Fenced: a newer attempt exists, which has ended this one already; or there are findings, and it ended
             before they came.
+        :raises Conflict: a participant was begun again before the findings came.
         """
         attempt, store = self.attempt, self.coordinator.store
         key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
@@ -83,12 +88,12 @@ class End:
                 Transaction(
                     domain=attempt.domain,
                     store=SameStore(attempt.incarnation),
-                    requires=(Exists(key, epoch.version),),
+                    requires=(Exists(key, epoch.version), *self.without),
                     updates=(Put(key, now), Put(log_key, log), Delete(lock)),
                 )
             )
         except RequirementFailed as error:
-            raise self.coordinator.fenced(attempt) from error
+            raise overtaken(self.coordinator, attempt, self.without) from error
         return not self.findings
 
 
@@ -98,7 +103,8 @@ def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -
     :raises RequirementFailed: it was not silent after all.
     """
     domain, key = lock.key.domain, lock.key._replace(kind=Kind.EPOCH)
-    epoch: Stamped[EpochRecord] | None = store.read(domain, [key]).get(key)
+    reading = store.read(domain, [key])
+    epoch: Stamped[EpochRecord] | None = reading.get(key)
     updates: list[Put | Delete] = [Delete(lock.key)]
     requires = [Exists(lock.key, lock.version)]
     if epoch is not None and epoch.record.attempt is not None:
@@ -116,7 +122,14 @@ def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -
         requires.append(Exists(key, epoch.version))
         updates += [Put(key, ended), Put(log_key, log)]
     try:
-        store.transact(Transaction(domain=domain, requires=tuple(requires), updates=tuple(updates)))
+        store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=tuple(requires),
+                updates=tuple(updates),
+            )
+        )
     except RequirementFailed:
         if store.read(domain, [lock.key]).get(lock.key) is not None:
             raise

@@ -45,6 +45,7 @@ from airflow_provider.stores.base import (
     MetadataStore,
     Put,
     Reading,
+    SameStore,
     Transaction,
     pages,
     unchanged,
@@ -157,9 +158,10 @@ class Leases:
         """End *lease* now; nothing happens when it has ended."""
 
         def request() -> None:
-            held = self.store.read(lease.cut.domain, [_key(lease)]).get(_key(lease))
+            reading = self.store.read(lease.cut.domain, [_key(lease)])
+            held = reading.get(_key(lease))
             if held is not None and held.record.owner == lease.owner:
-                self._change(held, Delete(held.key))
+                self._change(held, Delete(held.key), reading)
 
         self._done(request, _key(lease))
 
@@ -216,7 +218,12 @@ class Leases:
         _refuse_gone(cut, reading)
         requires = tuple(unchanged(reading, one) for one in (topology, retention, key))
         receipt = self.store.transact(
-            Transaction(domain=cut.domain, requires=requires, updates=(Put(key, record),))
+            Transaction(
+                domain=cut.domain,
+                store=SameStore(reading.head.incarnation),
+                requires=requires,
+                updates=(Put(key, record),),
+            )
         )
         return _lease(Stamped(key, record, receipt.versions[key], None, receipt.at), reading)
 
@@ -224,14 +231,17 @@ class Leases:
         return self._put(held, renewed(held, self._ttl(ttl), reading.now), reading)
 
     def _put(self, held: Stamped[LeaseRecord], record: LeaseRecord, reading: Reading) -> Lease:
-        at = self._change(held, Put(held.key, record))
+        at = self._change(held, Put(held.key, record), reading)
         return _lease(Stamped(held.key, record, 0, None, at), reading)
 
-    def _change(self, held: Stamped[LeaseRecord], update: Put | Delete) -> datetime:
-        required = (Exists(held.key, held.version),)
-        return self.store.transact(
-            Transaction(domain=held.key.domain, requires=required, updates=(update,))
-        ).at
+    def _change(self, held: Stamped[LeaseRecord], update: Put | Delete, reading: Reading) -> datetime:
+        changed = Transaction(
+            domain=held.key.domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(held.key, held.version),),
+            updates=(update,),
+        )
+        return self.store.transact(changed).at
 
     def _ttl(self, ttl: timedelta | None) -> timedelta:
         return checked_ttl(self.defaults.lease_ttl if ttl is None else ttl, self.defaults.lease_longest)

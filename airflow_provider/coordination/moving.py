@@ -185,7 +185,10 @@ class _Mover:
             record = TopologyRecord(generation=1, move=self.arriving)
             self.target.store.transact(
                 Transaction(
-                    domain=self.domain, requires=(Absent(self.key),), updates=(Put(self.key, record),)
+                    domain=self.domain,
+                    store=SameStore(self.incarnations[1]),
+                    requires=(Absent(self.key),),
+                    updates=(Put(self.key, record),),
                 )
             )
 
@@ -195,6 +198,7 @@ class _Mover:
             self.target.store.transact(
                 Transaction(
                     domain=self.domain,
+                    store=SameStore(self.incarnations[1]),
                     requires=(self._still_arriving(),),
                     updates=tuple(Put(one.key, one.record) for one in batch),
                 )
@@ -264,6 +268,7 @@ class _Mover:
             store.transact(
                 Transaction(
                     domain=self.domain,
+                    store=SameStore(self.incarnations[1 if store is self.target.store else 0]),
                     requires=(Exists(self.key, found.version),),
                     updates=(Put(self.key, record),),
                 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
@@ -153,7 +153,6 @@ class Retention:
         self._refuse_needed(domain, name, stamped, barrier)
         epoch = stamped.record.cadence.ending_at(barrier)
         withdrawn = record.withdrawing(name, epoch)
-        requires = tuple(unchanged(reading, one) for one in (table, retention, topology))
         if stamped.record.kind is TableKind.FULL:
             publication, prepared = self._without_slice(reading, stamped, epoch)
             updates, number = table_commit(
@@ -163,15 +162,14 @@ class Retention:
                 Transaction(
                     domain=domain,
                     store=SameStore(publication.incarnation),
-                    requires=requires,
+                    requires=tuple(unchanged(reading, one) for one in (table, retention, topology)),
                     updates=(Put(retention, withdrawn), *updates),
                     number=number,
                 )
             )
             self.formats[publication.table.format].published(publication, prepared)
         else:
-            update = Put(retention, withdrawn)
-            self.store.transact(Transaction(domain=domain, requires=requires, updates=(update,)))
+            self._write(reading, retention, withdrawn, table, topology)
 
     def _refuse_needed(
         self, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime
@@ -220,8 +218,9 @@ class Retention:
 
     def _advance(self, domain: DomainName) -> int:
         """Move the horizon to the last commit that is older than every cut without a lease; return it."""
-        key = retention_key(domain)
-        reading = self.store.read(domain, [key])
+        key, topology = retention_key(domain), topology_key(domain)
+        reading = self.store.read(domain, [key, topology])
+        refuse_sealed(domain, reading.get(topology))
         record = retention_of(domain, reading)
         horizon = record.horizon
         versions: dict[TableName, list[Version]] = {}
@@ -234,10 +233,7 @@ class Retention:
                     versions.setdefault(delta.table, []).append(Version(csn=horizon, ref=delta.ref.lasting()))
         if horizon > record.horizon:
             self._remember(domain, versions)
-            updates = (Put(key, replace(record, horizon=horizon)),)
-            self.store.transact(
-                Transaction(domain=domain, requires=(unchanged(reading, key),), updates=updates)
-            )
+            self._write(reading, key, replace(record, horizon=horizon), topology)
         return horizon
 
     def _commits(self, domain: DomainName, after: int) -> Iterable[Stamped[CommitRecord]]:
@@ -252,10 +248,7 @@ class Retention:
         for key, found in keys.items():
             stamped = reading.get(key)
             before = VersionsRecord() if stamped is None else stamped.record
-            update = Put(key, before.with_commits(found))
-            self.store.transact(
-                Transaction(domain=domain, requires=(unchanged(reading, key),), updates=(update,))
-            )
+            self._write(reading, key, before.with_commits(found))
 
     def _delete(
         self, stamped: Stamped[VersionsRecord], gone: list[Version], claimed: list[TableRef]
@@ -278,10 +271,18 @@ class Retention:
         reading = self.store.read(key.domain, [key])
         stamped = reading.get(key)
         if stamped is not None:
-            update = Put(key, stamped.record.without(gone))
-            self.store.transact(
-                Transaction(domain=key.domain, requires=(unchanged(reading, key),), updates=(update,))
+            self._write(reading, key, stamped.record.without(gone))
+
+    def _write(self, reading: Reading, key: Key, record: Any, *others: Key) -> None:
+        """Write *record*, which was decided on what *reading* has of its key and of *others*."""
+        self.store.transact(
+            Transaction(
+                domain=key.domain,
+                store=SameStore(reading.head.incarnation),
+                requires=tuple(unchanged(reading, one) for one in (key, *others)),
+                updates=(Put(key, record),),
             )
+        )
 
     def _done(self, request: Callable[[], Answer]) -> Answer:
         return decided(

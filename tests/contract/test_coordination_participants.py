@@ -97,6 +97,24 @@ def test_att15_siblings_of_a_retry_that_wrote_in_full(world: World) -> None:
     assert world.staged() == []
 
 
+def test_a_retry_that_joins_before_the_veto_is_heard(world: World) -> None:
+    """R10, R14: what the checks refused is replaced by now: the attempt goes on, and the new rows are checked."""
+    job = world.job("j", [world.table("d")], checks=[row_count("d", at_least=3)])
+    attempt = world.begin(job, day(1), participants=2)
+    for number in range(2):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    retry: list[Attempt] = []
+
+    def begin_again() -> None:
+        retry.append(world.coordinator.join(attempt, 1, owner(try_number=2)))
+
+    with pytest.raises(Conflict, match="participant 1 was begun again"):
+        interrupted(world, begin_again, number=1).check(attempt)
+    world.write(retry[0], [2, 3])
+    world.coordinator.publish(attempt)
+    assert world.rows("d") == {"d": [(1, 0), (1, 2), (1, 3)]}
+
+
 def test_a_retry_races_the_publish(world: World) -> None:
     """R10, R2: the retry is in time, and nothing is published without it; or it is told that the epoch is over."""
     for epoch in range(1, 9):

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
@@ -22,8 +23,10 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.lease import Lease
-from airflow_provider.domain.records import lease_key
+from airflow_provider.domain.records import Kind, lease_key, topology_key
+from airflow_provider.domain.registration import Move, MoveState, TopologyRecord
 from airflow_provider.domain.topology import EpochJob, TableKind, state
+from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.arrow_attempts import read_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner
@@ -284,6 +287,24 @@ def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
     world.retention.withdraw(DOMAIN, "f", barrier(3))
     assert len(world.commits()) == 10, "again it is no commit"
     assert world.begin(source, day(6)).revision == 1
+
+
+def test_a_sweep_of_a_domain_that_is_moved_meanwhile(world: World) -> None:
+    """R24, R33: it looked before the domain was sealed: no horizon that the other store lacks, and nothing goes."""
+    for number in (1, 2):
+        world.run(world.job("d"), day(number), [number])
+    world.clock.advance(PAST_GRACE)
+    left = Move(state=MoveState.GONE, place="elsewhere", incarnation="another")
+
+    def seal() -> None:
+        put = Put(topology_key(DOMAIN), TopologyRecord(generation=9, move=left))
+        world.store.transact(Transaction(domain=DOMAIN, updates=(put,)))
+
+    before = set(world.pointers.objects)
+    with pytest.raises(DomainMoved):
+        world.keeper(between(world, "transact", seal)).sweep(DOMAIN)
+    assert world.store.scan(DOMAIN, Kind.RETENTION, "") == []
+    assert set(world.pointers.objects) == before
 
 
 def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:

@@ -1,0 +1,330 @@
+"""Every operation of the coordination, once, on stores that write their transactions down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow_provider.coordination.moving import move_domain
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.columns import add
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import Vetoed
+from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds
+from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind, previous, state
+from airflow_provider.tables.base import EPOCH_COLUMN
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
+from tests.transactions import Record, RecordingStore, Row
+
+WHY = {"reason": "replaced by another", "by": "ada"}
+
+
+def recorded() -> list[Row]:
+    """The transactions of all operations, in their order."""
+    record = Record()
+    scripts: Sequence[Callable[[Record, World], None]] = (
+        declarations,
+        attempts,
+        tries,
+        revisions,
+        roots,
+        participants,
+        checks,
+        skips,
+        columns,
+        foreign,
+        ends,
+        leases,
+        withdrawals,
+        sweeps,
+        moves,
+    )
+    for script in scripts:
+        world = recording(record)
+        try:
+            script(record, world)
+        finally:
+            world.close()
+    return record.rows
+
+
+def recording(record: Record, place: str = "") -> World:
+    """Return an empty world in memory, all of whose parts use one recording store."""
+    world = Backend("memory", Path(), Path()).world()
+    world.store = RecordingStore(world.store, record, place)
+    world.coordinator = world.worker()
+    world.leases, world.retention = world.reader(), world.keeper()
+    return world
+
+
+def cascade(world: World) -> tuple[EpochJob, EpochJob, EpochJob]:
+    """Jobs source, own and reader, each registered, and each reading the one before."""
+    source = world.job("source")
+    own = world.job("own", inputs=[world.table("source")])
+    reader = world.job("reader", inputs=[world.table("own")])
+    for job in (source, own, reader):
+        world.coordinator.register(job)
+    return source, own, reader
+
+
+def declarations(record: Record, world: World) -> None:
+    table, register = world.table, world.coordinator.register
+    with record.of("register: the first job of a domain", "R6"):
+        register(world.job("source"))
+    with record.of("register: a job that has read nothing yet", "R6"):
+        register(world.job("own", inputs=[table("source")]))
+    world.coordinator.register(world.job("late", origin=None))
+    with record.of("register: an origin before anything is committed", "R6, R7"):
+        register(world.job("late"))
+    world.run(world.job("source"), day(1))
+    with record.of("register: one more table, which begins where the others are", "R6, R7"):
+        register(world.job("source", [table("source"), table("more")]))
+    world.run(world.job("leaving", [table("kept"), table("left")]), day(1))
+    register(world.job("leaving", [table("kept")]))
+    with record.of("retire: a table that its job has left", "R6, R7"):
+        world.coordinator.retire(DOMAIN, "leaving", table="left", **WHY)
+    with record.of("register: a table of another job, taken over", "R6, R7"):
+        register(world.job("heir", [table("left")]))
+
+
+def attempts(record: Record, world: World) -> None:
+    source, own, _ = cascade(world)
+    with record.of("begin: a job without inputs", "R10, R23, R24"):
+        attempt = world.begin(source, day(1))
+    with record.of("report: PROCESSED and WRITTEN", "R1, R10"):
+        world.write(attempt)
+    with record.of("complete", "R10, R16"):
+        world.coordinator.complete(attempt)
+    with record.of("heartbeat", "R10, R23"):
+        world.coordinator.heartbeat(attempt)
+    with record.of("publish: the first epoch of a table", "R3, R10, R11"):
+        world.coordinator.publish(attempt)
+    with record.of("begin: a job with inputs", "R10, R12, R23, R24"):
+        attempt = world.begin(own, day(1))
+    world.write(attempt)
+    with record.of("publish: what it has read was not computed again", "R3, R10, R11, R13"):
+        world.coordinator.publish(attempt)
+    attempt = world.begin(source, day(2))
+    world.write(attempt)
+    with record.of("publish: one more epoch of a table", "R3, R10, R11"):
+        world.coordinator.publish(attempt)
+    several = world.job("several", [world.table("one"), world.table("two")])
+    world.coordinator.register(several)
+    attempt = world.begin(several, day(1))
+    world.write(attempt)
+    with record.of("publish: several tables", "R2, R3, R10, R11"):
+        world.coordinator.publish(attempt)
+    past = world.job("past", inputs=[previous(world.table("past"))])
+    world.run(past, day(1))
+    attempt = world.begin(past, day(2))
+    world.write(attempt)
+    with record.of("publish: a job that reads its own past", "R3, R10, R11, R13"):
+        world.coordinator.publish(attempt)
+
+
+def tries(record: Record, world: World) -> None:
+    source, *_ = cascade(world)
+    first = world.begin(source, day(1))
+    with record.of("begin: the next try of a run", "R10, R23"):
+        second = world.begin(source, day(1), owner(try_number=2))
+    assert first.token < second.token
+    world.clock.advance(PAST_TTL)
+    with record.of("begin: another run, after a silent one", "R10, R23"):
+        third = world.begin(source, day(1), owner("manual"))
+    world.write(third)
+    world.coordinator.complete(third)
+    with record.of("begin: complete output is adopted", "R10, R16"):
+        fourth = world.begin(source, day(1), owner("manual", 2))
+    assert fourth.adopted
+    with record.of("publish: complete output that was adopted", "R3, R10, R11, R16"):
+        world.coordinator.publish(fourth)
+    attempt = world.begin(source, day(2))
+    with record.of("abort", "R10"):
+        world.coordinator.abort(attempt, "it failed")
+    with record.of("begin: after an abort", "R10, R23"):
+        world.begin(source, day(2), owner(try_number=2))
+
+
+def revisions(record: Record, world: World) -> None:
+    source, own, reader = cascade(world)
+    for job in (source, own):
+        world.run(job, day(1))
+    with record.of("begin: a revision", "R10, R18"):
+        attempt = world.begin(own, day(1), owner("manual"))
+    world.write(attempt, [2])
+    with record.of("publish: a revision, which nobody has read", "R3, R10, R11, R13, R18"):
+        world.coordinator.publish(attempt)
+    assert world.coordinator.epoch(DOMAIN, reader.name, day(1)) is None
+
+
+def roots(record: Record, world: World) -> None:
+    files = world.job("files", inputs=[Root("landing", "/landing/{start}")])
+    chained = world.job("chained", inputs=[Root("queue", "/queue/{start}", late=Late.NEXT)])
+    for job, root in ((files, "landing"), (chained, "queue")):
+        world.coordinator.register(job)
+        bounds = {root: RootBounds(root=root, files=(BoundFile(uri="/x", size_bytes=1),))}
+        how = "whose bounds depend on those beside them" if job is chained else "nobody has read before"
+        with record.of(f"begin: a root {how}", "R10, I11"):
+            world.begin(job, day(1), roots=bounds)
+        with record.of(f"begin: a root {how}, again", "R10, I11"):
+            world.begin(job, day(1), owner(try_number=2))
+
+
+def participants(record: Record, world: World) -> None:
+    source, *_ = cascade(world)
+    with record.of("begin: an attempt with two writers", "R10"):
+        attempt = world.begin(source, day(1), participants=2)
+    with record.of("join: the first try of a participant", "R10"):
+        first = world.coordinator.join(attempt, 0, owner())
+    with record.of("join: its next try", "R10"):
+        again = world.coordinator.join(attempt, 0, owner(try_number=2))
+    assert first.subtoken < again.subtoken
+    second = world.coordinator.join(attempt, 1, owner())
+    with record.of("report: PROCESSED and WRITTEN by a participant", "R1, R10"):
+        world.write(again)
+    with record.of("heartbeat: of a participant", "R10, R23"):
+        world.coordinator.heartbeat(second)
+    world.write(second)
+    with record.of("complete: an attempt with two writers", "R10, R16"):
+        world.coordinator.complete(attempt)
+    with record.of("publish: an attempt with two writers", "R3, R10, R11"):
+        world.coordinator.publish(attempt)
+
+
+def checks(record: Record, world: World) -> None:
+    def written(job: EpochJob, number: int, writers: int) -> Attempt:
+        attempt = world.begin(job, day(number), participants=writers)
+        for one in range(writers) if writers > 1 else ():
+            world.write(world.coordinator.join(attempt, one, owner()))
+        if writers == 1:
+            world.write(attempt)
+        return attempt
+
+    passing = world.job("own", checks=[row_count("own", at_least=1)])
+    refusing = world.job("own", checks=[row_count("own", at_least=9)])
+    for writers, of in ((1, ""), (2, ", with two writers")):
+        attempt = written(passing, writers, writers)
+        with record.of(f"check: it passes{of}", "R10, R14, R23"):
+            world.coordinator.check(attempt)
+        world.coordinator.publish(attempt)
+    for writers, of in ((1, ""), (2, ", with two writers")):
+        attempt = written(refusing, writers + 2, writers)
+        with record.of(f"check: it vetoes{of}", "R10, R14, R23"), suppress(Vetoed):
+            world.coordinator.check(attempt)
+
+
+def skips(record: Record, world: World) -> None:
+    full = world.table("own", kind=TableKind.FULL)
+    own = world.job("own", [full], inputs=[state(world.table("source")), previous(full)])
+    for job in (world.job("source"), own):
+        world.run(job, day(1))
+    with record.of("skip: an epoch of a full table", "R3, R5, R10, R11, R13, R23, R24"):
+        world.coordinator.skip(DOMAIN, "own", day(2), **WHY)
+
+
+def columns(record: Record, world: World) -> None:
+    world.run(world.job("own"), day(1))
+    own = world.job("own", [world.table("own", column_changes=[add("more", "long")])])
+    world.coordinator.register(own)
+    with record.of("begin: a job with one more column", "R3, R6, R11, R32"):
+        world.begin(own, day(2))
+
+
+def foreign(record: Record, world: World) -> None:
+    table = world.table("own", on_foreign_commit="adopt")
+    for job in (
+        world.job("own", [table]),
+        world.job("reader", inputs=[state(table, as_of=timedelta(days=9))]),
+    ):
+        world.coordinator.register(job)
+    world.run(world.job("own", [table]), day(1))
+    commit_outside(world, table)
+    with record.of("recover: rows of another program are taken over", "R3, R11, R13, R17, R18"):
+        recover(world.coordinator, DOMAIN)
+
+
+def commit_outside(world: World, table: EpochTable) -> None:
+    """Let another program add a row to the first day."""
+    added = rows([7]).append_column(EPOCH_COLUMN, [[barrier(1)]])
+    memory: Any = world.formats["memory"]
+    swap = memory.commit_foreign(table, "append", [(barrier(1), added)])
+    world.pointers.move(DOMAIN, table.name, swap.expected, swap.new)
+
+
+def ends(record: Record, world: World) -> None:
+    own = world.job("own")
+    world.run(own, day(1))
+    world.begin(own, day(2))
+    world.clock.advance(PAST_TTL)
+    with record.of("retire: a job, whose last attempt was silent", "R6, R7, R10, R23"):
+        world.coordinator.retire(DOMAIN, "own", **WHY)
+    with record.of("revive", "R6, R7"):
+        world.coordinator.revive(DOMAIN, "own")
+
+
+def leases(record: Record, world: World) -> None:
+    for name in ("own", "other"):
+        world.run(world.job(name), day(1))
+    with record.of("lease: a cut", "R19, R23, R24"):
+        lease = world.leases.cut(DOMAIN, ["own", "other"], name="report", owner="me")
+    with record.of("lease: the cut that one holds, asked for again", "R23"):
+        world.leases.cut(DOMAIN, ["own", "other"], name="report", owner="me")
+    with record.of("lease: renewed", "R23"):
+        lease = world.leases.renew(lease)
+    world.clock.advance(timedelta(days=40))
+    with record.of("lease: a name whose lease has ended", "R19, R23, R24"):
+        lease = world.leases.cut(DOMAIN, ["own", "other"], name="report", owner="you")
+    with record.of("lease: one table given up", "R23"):
+        left = world.leases.release(lease, ["other"])
+    assert left is not None
+    with record.of("lease: dropped", "R23"):
+        world.leases.drop(left)
+
+
+def withdrawals(record: Record, world: World) -> None:
+    full = world.table("full", kind=TableKind.FULL)
+    for job in (world.job("own"), world.job("full", [full])):
+        for number in (1, 2, 3):
+            world.run(job, day(number))
+    with record.of("withdraw: a state of a full table", "R3, R11, R24"):
+        world.retention.withdraw(DOMAIN, "full", barrier(1))
+    with record.of("withdraw: a barrier of an incremental table", "R6, R24"):
+        world.retention.withdraw(DOMAIN, "own", barrier(1))
+
+
+def sweeps(record: Record, world: World) -> None:
+    own = world.job("own")
+    for number in (1, 2):
+        world.run(own, day(number))
+    world.leases.cut(DOMAIN, ["own"], name="report", owner="me", ttl=timedelta(minutes=1))
+    world.begin(own, day(3))
+    world.clock.advance(DEFAULTS.retention_grace + PAST_TTL)
+    with record.of(
+        "sweep: a lease and an attempt that were silent, a version that was superseded", "R23, R24"
+    ):
+        world.retention.sweep(DOMAIN)
+    world.run(own, day(4))
+    world.clock.advance(DEFAULTS.leftover_grace + PAST_TTL)
+    with record.of("sweep: an attempt that nobody comes back to, and the next version", "R10, R16, R24"):
+        world.retention.sweep(DOMAIN)
+
+
+def moves(record: Record, world: World) -> None:
+    world.run(world.job("own"), day(1))
+    world.begin(world.job("own"), day(2))
+    world.clock.advance(PAST_TTL)
+    target = recording(record, "target")
+    target.pointers.objects.update(world.pointers.objects)
+    world.store.place = "source"  # type: ignore[attr-defined]
+    try:
+        with record.of("move a domain", "R6, R10, R23, R33"):
+            move_domain(
+                world.coordinator, target.coordinator, DOMAIN, source_place="source", target_place="target"
+            )
+    finally:
+        target.close()
