@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
+
+from airflow_provider.domain.errors import InvalidInput
+
+_NOTHING = timedelta(0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Defaults:
-    """Settings of the coordination; give another instance to change them."""
+    """Settings of the coordination; give another instance to change them.
+
+    :raises InvalidInput: a duration that is not above zero, a number below one, or two that do not go together.
+    """
 
     lock_ttl: timedelta = timedelta(minutes=2)
     """How long an attempt may be silent before another owner may take its epoch over."""
@@ -52,6 +59,38 @@ class Defaults:
     """How many rewrites a table's fence tells apart; older ones count as one over all that they touched."""
     states_remembered: int = 8
     """How many earlier states a table's record answers from without another read."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _refuse_nonsense(field.name, getattr(self, field.name), counts=isinstance(field.default, int))
+        if self.retention_grace <= self.read_grace:
+            raise _apart(
+                "retention_grace", self.retention_grace, f"longer than read_grace ({self.read_grace})"
+            )
+        if self.lease_ttl > self.lease_longest:
+            raise _apart("lease_ttl", self.lease_ttl, f"lease_longest ({self.lease_longest}) at most")
+        if self.store_poll_shortest > self.store_poll_longest:
+            longest = f"store_poll_longest ({self.store_poll_longest}) at most"
+            raise _apart("store_poll_shortest", self.store_poll_shortest, longest)
+
+
+def _refuse_nonsense(name: str, value: object, *, counts: bool) -> None:
+    """:raises InvalidInput: naming the default."""
+    if counts and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        raise InvalidInput(field=name, value=value, expected="a whole number from 1 on")
+    if not counts and not (isinstance(value, timedelta) and value > _NOTHING):
+        raise InvalidInput(
+            field=name,
+            value=value,
+            expected="a duration above zero",
+            next_step=f"write Defaults({name}=timedelta(minutes=…)).",
+        )
+
+
+def _apart(name: str, value: timedelta, expected: str) -> InvalidInput:
+    return InvalidInput(
+        field=name, value=str(value), expected=expected, next_step="change both, so that they go together."
+    )
 
 
 DEFAULTS = Defaults()
