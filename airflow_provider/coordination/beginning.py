@@ -29,6 +29,7 @@ from airflow_provider.domain.beginning import (
     resolve_inputs,
     withdrawn,
 )
+from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
@@ -73,6 +74,26 @@ _MOST_PARTICIPANTS = 999_999
 """Numbers of participants are written with six digits in keys."""
 
 
+def refuse_participants(number: object) -> None:
+    """:raises InvalidInput: it is no number of participants."""
+    if type(number) is not int or not 1 <= number <= _MOST_PARTICIPANTS:
+        raise InvalidInput(
+            field="participants", value=number, expected=f"a number from 1 to {_MOST_PARTICIPANTS}"
+        )
+
+
+def refuse_shared_ttl(ttl: object, defaults: Defaults) -> None:
+    """:raises InvalidInput: participants cannot all be silent for so long; None is taken."""
+    if ttl is not None and not (
+        isinstance(ttl, timedelta) and defaults.lock_ttl <= ttl <= defaults.lease_longest
+    ):
+        raise InvalidInput(
+            field="lock_ttl",
+            value=ttl,
+            expected=f"a timedelta from {defaults.lock_ttl} to {defaults.lease_longest}",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Begin:
     """One request to begin; ``run`` may be repeated with the same answer.
@@ -104,13 +125,8 @@ class Begin:
     def run(self) -> Attempt | AlreadyCommitted:
         if not isinstance(self.interval, Interval):
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
-        if type(self.participants) is not int or not 1 <= self.participants <= _MOST_PARTICIPANTS:
-            raise InvalidInput(
-                field="participants",
-                value=self.participants,
-                expected=f"a number from 1 to {_MOST_PARTICIPANTS}",
-            )
-        self._refuse_ttl()
+        refuse_participants(self.participants)
+        refuse_shared_ttl(self.shared_ttl, self.coordinator.defaults)
         for _ in range(_TRIES):
             answer = self._try()
             if answer is not None:
@@ -119,17 +135,6 @@ class Begin:
             f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
             next_step="try again.",
         )
-
-    def _refuse_ttl(self) -> None:
-        ttl, defaults = self.shared_ttl, self.coordinator.defaults
-        if ttl is not None and not (
-            isinstance(ttl, timedelta) and defaults.lock_ttl <= ttl <= defaults.lease_longest
-        ):
-            raise InvalidInput(
-                field="lock_ttl",
-                value=ttl,
-                expected=f"a timedelta from {defaults.lock_ttl} to {defaults.lease_longest}",
-            )
 
     @property
     def _ttl(self) -> timedelta:

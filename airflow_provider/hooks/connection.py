@@ -53,15 +53,15 @@ class Place:
     require: frozenset[StoreCapability] = frozenset()
 
 
-def checked_conn_id(value: object) -> str:
+def checked_conn_id(value: object, field: str = "conn_id") -> str:
     """Return the id of a connection, which is looked up next.
 
-    :raises InvalidInput: no connection can have it; naming ``conn_id``.
+    :raises InvalidInput: no connection can have it; naming *field*.
     """
     if isinstance(value, str) and _CONN_ID.fullmatch(value):
         return value
     raise InvalidInput(
-        field="conn_id",
+        field=field,
         value=value,
         expected="the id of a connection: letters, digits and _#!()-.:/\\, at most 250",
         next_step="see `airflow connections list`; correct the id where it was given.",

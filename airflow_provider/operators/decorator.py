@@ -25,6 +25,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
@@ -77,6 +78,8 @@ class EpochFunctionOperator(DecoratedOperator):
         self.job = job
         self.spark_conn_id = spark_conn_id
         self.epochs_conn_id = epochs_conn_id
+        if is_parsed(self):
+            refuse_connections(spark_conn_id=spark_conn_id, epochs_conn_id=epochs_conn_id)
         self.grid_query: dict[str, str] = {}
         self._killed = False
         self._spark: Any = None
@@ -123,6 +126,8 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         super().__init__(python_callable=python_callable, job=job, **{**kwargs, "outlets": outlets})
         self.interval = interval
         self.batch = as_cadence(batch, "batch")
+        if is_parsed(self):
+            known_interval(self.job.cadence, interval, self.batch)
 
     def execute(self, context: Context) -> Any:
         """Compute and publish the run's epochs.

@@ -18,17 +18,25 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-from airflow.sdk import BaseOperator, TaskGroup, XComArg
+from airflow.sdk import BaseOperator, TaskGroup
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
 
+from airflow_provider.coordination.beginning import refuse_participants, refuse_shared_ttl
 from airflow_provider.coordination.resuming import resume
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.checks import CheckKind
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.hooks.arguments import (
+    is_left_to_the_run,
+    is_parsed,
+    known_interval,
+    refuse_connections,
+)
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     final_errors_end_retries,
@@ -83,11 +91,16 @@ class EpochBeginOperator(BaseOperator):
     ) -> None:
         job = as_job(job)
         super().__init__(**kwargs)
-        _refuse_no_number(participants)
         self.job = job
         self.participants = participants
         self.interval = interval
         self.lock_ttl = lock_ttl
+        if is_parsed(self):
+            if not is_left_to_the_run(participants):
+                refuse_participants(_number(participants))
+            _refuse_several(job, known_interval(job.cadence, interval))
+            refuse_shared_ttl(lock_ttl, DEFAULTS)
+            refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.grid_query: dict[str, str] = {}
 
@@ -183,6 +196,13 @@ class EpochCommitOperator(BaseOperator):
         super().__init__(**{**kwargs, "outlets": with_assets(job, kwargs.get("outlets"))})
         self.job = job
         self.epoch = epoch
+        if is_parsed(self):
+            if not isinstance(epoch, str | list | tuple) and not is_left_to_the_run(epoch):
+                expected = "what EpochBeginOperator returned"
+                raise InvalidInput(
+                    field="epoch", value=epoch, expected=expected, next_step="give it begin.output."
+                )
+            refuse_connections(spark_conn_id=spark_conn_id, epochs_conn_id=epochs_conn_id)
         self.spark_conn_id = spark_conn_id
         self.epochs_conn_id = epochs_conn_id
         self.grid_query: dict[str, str] = {}
@@ -278,24 +298,14 @@ def _opened(conn_id: str, job: EpochJob) -> EpochService:
     return EpochService.open(EpochsHook(conn_id).get_settings(sources=sources_of(job)))
 
 
-def _refuse_no_number(participants: object) -> None:
-    """:raises InvalidInput: it neither is nor can become a number of participants."""
-    if isinstance(participants, str | XComArg) or (type(participants) is int and participants > 0):
-        return
-    raise InvalidInput(
-        field="participants",
-        value=participants,
-        expected="a number from 1, a template that renders to one, or the output of a task",
-    )
-
-
 def _number(participants: object) -> Any:
     """A template renders to text; what is no number is refused by begin."""
     return int(participants) if isinstance(participants, str) and participants.isdecimal() else participants
 
 
-def _refuse_several(job: EpochJob, interval: Interval) -> None:
-    epochs = len(job.cadence.split(interval))
+def _refuse_several(job: EpochJob, interval: Interval | None) -> None:
+    """:raises InvalidInput: it holds several epochs; None, for what is not known yet, is taken."""
+    epochs = 1 if interval is None else len(job.cadence.split(interval))
     if epochs != 1:
         raise InvalidInput(
             field="interval",

@@ -20,6 +20,7 @@ from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
@@ -85,6 +86,9 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self.job = job
         self.interval = interval
         self.batch = as_cadence(batch, "batch")
+        if is_parsed(self):
+            known_interval(job.cadence, interval, self.batch)
+            refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.grid_query: dict[str, str] = {}
         self._killed = False

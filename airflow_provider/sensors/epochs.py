@@ -13,6 +13,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.hooks.arguments import is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import as_cadence, final_errors_end_retries, task_barrier, task_interval
 from airflow_provider.links.epochs import EpochGridLink
@@ -66,6 +67,9 @@ class EpochSensor(BaseSensorOperator):
         self.domain = waited[0].domain
         self.tables = [table.name for table in waited]
         self.cadence = as_cadence(cadence, "cadence")
+        if is_parsed(self):
+            refuse_barrier(at, self.cadence)
+            refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.deferrable = deferrable
         self.grid_query: dict[str, str] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,6 +38,19 @@ from tests.airflow_runs import DAY_END, task_context
 A, B, C = EpochTable("a"), EpochTable("b"), EpochTable("c")
 JOB = EpochJob("job", inputs=[A, B, previous(C)], outputs=[C], cadence="@daily")
 ELSEWHERE = EpochTable("a", domain="other")
+NAIVE = datetime(2013, 2, 8)  # noqa: DTZ001 - that is what is wrong with it
+NOON = datetime(2013, 2, 7, 12, tzinfo=UTC)
+WRONG_INTERVALS = (
+    5,
+    NAIVE,
+    "sometimes",
+    "2013-02-07T12",
+    ["2013-02-07"],
+    (NAIVE, DAY_END),
+    (NAIVE, "{{ data_interval_end }}"),
+    Interval(NOON, DAY_END),
+    {"start": "2013-02-07"},
+)
 
 
 def sensor(**options: Any) -> EpochSensor:
@@ -63,6 +77,10 @@ def grouped(function: Callable[..., Any], **options: Any) -> DAG:
 
 def compute(epoch: Any, factor: int = 1) -> None:
     raise AssertionError((epoch, factor))
+
+
+def computed(**options: Any) -> Any:
+    return decorated(compute, **options)
 
 
 def without_epoch() -> None:
@@ -107,6 +125,11 @@ def with_nameless(epoch: Any, /) -> None:
         (lambda: grouped(compute, participants=0), "participants"),
         (lambda: grouped(compute, participants=True), "participants"),
         (lambda: grouped(compute, participants=2.5), "participants"),
+        (lambda: grouped(compute, participants="many"), "participants"),
+        (lambda: grouped(compute, interval="2013-02"), "interval"),
+        (lambda: grouped(compute, lock_ttl=5), "lock_ttl"),
+        (lambda: grouped(compute, lock_ttl=timedelta(seconds=1)), "lock_ttl"),
+        (lambda: EpochCommitOperator(task_id="commit", job=JOB, epoch=5), "epoch"),
         (lambda: grouped(without_epoch), "python_callable"),
         (lambda: grouped(with_rest), "python_callable"),
         (lambda: EpochCommitOperator(task_id="commit", job=A, epoch="?"), "job"),
@@ -115,6 +138,39 @@ def with_nameless(epoch: Any, /) -> None:
 def test_a_mistake_in_a_dag_is_told_when_it_is_parsed(mistake: Callable[[], Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         mistake()
+    assert caught.value.details["field"] == field
+
+
+@pytest.mark.parametrize("interval", WRONG_INTERVALS, ids=repr)
+@pytest.mark.parametrize("make", [submit, computed, partial(grouped, compute)])
+def test_an_interval_that_no_run_can_compute(make: Callable[..., Any], interval: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        make(job=JOB, interval=interval)
+    assert caught.value.details["field"] == "interval"
+
+
+@pytest.mark.parametrize("at", [5, NAIVE, "sometimes", ["2013-02-08"], DAY_END.date()], ids=repr)
+def test_a_barrier_that_no_run_can_read_at(at: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        sensor(tables=[A], at=at)
+    assert caught.value.details["field"] == "at"
+
+
+@pytest.mark.parametrize("conn_id", [5, "", None, "two words", "{{ var.value.store }}"])
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (partial(sensor, tables=[A]), "epochs_conn_id"),
+        (partial(submit, job=JOB), "epochs_conn_id"),
+        (partial(computed, job=JOB), "epochs_conn_id"),
+        (partial(computed, job=JOB), "spark_conn_id"),
+        (partial(grouped, compute), "epochs_conn_id"),
+        (partial(grouped, compute), "spark_conn_id"),
+    ],
+)
+def test_an_id_that_no_connection_can_have(make: Callable[..., Any], field: str, conn_id: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        make(**{field: conn_id})
     assert caught.value.details["field"] == field
 
 
@@ -155,6 +211,59 @@ def test_all_three_survive_airflows_serialization() -> None:
     again = DagSerialization.from_dict(json.loads(text))
     assert {one.task_id for one in again.tasks} == {"wait", "compute", "compute__1"}
     assert "Epochs" in again.get_task("compute").extra_links
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        None,
+        "",
+        "2013-02-07",
+        "2013-02",
+        "{{ dag_run.conf['day'] }}",
+        "{% if params.day %}{{ params.day }}{% endif %}",
+        ("2013-02-07", DAY_END),
+        ("{{ data_interval_start }}", "{{ data_interval_end }}"),
+        ["2013-02-07", "{{ ds }}"],
+        Interval(datetime(2013, 2, 7, tzinfo=UTC), DAY_END),
+        lambda context, **_: context["ds"],
+    ],
+)
+def test_what_a_run_may_compute_is_taken_as_it_is(interval: Any) -> None:
+    assert submit(job=JOB, interval=interval).interval == interval
+    assert computed(job=JOB, interval=interval).interval == interval
+
+
+@pytest.mark.parametrize("at", [None, "", "2013-02-08", "{{ ds }}", DAY_END, Interval(NOON, DAY_END)])
+def test_where_a_run_may_read_is_taken_as_it_is(at: Any) -> None:
+    assert sensor(tables=[A], at=at).at == at
+
+
+def test_what_another_task_returns_is_left_to_the_run() -> None:
+    @task
+    def days() -> list[str]:
+        raise AssertionError
+
+    with DAG("dag", schedule=None):
+        day = days()
+        assert submit(job=JOB, interval=day).interval == day
+        assert EpochSensor(task_id="one_end", tables=[A], at=day).at == day
+        pair = EpochSparkSubmitOperator(
+            task_id="pair", job=JOB, application="job.py", interval=[day, DAY_END]
+        )
+    assert pair.interval == [day, DAY_END]
+    assert pair.upstream_task_ids == {"days"}
+
+
+def test_a_wrong_share_of_a_mapped_task_ends_its_retries() -> None:
+    """It is made again in its run, where nothing but what ``execute`` raises can end them."""
+    with DAG("dag", schedule=None):
+        mapped = EpochSparkSubmitOperator.partial(task_id="x", job=JOB, application="job.py").expand(
+            interval=["2013-02-07", "sometimes"]
+        )
+    one = mapped.unmap({"interval": "sometimes"})
+    with pytest.raises(AirflowFailException, match="interval.*sometimes"):
+        one.execute(task_context())
 
 
 def test_mapping_over_intervals() -> None:
