@@ -15,6 +15,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable, UnknownName
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import Committable, Part
+from airflow_provider.tables import storage
 from airflow_provider.tables.base import (
     Place,
     Publication,
@@ -158,10 +159,18 @@ def translated(warehouse: str) -> Iterator[None]:
     """Let no error of a file system out.
 
     :raises Unavailable: a file that should be there is not.
-    :raises WarehouseUnavailable: anything else.
+    :raises WarehouseUnavailable: anything else; a place that cannot be written is told apart.
     """
     try:
         yield
+    except storage.NotWritable as error:
+        raise WarehouseUnavailable(
+            f"the warehouse {warehouse} cannot be written: {error.filename}: {error.strerror}.",
+            next_step="let this user write there (permissions, mounts, read-only disks), or correct the warehouse of "
+            "the connection, then try again; nothing was published.",
+            warehouse=warehouse,
+            path=str(error.filename),
+        ) from error
     except FileNotFoundError as error:
         raise missing_file(str(error.filename or error)) from error
     except OSError as error:

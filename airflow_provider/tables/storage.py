@@ -73,10 +73,15 @@ def _open_s3(bucket: str) -> pafs.FileSystem:
     return pafs.S3FileSystem(**options)
 
 
+class NotWritable(OSError):
+    """No new file can be made there: no permission, no such disk, or a file where a directory should be."""
+
+
 def create(found: pafs.FileSystem, path: str) -> Any:
     """Open a new file for writing, its directory made on the way; what was written is durable once it is closed.
 
     :raises FileExistsError: on a local disk, when there is one already.
+    :raises NotWritable: on a local disk, when none can be made there; naming the path.
     """
     return _DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
 
@@ -106,8 +111,16 @@ class _DurableFile:
 
     def __init__(self, path: str) -> None:
         self._directory = os.path.dirname(path)  # noqa: PTH120  (a plain string, a hot path in workers)
-        os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103
-        self._file = open(path, "xb")  # noqa: PTH123, SIM115
+        try:
+            os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103
+        except OSError as error:
+            raise NotWritable(error.errno, error.strerror, self._directory) from error
+        try:
+            self._file = open(path, "xb")  # noqa: PTH123, SIM115
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise NotWritable(error.errno, error.strerror, path) from error
 
     def write(self, data: Any) -> int:
         return self._file.write(data)

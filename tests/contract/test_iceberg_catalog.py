@@ -33,7 +33,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WarehouseUnavailable, WrittenFile
 from airflow_provider.tables.factory import open_formats
-from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES
+from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, make_tables
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
@@ -348,3 +348,17 @@ def test_many_formats_make_one_catalogs_table(backend: IcebergBackend) -> None:
         thread.join()
     assert len(found) == len(formats)
     assert len({info.table_uuid for info in found}) == 1
+
+
+def test_a_place_that_cannot_be_written_is_told_apart(tmp_path: Path) -> None:
+    """No such disk, and a file where a directory should be: neither is a file that is missing from a state."""
+    (tmp_path / "file").write_text("no directory")
+    for warehouse in ("file:///proc/none", f"file://{tmp_path}/file/warehouse"):
+        make_tables(url := f"sqlite:///{tmp_path}/catalog.db")
+        formats = open_formats(url, warehouse)
+        with pytest.raises(WarehouseUnavailable, match=f"{warehouse} cannot be written") as told:
+            formats["iceberg"].create(EpochTable("t"), pa.schema([("id", pa.int64())]))
+        formats.close()
+        assert str(told.value.path).startswith(warehouse.removeprefix("file://"))
+        assert "cannot be read" not in str(told.value)
+        assert "permissions" in told.value.next_step
