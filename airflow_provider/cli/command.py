@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
 from rich.console import Console
@@ -42,11 +41,6 @@ def command(function: Command) -> Command:
             function(arguments)
         except EpochError as error:
             _fail(f"{type(error).__name__}: {error}")
-        except AirflowNotFoundException as error:
-            step = (
-                "make it with `airflow connections add --conn-type epochs`, or name another with --conn-id."
-            )
-            _fail(f"UnknownName: {error}. Next step: {step}")
 
     quiet: Command = suppress_logs_and_warning(providers_configuration_loaded(run))
     return quiet

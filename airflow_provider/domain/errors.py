@@ -68,6 +68,10 @@ class SourceUnavailable(RetryableError):
     """A root's source did not answer; nothing was recorded of it."""
 
 
+class UnknownConnection(RetryableError):
+    """Airflow has no connection ``conn_id``, or what it looks it up in does not answer: it says the same of both."""
+
+
 class NotReady(RetryableError):
     """Inputs or tables have not reached the barrier yet; ``missing`` lists them one by one."""
 

@@ -10,11 +10,12 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseHook
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import amask_secret, mask_secret
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.alignment import READ_DEFAULTS
-from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.errors import EpochError, UnknownConnection
 from airflow_provider.hooks.connection import (
     CONN_TYPE,
     ConnectionFields,
@@ -54,17 +55,26 @@ class EpochsHook(BaseHook):
 
         :param sources: ids of connections that roots of a job name; they are looked up, too.
         :raises InvalidInput: naming the connection's field.
+        :raises UnknownConnection: naming the one that Airflow does not find.
         """
-        connection = self.get_connection(checked_conn_id(self.epochs_conn_id))
+        connection = self._looked_up(self.epochs_conn_id)
         place = place_of(_fields_of(connection))
-        catalog = None if place.catalog is None else self.get_connection(place.catalog)
+        catalog = None if place.catalog is None else self._looked_up(place.catalog)
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             mask_secret(secret)
         return replace(settings, sources={name: self._source(name) for name in sources})
 
+    def _looked_up(self, conn_id: str) -> Any:
+        with _unknown_is_told(conn_id):
+            return self.get_connection(checked_conn_id(conn_id))
+
+    async def _alooked_up(self, conn_id: str) -> Any:
+        with _unknown_is_told(conn_id):
+            return await self.aget_connection(checked_conn_id(conn_id))
+
     def _source(self, conn_id: str) -> str:
-        connection = self.get_connection(checked_conn_id(conn_id))
+        connection = self._looked_up(conn_id)
         url = source_url_of(_fields_of(connection))
         for secret in _secrets(connection, url):
             mask_secret(secret)
@@ -74,10 +84,11 @@ class EpochsHook(BaseHook):
         """As :meth:`get_settings`, for triggers: the triggerer's loop is never blocked.
 
         :raises InvalidInput: naming the connection's field.
+        :raises UnknownConnection: naming the one that Airflow does not find.
         """
-        connection = await self.aget_connection(checked_conn_id(self.epochs_conn_id))
+        connection = await self._alooked_up(self.epochs_conn_id)
         place = place_of(_fields_of(connection))
-        catalog = None if place.catalog is None else await self.aget_connection(place.catalog)
+        catalog = None if place.catalog is None else await self._alooked_up(place.catalog)
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             await amask_secret(secret)
@@ -114,6 +125,20 @@ class EpochsHook(BaseHook):
         except EpochError as error:
             return False, str(error)
         return True, f"The store answers; domains: {', '.join(domains) or 'none yet'}."
+
+
+@contextmanager
+def _unknown_is_told(conn_id: str) -> Iterator[None]:
+    try:
+        yield
+    except AirflowNotFoundException as error:
+        raise UnknownConnection(
+            f"connection {conn_id!r} is not known to Airflow here.",
+            next_step=f"see `airflow connections list`; make it: `airflow connections add {conn_id} --conn-type … "
+            "--conn-host …` (docs/reference/connection.md), or name another one where the id was given (in a task "
+            "epochs_conn_id, in a command --conn-id).",
+            conn_id=conn_id,
+        ) from error
 
 
 def _fields_of(connection: Any) -> ConnectionFields:

@@ -15,7 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider.coordination.waiting import JobInputs, Readiness, inputs_readiness, readiness
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import FinalError, RetryableError
+from airflow_provider.domain.errors import FinalError, RetryableError, UnknownConnection
 from airflow_provider.domain.identifiers import domain_name, table_name
 from airflow_provider.domain.interval import Interval, as_utc
 from airflow_provider.domain.topology import Edge, EdgeKind
@@ -83,6 +83,8 @@ class EpochTrigger(BaseTrigger):
         while True:
             try:
                 answer = await self._wait(barrier)
+            except UnknownConnection:
+                raise  # to wait would hide it until the task times out
             except RetryableError as error:
                 self.log.warning("The metadata store is asked again in %s s: %s", self.poll_interval, error)
                 await asyncio.sleep(self.poll_interval)

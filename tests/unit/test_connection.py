@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -13,7 +14,7 @@ from airflow.sdk._shared.secrets_masker import redact
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, UnknownConnection
 from airflow_provider.hooks.connection import (
     ConnectionFields,
     catalog_url_of,
@@ -24,6 +25,7 @@ from airflow_provider.hooks.connection import (
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.zookeeper.address import parsed as parsed_zookeeper
+from airflow_provider.triggers.epochs import EpochTrigger
 
 WAREHOUSE = "file:///srv/epochs/warehouse"
 PLAIN, ODD = "secret", "p@ss:w/rd"
@@ -334,6 +336,33 @@ def test_the_forms_test_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> 
     works, message = EpochsHook().test_connection()
     assert not works
     assert "field host" in message
+
+
+def test_a_connection_that_airflow_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store's, its catalog's or a root's; the trigger says so instead of waiting for it."""
+    store = {"conn_type": "epochs", "host": "/srv/epochs.db", "extra": {"warehouse": WAREHOUSE}}
+    monkeypatch.setenv("AIRFLOW_CONN_SQLITE", json.dumps(store))
+    server = {"conn_type": "epochs", "host": "zk.example", "schema": "epochs", "login": "me", "password": "p"}
+    extra = {"backend": "zookeeper", "warehouse": WAREHOUSE, "catalog": "nobody", "tls": "verify-full"}
+    monkeypatch.setenv("AIRFLOW_CONN_ZOOKEEPER", json.dumps({**server, "extra": extra}))
+    trigger = EpochTrigger(
+        domain="default", tables=["a"], barrier="2013-02-08T00:00:00+00:00", epochs_conn_id="nobody"
+    )
+    ways: list[Callable[[], object]] = [
+        EpochsHook("nobody").get_settings,
+        EpochsHook("nobody").get_conn,
+        EpochsHook("zookeeper").get_settings,
+        lambda: EpochsHook("sqlite").get_settings(sources=["nobody"]),
+        lambda: asyncio.run(EpochsHook("nobody").aget_settings()),
+        lambda: asyncio.run(EpochsHook("zookeeper").aget_settings()),
+        lambda: asyncio.run(anext(trigger.run())),
+    ]
+    for ask in ways:
+        with pytest.raises(UnknownConnection, match="airflow connections add nobody") as told:
+            ask()
+        assert told.value.conn_id == "nobody"
+    works, message = EpochsHook("nobody").test_connection()
+    assert (works, "'nobody'" in message) == (False, True)
 
 
 def test_a_hook_looks_nothing_up_until_it_is_asked() -> None:

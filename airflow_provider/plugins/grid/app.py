@@ -23,6 +23,7 @@ from airflow_provider.domain.errors import (
     RetryableError,
     StoreIncompatible,
     StoreUnavailable,
+    UnknownConnection,
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
@@ -114,7 +115,7 @@ def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
     try:
         with hook.get_reader() as reader:
             yield reader
-    except (StoreUnavailable, StoreIncompatible, InvalidInput) as error:
+    except (StoreUnavailable, StoreIncompatible, UnknownConnection, InvalidInput) as error:
         if isinstance(error, InvalidInput) and not {"store", "conn_id"} & set(error.details):
             raise
         log.warning("connection %s: %s", hook.epochs_conn_id, error)
