@@ -14,7 +14,7 @@ from demo.readers.reading import FAILED, RETRY_FOR_S, WRONG
 from demo.source import Days
 from demo.stack import DemoStack
 
-POLL_S = 1.5
+POLL_S = 3.0
 READ_ON_FOR_S = 120.0
 """So long readers may go on after the last run to reach their number of reads, on a busy machine too."""
 FAILED_RUN = "failed"
