@@ -25,7 +25,7 @@ from tests.mutants.planted import PLANTED, Mutant
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider"
-COPIED = (PACKAGE, "tests", "setup.cfg", "pyproject.toml")
+COPIED = (PACKAGE, "tests", "demo", "setup.cfg", "pyproject.toml")
 PATIENCE = 6
 SHORTEST_LIMIT_S = 60.0
 SIMULATION = ("-m", f"{PACKAGE}.testing.simulation", "--seeds", "0:12", "--processes", "1")
