@@ -17,8 +17,8 @@ FAULT ?= 0
 CODE := airflow_provider demo spark_jobs benchmarks
 
 # Spark's workers must run this environment's Python, and listen on this host only
-export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
-export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/.venv/bin/python
+export PYSPARK_PYTHON := $(CURDIR)/scripts/worker-python
 export SPARK_LOCAL_IP := 127.0.0.1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport SPARK_HOME PYTHONHOME PYTHONPATH VIRTUAL_ENV

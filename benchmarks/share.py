@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -122,6 +123,7 @@ def _spark(path: Path) -> Iterator[SparkConnectServer]:
     environment = {
         **own_environment([Path(__file__).parent.parent]),
         "SPARK_CONF_DIR": str(path / "spark"),
+        "PYSPARK_PYTHON": sys.executable,  # as everybody has it
     }
     server = SparkConnectServer(home=path, port=free_port(), environment=environment)
     server.start()

@@ -28,7 +28,7 @@ from demo.stack import DemoStack, Plan
 
 DOMAIN, WORDS_DOMAIN = "nyc", "words"
 READERS = 2
-READ_PERIOD_S = 1.0
+READ_PERIOD_S = 0.8
 WORDS_READ_PERIOD_S = 2.0
 """Longer: the words are published in the first minutes, and all later reads find the same cut."""
 TWIN_READ_PERIOD_S = 0.1
