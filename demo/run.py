@@ -28,8 +28,8 @@ from demo.stack import DemoStack, Plan
 
 DOMAIN, WORDS_DOMAIN = "nyc", "words"
 READERS = 2
-READ_PERIOD_S = 0.8
-WORDS_READ_PERIOD_S = 2.0
+READ_PERIOD_S = 0.3
+WORDS_READ_PERIOD_S = 1.0
 """Longer: the words are published in the first minutes, and all later reads find the same cut."""
 TWIN_READ_PERIOD_S = 0.1
 """Shorter: the twin's tables can be read only late in its two days, and nothing is to be seen after them."""
