@@ -332,6 +332,23 @@ def test_a_table_that_comes_later_begins_after_all_that_is_there(world: World) -
     assert world.cut("d2").barrier == barrier(4)
 
 
+def test_a_table_that_comes_while_an_epoch_is_open_still_lacks_that_epoch(world: World) -> None:
+    """R7: an attempt that began before the table does not write it: that epoch is the first that is explained."""
+    alone = world.job("d")
+    for number in (1, 2, 3):
+        world.run(alone, day(number), [number])
+    attempt = world.begin(alone, day(4))
+    both = world.job("d", [world.table("d"), world.table("d2")])
+    world.coordinator.register(both)
+    world.write(attempt, [4])
+    world.coordinator.publish(attempt)
+    assert world.cut("d").barrier == barrier(4)
+    assert explain(world.store, DOMAIN, "d").interval == day(4)
+    world.run(both, day(4), [40], owner("again"))
+    assert world.rows("d2") == {"d2": [(4, 40)]}
+    assert explain(world.store, DOMAIN, "d").interval == day(5)
+
+
 def test_der15_a_cadence_does_not_change_without_a_barrier(world: World) -> None:
     """R7: a daily job does not become hourly just like that; its old days are computed again as what they were."""
     daily = world.job("d")

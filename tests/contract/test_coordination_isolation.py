@@ -78,6 +78,16 @@ def test_iso3_uncommitted_reads_see_one_sink_at_a_time(world: World) -> None:
         world.rows("d", "d2", level=Level.READ_UNCOMMITTED)
 
 
+def test_uncommitted_reads_see_output_that_a_retry_has_adopted(world: World) -> None:
+    """R16: it is WRITTEN under the token of the try that died, and stays visible to them when a retry adopts it."""
+    job = world.job("d")
+    dead = world.begin(job, day(1))
+    world.write(dead, [1])
+    world.coordinator.complete(dead)
+    assert world.begin(job, day(1), owner(try_number=2)).adopted
+    assert world.rows("d", level=Level.READ_UNCOMMITTED) == {"d": [(1, 1)]}
+
+
 def test_iso4_circular_flow(world: World) -> None:
     """R4, R6: jobs that read each other's epoch are refused; by the epoch before, neither sees staged rows."""
     d, e = world.table("d"), world.table("e")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.recovery import tables_ahead
+from airflow_provider.coordination.resuming import Begun, resume
 from airflow_provider.domain.errors import Fenced, Unavailable
 from airflow_provider.domain.session import Session
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -39,6 +41,19 @@ def test_what_was_begun_before_changes_nothing(world: World) -> None:
     world.run(world.job("t"), day(2), [3], owner(try_number=2))
     assert world.rows("t") == {"t": [(1, 1), (2, 3)]}
     assert tables_ahead(world.store, world.formats) == []
+
+
+def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: World) -> None:
+    """R33: the restored store gives a lost token out again; whoever had it before is told that it is over."""
+    known = world.store.read(DOMAIN, []).head.incarnation
+    renewed(world)
+    job = world.job("t")
+    attempt = world.begin(job, day(1))
+    world.write(attempt, [1])
+    world.coordinator.publish(attempt)
+    lost = replace(Begun.of(attempt), incarnation=known)
+    with pytest.raises(Fenced, match="begun in another store"):
+        resume(world.coordinator, job, lost)
 
 
 def test_readers_of_before_are_told(world: World) -> None:

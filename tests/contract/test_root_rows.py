@@ -177,6 +177,18 @@ def test_rows_that_come_or_go_within_bounds_are_told(shop: Shop) -> None:
     assert shop.bounds(root, 2, anew).span == span(5, 5, 0), "old rows may be deleted once they were read"
 
 
+def test_a_table_that_was_emptied_goes_on_where_it_was(shop: Shop) -> None:
+    """I11: what was read may be deleted there; the epochs after it read what is new, and nothing from the beginning."""
+    root = orders()
+    shop.add((1, "a"), (5, "a"))
+    first = shop.bounds(root, 1)
+    shop.execute("DELETE FROM orders")
+    nothing = shop.bounds(root, 2, first)
+    assert nothing.span == span(5, 5, 0)
+    shop.add((6, "b"))
+    assert shop.bounds(root, 3, nothing).span == span(5, 6, 1)
+
+
 def test_a_transaction_key_is_never_split(shop: Shop) -> None:
     """I11: of a key that goes on beyond the greatest id, no row is read before all are; nor of those among its rows."""
     root = orders(transaction_key="tx")

@@ -55,6 +55,13 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
             assert edge == (rows or None)
 
 
+def test_a_source_without_rows_ends_where_the_barrier_before_did() -> None:
+    """I11: it was emptied after it was read: the chain goes on from there, not from its beginning."""
+    before = record(1, Span(low=None, high=5), 1)
+    asked = Asked(root=ROOT, interval=day(2), before=(before,))
+    assert (asked.low, asked.high(None)) == (5, 5)
+
+
 @given(st.integers(0, 5), st.integers(0, 5), st.one_of(st.none(), st.integers(1, 5)), st.sampled_from(Late))
 def test_which_revision_of_a_root_is_read(
     recorded: int, committed: int, started: int | None, late: Late
