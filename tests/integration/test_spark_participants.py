@@ -264,14 +264,21 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
 
 @pytest.mark.usefixtures("tasks")
 def test_mistakes_in_a_group() -> None:
-    """R10: refused when the begin task runs, before anything is begun; nothing is committed without a begin."""
-    for options, field in (
-        ({"participants": "many"}, "participants"),
-        ({"participants": "0"}, "participants"),
-        ({"lock_ttl": timedelta(seconds=1)}, "lock_ttl"),
-        ({"interval": "2013-02"}, "one epoch of 'share'"),
-    ):
-        with pytest.raises(AirflowFailException, match=f"InvalidInput.*{field}"):
-            Group(**options).begin()
+    """R10: refused when the DAG is parsed, and when a template had it, by the begin task before anything is
+    begun; nothing is committed without a begin.
+    """
+    mistakes: tuple[tuple[str, Any, str], ...] = (
+        ("participants", "many", "participants"),
+        ("participants", "0", "participants"),
+        ("lock_ttl", timedelta(seconds=1), "lock_ttl"),
+        ("interval", "2013-02", "one epoch of 'share'"),
+    )
+    for name, value, told in mistakes:
+        with pytest.raises(InvalidInput, match=told):
+            Group(**{name: value})
+        group = Group()
+        setattr(group.dag.get_task("share.begin"), name, value)
+        with pytest.raises(AirflowFailException, match=f"InvalidInput.*{told}"):
+            group.begin()
     with pytest.raises(AirflowFailException, match="InvalidInput: handle"):
         Group().commit()
