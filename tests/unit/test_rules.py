@@ -7,12 +7,22 @@ import pytest
 from tests.rules import PAGE, page, rules, tagged, tags
 
 RULES = [f"R{number}" for number in range(1, 36)]
-INVARIANTS = [f"I{number}" for number in range(1, 12)]
+INVARIANTS = [f"I{number}" for number in range(1, 13)]
 
 
 def test_the_protocol_states_every_rule_once() -> None:
     assert [rule.name for rule in rules()] == RULES
     assert [rule.name for rule in rules() if not rule.text] == []
+
+
+PLANNED = {"R8", *(f"R{number}" for number in range(24, 32)), "R34"}
+"""What this release may leave out, in part or whole."""
+
+
+def test_only_what_is_planned_for_later_is_left_out() -> None:
+    """Whoever takes a rule out of the gate below by calling it "not yet" has to say it here, too."""
+    unfinished = {rule.name for rule in rules() if rule.standing.startswith(("in part", "not yet"))}
+    assert unfinished <= PLANNED
 
 
 def test_every_rule_that_is_built_has_a_test() -> None:
@@ -28,12 +38,12 @@ def test_a_rule_that_is_not_wholly_built_says_what_is_left() -> None:
 
 
 def test_every_invariant_has_a_test() -> None:
-    """Those of sessions are looked at by the simulation as far as they hold; I12 comes with retention."""
+    """Those of sessions are looked at by the simulation as far as they hold."""
     assert [name for name in INVARIANTS if name not in tagged()] == []
 
 
 def test_no_test_carries_a_rule_that_does_not_exist() -> None:
-    assert set(tagged()) <= {*RULES, *INVARIANTS, "I12"}
+    assert set(tagged()) <= {*RULES, *INVARIANTS}
 
 
 def test_the_page_of_rules_is_what_the_tests_say() -> None:
