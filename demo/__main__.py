@@ -9,7 +9,8 @@ from pathlib import Path
 
 from airflow_provider.testing.servers.postgresql import ServerFailedError
 from demo.keep import down, serve, up
-from demo.processes import PortInUseError, ProcessFailedError
+from demo.ports import PortInUseError
+from demo.processes import ProcessFailedError
 from demo.run import run
 from demo.stack import CHECKOUT, Plan, StillRunningError
 from demo.stores import STORES, MissingProgramError, ServerStore

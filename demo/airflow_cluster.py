@@ -15,7 +15,8 @@ from contextlib import closing
 from pathlib import Path
 
 from demo.airflow_rest import AirflowRest
-from demo.processes import ManagedProcess, ProcessFailedError, ask_to_end, end, require_free_port
+from demo.ports import Endpoint
+from demo.processes import ManagedProcess, ProcessFailedError, ask_to_end, end
 
 READY_TIMEOUT_S = 120.0
 KEY_FILE = ".key"
@@ -57,6 +58,7 @@ class AirflowCluster:
         self.home = home
         self.airflow_home = home / "airflow"
         self.port = port
+        self.endpoint = Endpoint(number=port, purpose="Airflow's API server and UI", setting="DEMO_PORT")
         self.base_url = f"http://127.0.0.1:{port}"
         self.rest = AirflowRest(self.base_url)
         self._secret = self._kept_secret()
@@ -66,13 +68,6 @@ class AirflowCluster:
             **(environment or {}),
         }
         self.components = {name: self._process(name, arguments) for name, arguments in COMPONENTS.items()}
-
-    def require_free_ports(self) -> None:
-        """Refuse, before anything starts, a port that is taken.
-
-        :raises PortInUseError: naming it.
-        """
-        require_free_port(self.port, purpose="Airflow's API server and UI", setting="DEMO_PORT")
 
     def migrate(self) -> None:
         """Make or upgrade the metadata database.
@@ -91,11 +86,13 @@ class AirflowCluster:
             component.start()
 
     def wait_until_healthy(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until every component says that it is healthy.
+        """Wait until every component says that it is healthy, to this cluster's own API server.
 
+        :raises PortInUseError: when somebody else has taken the API server's port meanwhile.
         :raises ProcessFailedError: when one ends, or the time is over, before that.
         """
         deadline = time.monotonic() + timeout_s
+        self.endpoint.wait_for(self.components["api-server"], timeout_s=timeout_s)
         while not self.rest.healthy():
             self.check()
             if time.monotonic() > deadline:

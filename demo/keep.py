@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from demo.processes import MARK, end_owned_by
+from demo.processes import MARK, end_owned_by, listens
 from demo.stack import CHECKOUT, DemoStack, Plan
 
 WAIT_S = 180.0
@@ -23,28 +23,19 @@ def up(home: Path, *, port: int | None = None, connect_port: int | None = None) 
     :param home: the demo's home.
     :param port: of Airflow, from now on; None for the one that it had. :param connect_port: likewise of Spark Connect.
     :returns: the exit code.
+    :raises StillRunningError: another demo has the home.
+    :raises PortInUseError: another demo, or anything else, has a port.
     """
     plan = Plan.load(home)
     plan = replace(plan, port=port or plan.port, connect_port=connect_port or plan.connect_port)
     stack = DemoStack(home=home, plan=plan)
-    stack.require_own_home()
-    stack.require_nothing_in_the_way()
-    home.mkdir(parents=True, exist_ok=True)
-    plan.save(home)
     log = home / "logs" / "serve.log"
-    log.parent.mkdir(exist_ok=True)
-    with log.open("ab") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "demo", "--home", str(home), "serve"],
-            cwd=CHECKOUT,
-            env={**os.environ, MARK: str(home)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    with stack.claimed() as claim:
+        plan.save(home)
+        log.parent.mkdir(exist_ok=True)
+        server = _serving(home, log, claim)
     deadline = time.monotonic() + WAIT_S
-    while not stack.airflow.rest.healthy():
+    while not (listens(server.pid, plan.port) and stack.airflow.rest.healthy()):
         if server.poll() is not None or time.monotonic() > deadline:
             end_owned_by(home)
             print(f"demo: Airflow did not start; see {log} and the other logs beside it", file=sys.stderr)
@@ -52,6 +43,24 @@ def up(home: Path, *, port: int | None = None, connect_port: int | None = None) 
         time.sleep(0.5)
     print(f"Airflow is up at {stack.airflow.base_url} ; `make down` stops it.")
     return 0
+
+
+def _serving(home: Path, log: Path, claim: list[int]) -> subprocess.Popen[bytes]:
+    """Start :func:`serve` in a process that outlives this one.
+
+    :param claim: what it takes over: the files and sockets that keep home and ports.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "demo", "--home", str(home), "serve"],
+            cwd=CHECKOUT,
+            env={**os.environ, MARK: str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=claim,
+        )
 
 
 def serve(home: Path) -> int:

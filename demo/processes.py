@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,25 +20,6 @@ MARK = "EPOCHS_DEMO_HOME"
 
 STOP_GRACE_S = 12.0
 """Seconds between asking a process to end and ending it."""
-
-
-class PortInUseError(RuntimeError):
-    """A port that the demo needs is taken.
-
-    :param purpose: what the port is for, for example ``Airflow's API server``.
-    :param port: the port.
-    :param setting: the environment variable that chooses another one.
-    """
-
-    def __init__(self, *, purpose: str, port: int, setting: str) -> None:
-        self.purpose = purpose
-        self.port = port
-        self.setting = setting
-        super().__init__(
-            f"port {port} of 127.0.0.1, needed for {purpose}, is in use{_holder(port)}. "
-            f"Stop what holds it (`make down`, if an earlier demo does), or choose another: `make demo {setting}=…`, "
-            f"`make up {setting}=…`."
-        )
 
 
 class ProcessFailedError(RuntimeError):
@@ -193,34 +173,32 @@ def end_owned_by(home: Path, *, grace_s: float = STOP_GRACE_S) -> int:
     return len(survivors)
 
 
-def require_free_port(port: int, *, purpose: str, setting: str) -> None:
-    """Refuse a port that something listens on.
-
-    :raises PortInUseError: when it is taken.
-    """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise PortInUseError(purpose=purpose, port=port, setting=setting) from error
-
-
 def wait_for_port(process: ManagedProcess, port: int, *, timeout_s: float) -> None:
-    """Wait until a process listens on a port.
+    """Wait until a process listens on a port; that somebody else answers there is no sign of it.
 
     :raises ProcessFailedError: when it ends, or the time is over, before that.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         process.check()
-        with socket.socket() as probe:
-            probe.settimeout(1.0)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if listens(process.pid, port):
+            return
         time.sleep(0.2)
     reason = f"did not listen on port {port} within {timeout_s:.0f} s"
     raise ProcessFailedError(name=process.name, reason=reason, log=process.log)
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether a process, or one that it started, takes connections on a port."""
+    try:
+        process = psutil.Process(pid)
+        return any(
+            connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            for one in (process, *process.children(recursive=True))
+            for connection in one.net_connections(kind="tcp")
+        )
+    except psutil.Error:
+        return False  # one of them has just ended
 
 
 def _belongs(process: psutil.Process, home: Path) -> bool:
@@ -235,18 +213,6 @@ def _signal(process: psutil.Process, number: int) -> None:
         process.send_signal(number)
     except psutil.NoSuchProcess:
         return
-
-
-def _holder(port: int) -> str:
-    """Name the process that listens on a port, when this user may know it."""
-    try:
-        for connection in psutil.net_connections(kind="tcp"):
-            if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
-                name = psutil.Process(connection.pid).name() if connection.pid else "another user's process"
-                return f" by {name} (pid {connection.pid})"
-    except psutil.Error:
-        return ""
-    return ""
 
 
 def _tail(log: Path, lines: int = 15) -> str:

@@ -96,21 +96,22 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     :param plan: days, ports and store.
     :param fault: whether the store's server is broken while epochs are in publish.
     :returns: 0 when every promise was kept, else 1.
-    :raises PortInUseError: before anything was started.
+    :raises StillRunningError: another demo has the home.
+    :raises PortInUseError: another demo, or anything else, has a port.
     :raises ProcessFailedError: when a part ends that should go on.
     """
     console = Console(highlight=False, soft_wrap=True)
     started, started_at = time.monotonic(), datetime.now(UTC)
     stack = DemoStack(home=home, plan=plan)
-    stack.require_nothing_in_the_way()
-    console.print(
-        f"Budget: {BUDGET_S // 60} minutes on 2 cores, the first published epoch within "
-        f"{FIRST_PUBLISH_BUDGET_S // 60}. Everything that is written lies in {home}."
-    )
-    stack.clear()
-    with _stopped_at_the_end(stack, console):
-        _prepare(stack, console)
-        result = _both_halves(stack, console, started, fault=fault)
+    with stack.claimed():
+        console.print(
+            f"Budget: {BUDGET_S // 60} minutes on 2 cores, the first published epoch within "
+            f"{FIRST_PUBLISH_BUDGET_S // 60}. Everything that is written lies in {home}."
+        )
+        stack.clear()
+        with _stopped_at_the_end(stack, console):
+            _prepare(stack, console)
+            result = _both_halves(stack, console, started, fault=fault)
     found: Figures = {
         **(figures.reading_figures("twin", result.twin.counts) if result.twin else {}),
         **figures.reading_figures("epochs", result.epochs.counts),

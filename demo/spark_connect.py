@@ -6,7 +6,8 @@ import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
-from demo.processes import ManagedProcess, require_free_port, wait_for_port
+from demo.ports import Endpoint
+from demo.processes import ManagedProcess
 
 READY_TIMEOUT_S = 90.0
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -70,6 +71,7 @@ class SparkConnectServer:
         self, *, home: Path, port: int, environment: Mapping[str, str], master: str = "local[2]"
     ) -> None:
         self.port = port
+        self.endpoint = Endpoint(number=port, purpose="the Spark Connect server", setting="DEMO_CONNECT_PORT")
         self.url = f"sc://127.0.0.1:{port}"
         self.process = ManagedProcess(
             name="spark-connect",
@@ -91,13 +93,6 @@ class SparkConnectServer:
             home=home,
         )
 
-    def require_free_port(self) -> None:
-        """Refuse, before anything starts, a port that is taken.
-
-        :raises PortInUseError: naming it.
-        """
-        require_free_port(self.port, purpose="the Spark Connect server", setting="DEMO_CONNECT_PORT")
-
     def start(self) -> None:
         """Start it without waiting; does nothing when it runs."""
         self.process.start()
@@ -105,9 +100,10 @@ class SparkConnectServer:
     def wait_until_ready(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until it takes connections.
 
+        :raises PortInUseError: when somebody else has taken its port meanwhile.
         :raises ProcessFailedError: when it ends, or the time is over, before that.
         """
-        wait_for_port(self.process, self.port, timeout_s=timeout_s)
+        self.endpoint.wait_for(self.process, timeout_s=timeout_s)
 
     def restart(self) -> None:
         """Kill it as a crash would, then bring it back."""

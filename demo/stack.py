@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,16 +28,20 @@ PLAN = "plan.json"
 
 
 class StillRunningError(RuntimeError):
-    """An earlier demo's processes run in the same home.
+    """Another demo has the same home.
 
     :param home: the home.
-    :param pids: of the processes.
+    :param pids: of its processes; none while it has not started any, or has ended them.
     """
 
     def __init__(self, *, home: Path, pids: list[int]) -> None:
         self.home = home
         self.pids = pids
-        super().__init__(f"an earlier demo still runs in {home} (pids {pids}); type `make down` first")
+        super().__init__(
+            f"an earlier demo still runs in {home} (pids {pids}); type `make down` first"
+            if pids
+            else f"another demo starts or ends in {home}; wait for it, or press Ctrl-C there"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,36 +112,56 @@ class DemoStack:
             home=self.home, port=plan.connect_port, environment=self.airflow.environment
         )
 
-    def require_nothing_in_the_way(self) -> None:
-        """Refuse to start over a running demo or a taken port, before anything is written or started.
+    @contextmanager
+    def claimed(self) -> Iterator[list[int]]:
+        """Have the home and the ports for this demo alone; refuse what is in the way before anything is written.
 
-        :raises StillRunningError: when processes of this home run.
+        :returns: the files and sockets that hold them: a process that inherits these holds the claim too.
+        :raises StillRunningError: another demo has the home.
+        :raises FileExistsError: the home, which gets emptied, holds what no demo wrote.
         :raises MissingProgramError: the store's server is not installed.
-        :raises PortInUseError: naming the port and what holds it.
+        :raises PortInUseError: naming the port and who holds it.
         """
+        with ExitStack() as held:
+            home = held.enter_context(self._home_for_this_demo_alone())
+            self.store.require()
+            ports = [held.enter_context(one.endpoint.hold()) for one in (self.airflow, self.spark)]
+            yield [home, *(port.fileno() for port in ports)]
+
+    @contextmanager
+    def _home_for_this_demo_alone(self) -> Iterator[int]:
+        """Lock the home, made when it is absent; leave none behind that is empty."""
         if running := owned_by(self.home):
             raise StillRunningError(home=self.home, pids=[process.pid for process in running])
-        self.store.require()
-        self.airflow.require_free_ports()
-        self.spark.require_free_port()
+        self.home.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self.home, os.O_RDONLY)
+        try:
+            self._lock(folder)
+            if any(self.home.iterdir()) and not (self.home / PLAN).exists():
+                raise FileExistsError(f"{self.home} holds files that no demo wrote; choose another --home")
+            try:
+                yield folder
+            finally:
+                with suppress(OSError):
+                    self.home.rmdir()
+        finally:
+            os.close(folder)
 
-    def require_own_home(self) -> None:
-        """Refuse a home that is not the demo's: it gets emptied.
-
-        :raises FileExistsError: it holds what no demo wrote.
-        """
-        if self.home.exists() and any(self.home.iterdir()) and not (self.home / PLAN).exists():
-            raise FileExistsError(f"{self.home} holds files that no demo wrote; choose another --home")
+    def _lock(self, folder: int) -> None:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StillRunningError(home=self.home, pids=[]) from error
 
     def clear(self) -> None:
-        """Make the home empty: a demo starts from nothing.
-
-        :raises FileExistsError: it holds what no demo wrote.
-        """
-        self.require_own_home()
-        shutil.rmtree(self.home, ignore_errors=True)
-        self.reads.mkdir(parents=True)
+        """Make the home empty but for the plan: a demo starts from nothing. The home itself stays, it is locked."""
         self.plan.save(self.home)
+        for one in self.home.iterdir():
+            if one.is_dir():
+                shutil.rmtree(one)
+            elif one.name != PLAN:
+                one.unlink()
+        self.reads.mkdir()
 
     def land(self) -> int:
         """Write the files that land, and the totals that readers compare with.
