@@ -212,7 +212,6 @@ class Begin:
     def _open(self, reading: Reading, job: JobRecord, stamped: Stamped[EpochRecord] | None) -> Attempt | None:
         epoch = stamped.record if stamped else None
         self._refuse_retired(reading)
-        self._refuse_overlap(reading)
         revision = next_revision(epoch)
         if revision == 1:
             if not computes_first(self.job.name, self.interval, self._own(reading), reading.head.csn):
@@ -339,22 +338,6 @@ class Begin:
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
         return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}
-
-    def _refuse_overlap(self, reading: Reading) -> None:
-        """Epochs of a table are equal to or disjoint from its committed ones."""
-        for name, stamped in self._own(reading).items():
-            progress = stamped.record.progress if stamped else None
-            if (
-                progress is not None
-                and progress.overlaps(self.interval)
-                and not progress.covers(self.interval)
-            ):
-                raise InvalidInput(
-                    field="interval",
-                    value=str(self.interval),
-                    expected=f"an epoch equal to or disjoint from what {name!r} has committed",
-                    next_step="check the cadence of the job.",
-                )
 
     def _baseline(
         self, reading: Reading, before: AttemptRecord | None

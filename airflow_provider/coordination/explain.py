@@ -35,6 +35,7 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import OnRerun
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -86,8 +87,9 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     epoch = interval or _first_open(reader, name, record)
     start = epoch.start
     keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
-    inputs = [table_key(name, edge.table) for edge in record.edges]
-    reading = reader.read(name, [*keys, retention_key(name), *inputs])
+    tables = [table_key(name, edge.table) for edge in record.edges]
+    tables += [table_key(name, table.name) for table in record.outputs]
+    reading = reader.read(name, [*keys, retention_key(name), *dict.fromkeys(tables)])
     log = tuple(
         sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
     )
@@ -96,6 +98,8 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
         explained = _not_begun(name, record, epoch, reading, log)
     else:
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
+    if found is not None and found.record.attempt is None:
+        explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
     gone = retention_of(name, reading).withdrawn_at({table.name: epoch.end for table in record.outputs})
     if record.retired:
         step = f"nothing; `airflow epochs revive {owner}` brings the job back."
@@ -113,6 +117,33 @@ def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> I
     if start is None:
         return job.cadence.ended_by(reading.now)
     return Interval(start, job.cadence.next_after(start))
+
+
+def _lacking(domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading) -> list[str]:
+    """The job's tables that do not have *epoch* although they begin no later than it."""
+    records = [reading.get(table_key(domain, table.name)) for table in job.outputs]
+    progress = {one.key.item: one.record.progress for one in records if one is not None}
+    return [
+        name
+        for name, one in progress.items()
+        if one.origin is not None and one.origin <= epoch.start and not one.covers(epoch)
+    ]
+
+
+def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str]) -> Explanation:
+    """What is committed may lack a table: an attempt writes those that its job had when it began (R7)."""
+    if not lacking:
+        return explained
+    revised = (
+        ""
+        if job.on_rerun is OnRerun.NEW_REVISION
+        else f"declare on_rerun={OnRerun.NEW_REVISION.value!r} and "
+    )
+    return replace(
+        explained,
+        summary=f"{explained.summary}, by an attempt that began before the job had {', '.join(lacking)}",
+        next_step=f"{revised}clear the task of the job for it: the next revision writes all tables of the job.",
+    )
 
 
 def _not_begun(

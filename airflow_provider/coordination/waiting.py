@@ -102,7 +102,8 @@ def inputs_readiness(reader: MetadataReader, domain: str, inputs: JobInputs) -> 
     for edge in inputs.edges:
         stood = found.get(edge.table)
         if stood is None:
-            missing.append(_without_owner(edge.table, interval.end))
+            past = edge.kind is EdgeKind.PREVIOUS
+            missing.append(_without_owner(edge.table, interval.start if past else interval.end))
             continue
         _, high = edge_range(edge, interval, stood[0])
         if starts_with(edge, *stood, high):

@@ -30,7 +30,7 @@ class EpochSensor(BaseSensorOperator):
     A barrier that retention has withdrawn fails the task for good, with the nearest ones that are kept.
 
     Asks at once, defers only when it must wait, and asks again when it is woken. In all modes the answer comes
-    from :func:`airflow_provider.coordination.waiting.check`.
+    from :mod:`airflow_provider.coordination.waiting`.
 
     :param tables: what to wait for. :param job: or a job, for all that it reads, each edge where its epochs read it:
         up to the barrier, up to so much before it (``as_of``), or up to the start of what the run computes

@@ -343,8 +343,16 @@ def test_a_table_that_comes_while_an_epoch_is_open_still_lacks_that_epoch(world:
     world.write(attempt, [4])
     world.coordinator.publish(attempt)
     assert world.cut("d").barrier == barrier(4)
-    assert explain(world.store, DOMAIN, "d").interval == day(4)
+    explained = explain(world.store, DOMAIN, "d")
+    assert explained.interval == day(4)
+    assert explained.summary.endswith("by an attempt that began before the job had d2")
+    assert explained.next_step.startswith("clear the task")
+    world.coordinator.register(world.job("d", both.outputs, on_rerun="keep"))
+    assert explain(world.store, DOMAIN, "d").next_step.startswith(
+        "declare on_rerun='new_revision' and clear the task"
+    )
     world.run(both, day(4), [40], owner("again"))
+    assert explain(world.store, DOMAIN, "d", day(4)).next_step == "nothing to do."
     assert world.rows("d2") == {"d2": [(4, 40)]}
     assert explain(world.store, DOMAIN, "d").interval == day(5)
 
