@@ -101,7 +101,7 @@ class Row:
 class Grid:
     """The tables of a domain over a range of time, as of the domain's head.
 
-    :param left_out: epochs of the range that are not shown, because there are too many.
+    :param left_out: the range has earlier epochs, which are not shown because there are too many.
     """
 
     domain: DomainName
@@ -109,7 +109,7 @@ class Grid:
     now: datetime
     shown: Interval
     rows: tuple[Row, ...]
-    left_out: int = 0
+    left_out: bool = False
 
 
 def grid(
@@ -152,7 +152,7 @@ def grid(
         max_cells=max_cells,
     )
     rows: list[Row] = []
-    left_out = 0
+    left_out = False
     for job in jobs:
         if tables and not {table.name for table in job.outputs} & set(tables):
             continue
@@ -162,7 +162,7 @@ def grid(
             for row in found
             if not tables or row.table.name in tables
         ]
-        left_out += dropped
+        left_out = left_out or dropped
     return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
 
 
@@ -227,11 +227,11 @@ class _View:
 
     def rows(
         self, job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]
-    ) -> tuple[list[Row], int]:
-        """The rows of one job's tables, which share its epochs, and how many epochs were left out."""
+    ) -> tuple[list[Row], bool]:
+        """The rows of one job's tables, which share its epochs, and whether there are earlier ones."""
         low, high = time_key(job.cadence.floor(self.shown.start)), time_key(self.shown.end)
         begun = self.reader.scan(
-            self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells, reverse=True
+            self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells + 1, reverse=True
         )
         epochs = {one.record.interval: one for one in begun}
         # What another job has taken over is shown as that job's.
@@ -249,7 +249,7 @@ class _View:
             cells = (self._cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
             record = stood.get(table.name)
             rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
-        return rows, len(everything) - len(intervals)
+        return rows, len(everything) > len(intervals)
 
     def _row(
         self, table: EpochTable, job: JobRecord, stood: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
@@ -307,7 +307,7 @@ class _View:
                     *(one.record.progress.islands[-1].end for one in stood if one.record.progress.islands),
                 ]
             )
-        yield from islice(_backwards(job.cadence, job.cadence.floor(upper), lower), self.max_cells)
+        yield from islice(_backwards(job.cadence, job.cadence.floor(upper), lower), self.max_cells + 1)
 
     def _progress(self, job: JobRecord, stamped: Stamped[EpochRecord]) -> _Progress:
         epoch, names = stamped.record, [table.name for table in job.outputs]

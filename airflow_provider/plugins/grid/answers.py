@@ -46,7 +46,7 @@ def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
             found,
             csn=0,
             shown=Interval(found.now - (found.shown.end - found.shown.start), found.now),
-            left_out=0,
+            left_out=False,
         )
     return {
         "domain": found.domain,

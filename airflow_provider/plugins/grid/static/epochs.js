@@ -500,7 +500,7 @@ function Epochs() {
     !answer && !error ? h("div", { className: "ep-note", role: "status" }, "Asking the metadata store …") : null,
     grid && !grid.rows.length && !error ? h(Nothing, { domain: shownDomain, words, tables: answer.rows.length }) : null,
     grid && grid.rows.length ? h(Rows, { grid, chosen, choose }) : null,
-    grid && grid.left_out ? h("div", { className: "ep-note" }, `${grid.left_out} earlier epochs are not shown; choose a shorter range.`) : null,
+    grid && grid.left_out ? h("div", { className: "ep-note" }, "Earlier epochs are not shown; choose a shorter range.") : null,
     chosen ? h(Detail, { chosen, row, cell, query, refresh, close }) : null);
 }
 

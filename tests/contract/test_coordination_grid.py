@@ -1,0 +1,204 @@
+"""Tables × epochs as people look at them: what each cell says, and which epochs are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.grid import Cell, Grid, Row, grid, latest_dags
+from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import TableKind
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
+
+DAY = timedelta(days=1)
+
+
+def shown(world: World, **wish: Any) -> Grid:
+    """The grid; nothing is changed by looking."""
+    before = world.exactly()
+    found = grid(world.store, DOMAIN, **wish)
+    assert world.exactly() == before
+    return found
+
+
+def row_of(world: World, table: str = "d", **wish: Any) -> Row:
+    (row,) = (one for one in shown(world, **wish).rows if one.table.name == table)
+    return row
+
+
+def cells(world: World, table: str = "d", **wish: Any) -> dict[Interval, Cell]:
+    """The cells of a table, which come in the order of time."""
+    found = row_of(world, table, **wish).cells
+    assert [one.interval for one in found] == sorted({one.interval for one in found})
+    return {one.interval: one for one in found}
+
+
+def run_of(cell: Cell) -> str | None:
+    return None if cell.owner is None else cell.owner.run_id
+
+
+def days(world: World, table: str = "d", **wish: Any) -> list[float]:
+    """The numbers of the days that are shown."""
+    return [(one.end - barrier(0)) / DAY for one in cells(world, table, **wish)]
+
+
+def test_a_cell_tells_how_far_the_newest_attempt_is_and_what_readers_get_meanwhile(world: World) -> None:
+    """R1: from nothing to its commit, over a revision that is never published."""
+    job = world.job("j", [world.table("d"), world.table("e")])
+    world.run(job, day(1), [7])
+    attempt = world.begin(job, day(2), owner("first"))
+    nothing = cells(world)[day(2)]
+    assert (nothing.state, nothing.revision, run_of(nothing)) == (EpochState.OPEN, 1, "first")
+    assert (nothing.sink, nothing.silent, nothing.committed) == (EpochState.NOTHING, False, None)
+    world.write(attempt, [1, 2, 3], sinks=["d"])
+    assert [cells(world, name)[day(2)].sink for name in ("d", "e")] == [
+        EpochState.WRITTEN,
+        EpochState.NOTHING,
+    ]
+    world.write(attempt, [4], sinks=["e"])
+    assert cells(world)[day(2)].state is EpochState.PRECOMMIT
+    world.clock.advance(PAST_TTL)
+    assert cells(world)[day(2)].silent
+    published = world.coordinator.publish(attempt)
+    done = cells(world)[day(2)]
+    assert (done.state, done.revision, run_of(done), done.silent) == (EpochState.COMMIT, 1, "first", False)
+    assert done.sink is EpochState.COMMIT
+    assert done.committed is not None
+    assert (done.committed.revision, done.committed.csn, done.committed.rows) == (1, published.csn, 3)
+    assert (done.committed.files, done.committed.at) == (1, published.at)
+    assert done.committed.size_bytes > 0
+    again = world.begin(job, day(2), owner("second"))
+    newer = cells(world)[day(2)]
+    assert (newer.state, newer.revision, run_of(newer)) == (EpochState.OPEN, 2, "second")
+    assert newer.sink is EpochState.NOTHING, "the earlier attempt's output is not its own"
+    assert newer.committed == done.committed, "readers get the first revision until the second is published"
+    world.coordinator.abort(again, "it failed")
+    ended = cells(world)[day(2)]
+    assert (ended.state, ended.silent, ended.committed) == (EpochState.ABORTED, False, done.committed)
+    world.run(job, day(2), [5], owner("third"))
+    last = cells(world)[day(2)]
+    assert (last.revision, last.committed and last.committed.revision) == (2, 2)
+    assert (last.committed and last.committed.rows) == 1
+    row = row_of(world)
+    assert (row.job, row.cadence, row.watermark, row.csn) == ("j", job.cadence, barrier(2), 3)
+    assert (row.lapsed, row.retired) == (None, "")
+
+
+def test_a_row_ends_where_the_domain_is_and_goes_a_week_back(world: World) -> None:
+    """At the latest barrier that a table has or tries to reach; epochs that nobody began are shown between."""
+    for number in (1, 10):
+        world.run(world.job("d"), day(number), [1])
+    world.run(world.job("e"), day(2), [1])
+    assert shown(world).shown == Interval(barrier(3), barrier(10))
+    assert days(world) == [4, 5, 6, 7, 8, 9, 10]
+    assert {one: cell.state for one, cell in cells(world).items() if cell.committed} == {
+        day(10): EpochState.COMMIT
+    }
+    world.begin(world.job("e"), day(11))
+    found = shown(world)
+    assert (found.shown, found.csn, found.now) == (Interval(barrier(4), barrier(11)), 3, world.clock.now())
+    assert days(world) == [5, 6, 7, 8, 9, 10, 11]
+    assert days(world, span=2 * DAY) == [10, 11]
+
+
+def test_a_range_that_is_asked_for(world: World) -> None:
+    """From its start to its end, not before the job begins, and not beyond now."""
+    world.run(world.job("d"), day(3), [1])
+    assert days(world, start=barrier(1), end=barrier(5)) == [2, 3, 4, 5]
+    assert days(world, start=barrier(-9), end=barrier(2)) == [1, 2], "not before the origin"
+    assert days(world, start=barrier(1.5), end=barrier(3.5)) == [2, 3], (
+        "the epoch that the start lies in, whole"
+    )
+    today = (world.clock.now() - barrier(0)) / DAY
+    assert days(world, start=world.clock.now() - DAY, end=world.clock.now() + 5 * DAY) == [today]
+    for wish in ({"start": barrier(2), "end": barrier(2)}, {"start": barrier(3), "end": barrier(2)}):
+        with pytest.raises(InvalidInput):
+            grid(world.store, DOMAIN, **wish)
+    with pytest.raises(InvalidInput, match="the first one that UTC can express") as refused:
+        grid(world.store, DOMAIN, end=datetime(1, 1, 2, tzinfo=UTC))
+    assert refused.value.field == "end"
+
+
+def test_what_was_computed_is_shown_wherever_the_table_begins(world: World) -> None:
+    """R12: of a job without an origin, an epoch before the first one, too; the gap between is not due."""
+    for number in (4, 5, 2):
+        world.run(world.job("d", origin=None), day(number), [number])
+    assert days(world) == [2, 4, 5]
+
+
+def test_of_too_many_epochs_the_latest_are_shown(world: World) -> None:
+    """That there are earlier ones is told, and of the jobs that are shown alone."""
+    for name in ("d", "e"):
+        for number in range(1, 6):
+            world.run(world.job(name), day(number), [1])
+    few = shown(world, max_cells=3)
+    assert [[cell.interval for cell in row.cells] for row in few.rows] == [[day(3), day(4), day(5)]] * 2
+    assert all(cell.owner is not None for row in few.rows for cell in row.cells)
+    assert few.left_out
+    assert not shown(world, start=barrier(3), max_cells=2).left_out
+    assert not shown(world, max_cells=5).left_out
+    world.run(world.job("f", origin=barrier(4)), day(5), [1])
+    assert not shown(world, tables=["f"], max_cells=1).left_out
+    assert shown(world, tables=["d", "f"], max_cells=1).left_out
+
+
+def test_only_the_tables_that_are_asked_for(world: World) -> None:
+    world.run(world.job("j", [world.table("d"), world.table("e")]), day(1))
+    world.run(world.job("f"), day(1))
+    assert [row.table.name for row in shown(world).rows] == ["f", "d", "e"]
+    assert [row.table.name for row in shown(world, tables=["e"]).rows] == ["e"]
+    assert [row.table.name for row in shown(world, tables=["e", "f"]).rows] == ["f", "e"]
+
+
+def test_a_second_table_is_shown_from_where_it_begins(world: World) -> None:
+    """R7: an epoch before that, which its job has yet to compute, is none of the table's."""
+    for number in (1, 3):
+        world.run(world.job("j", [world.table("d")]), day(number))
+    world.run(world.job("j", [world.table("d"), world.table("late")]), day(4))
+    assert days(world) == [1, 2, 3, 4]
+    assert days(world, "late") == [1, 3, 4], "the gap before it is the first table's"
+    committed = [one for one, cell in cells(world, "late").items() if cell.committed is not None]
+    assert committed == [day(4)], "an epoch that its job has computed is shown, with nothing of this table"
+
+
+def test_a_table_that_another_job_took_over_is_that_jobs(world: World) -> None:
+    """R7: once, with what the earlier owner published and without its name; of a job that ended, what it had."""
+    for number in (1, 2):
+        world.run(world.job("d", [world.table("d"), world.table("left")]), day(number), [number])
+    world.coordinator.retire(DOMAIN, "d", reason="replaced", by="ada")
+    world.run(world.job("heir", [world.table("d")]), day(3), [3], owner("heir"))
+    assert [(row.table.name, row.job) for row in shown(world).rows] == [("left", "d"), ("d", "heir")]
+    found = cells(world)
+    assert [run_of(found[day(number)]) for number in (1, 2, 3)] == [None, None, "heir"]
+    assert [found[day(number)].state for number in (1, 2, 3)] == [EpochState.COMMIT] * 3
+    assert [found[day(number)].revision for number in (1, 2, 3)] == [1, 1, 1]
+    left = row_of(world, "left")
+    assert ([cell.interval for cell in left.cells], left.retired) == ([day(1), day(2)], "replaced (ada)")
+    assert days(world, "left", start=barrier(0), end=barrier(9)) == [1, 2], "nothing more is due of it"
+    assert left.lapsed is None, "it is told as retired"
+
+
+def test_a_barrier_that_no_cut_can_be_had_at(world: World) -> None:
+    """R24: of its table alone."""
+    full = world.table("f", kind=TableKind.FULL)
+    for number in (1, 2):
+        world.run(world.job("f", [full, world.table("d")]), day(number))
+    world.retention.withdraw(DOMAIN, "f", barrier(1))
+    assert [cell.withdrawn for cell in cells(world, "f").values()] == [True, False]
+    assert [cell.withdrawn for cell in cells(world).values()] == [False, False]
+
+
+def test_who_worked_on_the_latest_epochs(world: World) -> None:
+    """By their DAGs: the newest epoch of each job counts, whether it is committed or being computed."""
+    assert latest_dags(world.store, DOMAIN) == frozenset()
+    before, done, still = (replace(owner(), dag_id=name) for name in ("before", "done", "still"))
+    world.run(world.job("d"), day(1), by=before)
+    assert latest_dags(world.store, DOMAIN) == {"before"}
+    world.run(world.job("d"), day(2), by=done)
+    world.begin(world.job("e"), day(1), still)
+    assert latest_dags(world.store, DOMAIN) == {"done", "still"}
