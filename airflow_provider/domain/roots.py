@@ -105,7 +105,7 @@ class Root:
             self._check_table()
         if self.kind is RootKind.JDBC:
             column_name(self.id_column)
-            if self.transaction_key:
+            if self.transaction_key != "":
                 column_name(self.transaction_key)
         elif self.transaction_key or self.id_column:
             given = "transaction_key" if self.transaction_key else "id_column"

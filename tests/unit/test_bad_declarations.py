@@ -85,6 +85,10 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
         [one for one in TEXTS if one != "a path"],
     ),
     "ids": (lambda value: jdbc_root("r", "t", source="s", id_column=value), NAMES),
+    "what a transaction is told by": (
+        lambda value: jdbc_root("r", "t", source="s", id_column="id", transaction_key=value),
+        [*NAMES, "empty"],
+    ),
     "partitions of a root": (
         lambda value: jdbc_root("r", "t", source="s", id_column="id", partitions=value),
         [],
