@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
+from airflow_provider.spark import session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.connect import connected
 from airflow_provider.testing.servers.ports import free_port
@@ -40,6 +42,7 @@ _COORDINATOR = (
     "begin",
     "heartbeat",
     "input",
+    "columns",
     "processed",
     "written",
     "complete",
@@ -48,6 +51,8 @@ _COORDINATOR = (
     "abort",
 )
 _FORMAT = ("describe", "create", "replace", "describe_output")
+_SETTINGS = ("session", "check")
+"""Functions that look whether the session's settings are such that a read is whole (R22); a plain job asks nothing."""
 
 Compute = Callable[[EpochRun], None]
 
@@ -63,7 +68,7 @@ class Stopwatch:
     def watch(self, target: object, names: tuple[str, ...]) -> None:
         """Count the methods *names* of *target* from now on; what one calls of the others counts once."""
         for name in names:
-            setattr(target, name, self._timed(getattr(target, name)))
+            setattr(target, name, self.timed(getattr(target, name)))
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -79,7 +84,9 @@ class Stopwatch:
             self.spent_s += time.perf_counter() - began
             self._inside = False
 
-    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *method* such that its time is counted."""
+
         def timed(*arguments: Any, **options: Any) -> Any:
             with self.running():
                 return method(*arguments, **options)
@@ -153,10 +160,14 @@ def _task(
     watch, began = Stopwatch(), time.perf_counter()
     with ExitStack() as opened:
         with watch.running():
-            service = opened.enter_context(EpochService.open(settings))
+            service = EpochService.open(settings)
+        opened.callback(watch.timed(service.close))
         watch.watch(service.coordinator, _COORDINATOR)
         watch.watch(service.formats["iceberg"], _FORMAT)
         spark = opened.enter_context(connected(server.url))
+        for looked_at, names in ((session, _SETTINGS), (RootSources, ("check_unchanged",))):
+            for name in names:
+                opened.enter_context(patch.object(looked_at, name, watch.timed(getattr(looked_at, name))))
         for epoch in job.cadence.split(day):
             _epoch(service, job, epoch, spark, compute)
     return Spent(protocol=watch.spent_s, whole=time.perf_counter() - began)

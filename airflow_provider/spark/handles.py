@@ -13,11 +13,11 @@ import msgspec
 
 from airflow_provider.coordination.resuming import Begun
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, shown
+from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.spark.handover import declaration_digest
+from airflow_provider.spark.handover import declaration_digest, require_format
 
 FORMAT = 1
 
@@ -86,14 +86,7 @@ def handle_of(text: object, job: EpochJob) -> Handle:
 
 
 def _decoded(content: bytes) -> Handle:
-    found = msgspec.json.decode(content, type=_Version).format
-    if found != FORMAT:
-        raise StoreIncompatible(
-            f"a handle of format {found}; this version of the package knows {FORMAT}.",
-            next_step="install the same version of the package wherever participants run.",
-            expected=FORMAT,
-            found=found,
-        )
+    require_format(content, FORMAT, what="a handle", where="wherever participants run")
     message = msgspec.json.decode(content, type=_Message)
     begun = Begun(
         domain=domain_name(message.domain),
@@ -114,10 +107,6 @@ def _no_handle(text: object) -> InvalidInput:
         expected="one of the texts that the begun epoch has for its participants",
         next_step="give each participant one of epoch.handles; in a DAG, compute.expand(epoch=begin.output).",
     )
-
-
-class _Version(msgspec.Struct):
-    format: int
 
 
 class _Message(msgspec.Struct):

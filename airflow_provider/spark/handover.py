@@ -114,14 +114,7 @@ def _read(path: Path) -> HandOver:
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != _PRIVATE:
         raise _refusal(path, f"a file of this user with mode 0600, not {stat.S_IMODE(status.st_mode):04o}")
     try:
-        found = msgspec.json.decode(content, type=_Version).format
-        if found != FORMAT:
-            raise StoreIncompatible(
-                f"{path}: a hand-over of format {found}; this version of the package knows {FORMAT}.",
-                next_step="install the same version of the package for Airflow and for Spark.",
-                expected=FORMAT,
-                found=found,
-            )
+        require_format(content, FORMAT, what=f"{path}: a hand-over", where="for Airflow and for Spark")
         message = msgspec.json.decode(content, type=_Message)
         return HandOver(
             settings=message.settings,
@@ -150,6 +143,24 @@ def _without_values(error: Exception) -> str:
 
 class _Version(msgspec.Struct):
     format: int
+
+
+def require_format(content: bytes, known: int, *, what: str, where: str) -> None:
+    """Look at a message's format before its other fields, which another format need not have.
+
+    :param what: the message, such as ``a handle``.
+    :param where: what needs one version of the package, such as ``for Airflow and for Spark``.
+    :raises StoreIncompatible: it was made by another version of the package.
+    :raises msgspec.MsgspecError: it is no message at all.
+    """
+    found = msgspec.json.decode(content, type=_Version).format
+    if found != known:
+        raise StoreIncompatible(
+            f"{what} of format {found}; this version of the package knows {known}.",
+            next_step=f"install the same version of the package {where}.",
+            expected=known,
+            found=found,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
@@ -50,9 +51,12 @@ def session(spark: SparkSession | None = None, *, master: str | None = None) -> 
         spark = running or builder.getOrCreate()
         if running is None:
             atexit.register(spark.stop)
-    for name, value in REQUIRED.items():
-        spark.conf.set(name, value)
-    check(spark)
+    found = _settings(spark)
+    if not found.items() >= REQUIRED.items():
+        for name, value in REQUIRED.items():
+            spark.conf.set(name, value)
+        found = _settings(spark)
+    _refuse(found)
     return spark
 
 
@@ -83,14 +87,23 @@ def check(spark: SparkSession) -> None:
 
     :raises InvalidInput: naming the setting.
     """
+    _refuse(_settings(spark))
+
+
+def _settings(spark: SparkSession) -> Mapping[str, str | None]:
+    """Those that matter, maybe others; in one message where the session is on a server."""
+    if is_connect(spark):
+        return dict(spark.conf.getAll)
+    return {name: spark.conf.get(name, None) for name in (*REQUIRED, *REFUSED)}
+
+
+def _refuse(found: Mapping[str, str | None]) -> None:
     for name, value in REQUIRED.items():
-        found = spark.conf.get(name, None)
-        if found != value:
-            raise _refusal(name, found, value)
+        if found.get(name) != value:
+            raise _refusal(name, found.get(name), value)
     for name, value in REFUSED.items():
-        found = spark.conf.get(name, None)
-        if found == value:
-            raise _refusal(name, found, "false")
+        if (found.get(name) or "").strip().lower() == value:  # as Spark reads it
+            raise _refusal(name, found.get(name), "false")
 
 
 def _refusal(name: str, found: str | None, expected: str) -> InvalidInput:

@@ -83,7 +83,7 @@ def create(found: pafs.FileSystem, path: str) -> Any:
     :raises FileExistsError: on a local disk, when there is one already.
     :raises NotWritable: on a local disk, when none can be made there; naming the path.
     """
-    return _DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
+    return DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
 
 
 def remove(found: pafs.FileSystem, path: str) -> bool:
@@ -106,7 +106,7 @@ def sync(found: pafs.FileSystem, path: str) -> None:
         sync_directory(os.path.dirname(path))  # noqa: PTH120  (as above: plain strings)
 
 
-class _DurableFile:
+class DurableFile:
     """A local file that is on the disk, and not only in the system's memory, when it is closed."""
 
     def __init__(self, path: str) -> None:
@@ -121,6 +121,12 @@ class _DurableFile:
             raise
         except OSError as error:
             raise NotWritable(error.errno, error.strerror, path) from error
+        self._syncs_name = True
+
+    def leave_name(self) -> str:
+        """Let the caller sync the name, once for all files of a directory; return that directory."""
+        self._syncs_name = False
+        return self._directory
 
     def write(self, data: Any) -> int:
         return self._file.write(data)
@@ -141,9 +147,10 @@ class _DurableFile:
         with self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
-        sync_directory(self._directory)
+        if self._syncs_name:
+            sync_directory(self._directory)
 
-    def __enter__(self) -> _DurableFile:
+    def __enter__(self) -> DurableFile:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -72,7 +72,7 @@ def test_lea4_a_block_whose_lease_ended_is_told_at_its_end(
     assert not spark.catalog.tableExists("events")
 
 
-@pytest.mark.parametrize("spark", ["connect"], indirect=True)
+@pytest.mark.parametrize("spark", ["classic", "connect"], indirect=True)
 def test_r22_a_session_that_loses_rows_is_refused(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
@@ -86,5 +86,6 @@ def test_r22_a_session_that_loses_rows_is_refused(
 
     with pytest.raises(InvalidInput, match="ignoreMissingFiles"):
         block()
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "TRUE")  # which is the same to Spark
     with pytest.raises(InvalidInput, match="ignoreMissingFiles"), cut_views(service.cuts, cut, spark):
         pytest.fail("the block was entered")

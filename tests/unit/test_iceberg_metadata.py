@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -147,3 +149,21 @@ def test_files_written_together_are_new(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         write_together(io, {f"file://{tmp_path}/new": b"a", f"file://{taken}": b"b"})
     assert taken.read_bytes() == b"of somebody else"
+
+
+def test_files_written_together_are_synced_and_then_their_directory_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[int, int]] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        synced.append((found.st_ino, found.st_size if stat.S_ISREG(found.st_mode) else 0))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_together(DurableFileIO(), {f"file://{tmp_path}/{name}": b"content" for name in "ab"})
+    files = {((tmp_path / name).stat().st_ino, len(b"content")) for name in "ab"}
+    assert set(synced[:2]) == files, "the whole content of both"
+    assert synced[2:] == [(tmp_path.stat().st_ino, 0)]

@@ -4,12 +4,13 @@ elsewhere, where the pointers follow the store (R17).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
-from typing import TypeVar
+from typing import Any
 
 import sqlalchemy as sa
+from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog, SqlCatalogBaseTable
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
 from pyiceberg.io import FileIO
@@ -28,10 +29,11 @@ from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
 from airflow_provider.tables.projection import REMEMBERED
 
-Answer = TypeVar("Answer")
-
 KEPT_METADATA_FILES = REMEMBERED
 """So many earlier metadata files stay for programs that hold a pointer a little longer."""
+
+_NOBODY_COMMITS = NoopCatalog(CATALOG_NAME)
+"""The catalog of tables as they are loaded: what is committed to them is committed by the store (R17)."""
 
 REPLACES = "epochs.replaces"
 """Property of a table: identities of the unpublished ones that it was put in place of."""
@@ -46,13 +48,19 @@ _PROPERTIES = {
 }
 
 
+_POINTERS = IcebergTables.metadata.tables[IcebergTables.__tablename__]
 _ROW = (
-    IcebergTables.catalog_name == CATALOG_NAME,
-    IcebergTables.table_namespace == sa.bindparam("namespace"),
-    IcebergTables.table_name == sa.bindparam("table"),
+    _POINTERS.c.catalog_name == CATALOG_NAME,
+    _POINTERS.c.table_namespace == sa.bindparam("namespace"),
+    _POINTERS.c.table_name == sa.bindparam("table"),
 )
-_POINTER = sa.select(IcebergTables.metadata_location).where(*_ROW)
-_POINTER_AMONG_VIEWS = _POINTER.where(sa.func.coalesce(IcebergTables.iceberg_type, "TABLE") == "TABLE")
+# All columns: catalogs that were made before Iceberg had views lack the one that tells them from tables.
+_POINTER: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(_POINTERS).where(*_ROW)
+_MOVE = (
+    sa.update(_POINTERS)
+    .where(*_ROW, _POINTERS.c.metadata_location == sa.bindparam("expected"))
+    .values(metadata_location=sa.bindparam("new"), previous_metadata_location=sa.bindparam("expected"))
+)
 
 
 class IcebergCatalog:
@@ -71,7 +79,7 @@ class IcebergCatalog:
         self._makes_tables = makes_tables
         self._properties = _properties(url, warehouse)
         self._described = Remembered(io, _read_metadata)
-        self._opened: SqlCatalog | None = None
+        self._engine: sa.Engine | None = None
         self._lock = RLock()
 
     def load(self, table: EpochTable) -> Table | None:
@@ -100,32 +108,29 @@ class IcebergCatalog:
         :raises FileNotFoundError: it is missing.
         """
         metadata = self._described(location)
-        return Table((table.domain, table.name), metadata, location, self._io, self._catalog())
+        return Table((table.domain, table.name), metadata, location, self._io, _NOBODY_COMMITS)
 
     def note(self, location: str, metadata: TableMetadata) -> None:
         """Remember *metadata*, which was just written to *location*."""
         self._described.keep(location, metadata)
 
     def _pointer(self, table: EpochTable) -> str | None:
-        catalog = self._catalog()
-        views = catalog._schema_version == "v1"  # noqa: SLF001 - older catalogs know none
         where = {"namespace": table.domain, "table": table.name}
-        with catalog.engine.connect() as connection:
-            return connection.execute(_POINTER_AMONG_VIEWS if views else _POINTER, where).scalar_one_or_none()
+        with self._opened().connect() as connection:
+            found = connection.execute(_POINTER, where).mappings().one_or_none()
+        if found is None or found.get("iceberg_type") not in (None, "TABLE"):
+            return None
+        pointer: str | None = found["metadata_location"]
+        return pointer
 
     def move(self, table: EpochTable, expected: str, new: str) -> bool:
         """Let the pointer of *table* name *new* if it names *expected*; return whether it did.
 
         :raises StoreUnavailable: the database does not answer.
         """
-        statement = (
-            sa.update(IcebergTables)
-            .where(*_ROW, IcebergTables.metadata_location == expected)
-            .values(metadata_location=new, previous_metadata_location=expected)
-        )
-        where = {"namespace": table.domain, "table": table.name}
-        with _translated(self._url), self._catalog().engine.begin() as connection:
-            return connection.execute(statement, where).rowcount == 1
+        what = {"namespace": table.domain, "table": table.name, "expected": expected, "new": new}
+        with _translated(self._url), self._opened().begin() as connection:
+            return connection.execute(_MOVE, what).rowcount == 1
 
     def replace(self, table: EpochTable, schema: Schema, before: Table) -> None:
         """Put an empty table in the place of *before*, unless somebody else was faster."""
@@ -145,8 +150,7 @@ class IcebergCatalog:
     def create(self, table: EpochTable, schema: Schema) -> Table | None:
         """Make the table; None when somebody else was faster."""
         try:
-            with checks.translated(self.warehouse), _translated(self._url):
-                catalog = self._catalog()
+            with checks.translated(self.warehouse), self._making() as catalog:
                 self._create_namespace(catalog, table.domain)
                 return catalog.create_table(
                     (table.domain, table.name),
@@ -162,8 +166,7 @@ class IcebergCatalog:
     def register(self, table: EpochTable, pointer: str) -> Table | None:
         """Make the table that *pointer* describes known; None when there is one of that name."""
         try:
-            with checks.translated(self.warehouse), _translated(self._url):
-                catalog = self._catalog()
+            with checks.translated(self.warehouse), self._making() as catalog:
                 self._create_namespace(catalog, table.domain)
                 return catalog.register_table((table.domain, table.name), pointer)
         except TableAlreadyExistsError:
@@ -174,9 +177,9 @@ class IcebergCatalog:
     def close(self) -> None:
         """Give back connections; the next call opens them again."""
         with self._lock:
-            if self._opened is not None:
-                self._opened.engine.dispose()
-            self._opened = None
+            if self._engine is not None:
+                self._engine.dispose()
+            self._engine = None
 
     def _create_namespace(self, catalog: SqlCatalog, namespace: str) -> None:
         try:
@@ -184,15 +187,26 @@ class IcebergCatalog:
         except (NamespaceAlreadyExistsError, sa.exc.IntegrityError):
             return
 
-    def _catalog(self) -> SqlCatalog:
+    def _opened(self) -> sa.Engine:
         with self._lock:
-            if self._opened is None:
-                opened = SqlCatalog(CATALOG_NAME, **self._properties)
-                adopt_catalog(self._url, opened.engine)
+            if self._engine is None:
+                opened = _new_engine(self._url, self._properties)
                 if self._makes_tables:
                     _make_tables(opened)
-                self._opened = opened
-            return self._opened
+                self._engine = opened
+            return self._engine
+
+    @contextmanager
+    def _making(self) -> Iterator[SqlCatalog]:
+        """Open pyiceberg's own catalog, which makes a table; it asks the database thrice before it does anything."""
+        with _translated(self._url):
+            self._opened()  # which makes its tables
+            catalog = SqlCatalog(CATALOG_NAME, **self._properties)
+            adopt_catalog(self._url, catalog.engine)
+            try:
+                yield catalog
+            finally:
+                catalog.engine.dispose()
 
 
 def _read_metadata(io: FileIO, location: str) -> TableMetadata:
@@ -204,7 +218,8 @@ def has_tables(url: str) -> bool:
 
     :raises StoreUnavailable: it does not answer.
     """
-    return _on(url, lambda catalog: not _missing(catalog))
+    with _looking_at(url) as engine:
+        return not _missing(engine)
 
 
 def make_tables(url: str) -> None:
@@ -212,30 +227,37 @@ def make_tables(url: str) -> None:
 
     :raises StoreUnavailable: it does not answer.
     """
-    _on(url, _make_tables)
+    with _looking_at(url) as engine:
+        _make_tables(engine)
 
 
-def _on(url: str, ask: Callable[[SqlCatalog], Answer]) -> Answer:
+@contextmanager
+def _looking_at(url: str) -> Iterator[sa.Engine]:
     with _translated(url):
-        catalog = SqlCatalog(CATALOG_NAME, **_properties(url, ""))
-        adopt_catalog(url, catalog.engine)
+        engine = _new_engine(url, _properties(url, ""))
         try:
-            return ask(catalog)
+            yield engine
         finally:
-            catalog.engine.dispose()
+            engine.dispose()
 
 
-def _missing(catalog: SqlCatalog) -> bool:
-    return bool(set(SqlCatalogBaseTable.metadata.tables) - set(sa.inspect(catalog.engine).get_table_names()))
+def _new_engine(url: str, properties: Mapping[str, str]) -> sa.Engine:
+    engine = sa.create_engine(properties["uri"], pool_pre_ping=properties.get("pool_pre_ping") == "true")
+    adopt_catalog(url, engine)
+    return engine
 
 
-def _make_tables(catalog: SqlCatalog) -> None:
+def _missing(engine: sa.Engine) -> bool:
+    return bool(set(SqlCatalogBaseTable.metadata.tables) - set(sa.inspect(engine).get_table_names()))
+
+
+def _make_tables(engine: sa.Engine) -> None:
     """Make what is missing; of two racing calls one makes it."""
-    if _missing(catalog):
+    if _missing(engine):
         try:
-            catalog.create_tables()
+            SqlCatalogBaseTable.metadata.create_all(engine)
         except sa.exc.DBAPIError:
-            if _missing(catalog):
+            if _missing(engine):
                 raise
 
 

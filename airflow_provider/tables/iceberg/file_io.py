@@ -46,13 +46,18 @@ class _NewFile(PyArrowFile):
 def write_together(io: FileIO, contents: Mapping[str, bytes]) -> None:
     """Make new files, by URI; all are durable when it returns.
 
-    None is synced before all are written, so that a disk's journal takes them at once. Names are made up by who asks:
-    no object store is asked whether it has one already.
+    None is synced before all are written, so that a disk's journal takes them at once, and a directory once for all
+    of its new names. Names are made up by who asks: no object store is asked whether it has one already.
 
     :raises FileExistsError: on a local disk, when it has.
     """
+    directories: set[str] = set()
     with ExitStack() as opened:
         for uri, content in contents.items():
             stream: Any = opened.enter_context(io.new_output(uri).create(overwrite=True))
+            if isinstance(stream, storage.DurableFile):
+                directories.add(stream.leave_name())
             stream.write(content)
             stream.flush()
+    for directory in directories:
+        storage.sync_directory(directory)
