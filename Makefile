@@ -29,7 +29,7 @@ help: ## List the tasks
 
 .PHONY: demo
 demo: export EPOCHS_STORE := $(STORE)
-demo: prepare ## Run the cascade with epochs and its naive twin, about 10 minutes (STORE=postgresql or zookeeper, FAULT=1)
+demo: prepare ## Run the cascade with epochs and its naive twin, about 8 minutes (STORE=postgresql or zookeeper, FAULT=1)
 	@$(PY) -m demo run --store '$(STORE)' $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
 
 .PHONY: up
@@ -41,16 +41,16 @@ down: prepare ## Stop what `make up` started
 	@$(PY) -m demo down $(ARGS)
 
 .PHONY: test
-test: prepare lint ## Lint, then every tier but the slow one, under 15 minutes
-	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)
+test: prepare lint ## Lint, then every tier but the slow one, about 20 minutes
+	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' --budgets $(ARGS)
 
 .PHONY: test-quick
-test-quick: prepare ## The tiers unit, property (a short simulation) and contract, on memory and SQLite, under 3 minutes
+test-quick: prepare ## The tiers unit, property (a short simulation) and contract, on memory and SQLite, 2 to 3 minutes
 	@$(PY) -m pytest -n $(WORKERS) -m 'unit or property or contract' -k 'not postgresql and not zookeeper' $(ARGS)
 
 .PHONY: test-slow
 test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on servers
-	@$(PY) -m pytest -m slow $(ARGS)
+	@$(PY) -m pytest -m slow --budgets $(ARGS)
 
 .PHONY: bench
 bench: prepare ## Measure what the docs say about speed, each store beside bare clients on the same server

@@ -55,12 +55,15 @@ def _own_environment() -> None:
 _own_environment()
 
 
-# --- rules ---------------------------------------------------------------------------------------------------
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the tests of one rule be chosen."""
+    """Let the tests of one rule be chosen, and a run of whole tiers be measured."""
     parser.addoption("--rule", default="", help="run only the tests that carry this rule or invariant: R13")
+    parser.addoption(
+        "--budgets", action="store_true", help="end with how long each tier took, beside its budget"
+    )
+
+
+# --- rules ---------------------------------------------------------------------------------------------------
 
 
 def _keep_rule(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -210,8 +213,9 @@ class _TierClock:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start counting, where results are shown; let workers share the run."""
-    session.config.pluginmanager.register(_TierClock(), "tier-clock")
+    """Start counting, if it was asked for; let workers share the run."""
+    if session.config.getoption("budgets"):
+        session.config.pluginmanager.register(_TierClock(), "tier-clock")
     if session.config.pluginmanager.has_plugin("xdist"):
         from tests.workers import Sharing
 

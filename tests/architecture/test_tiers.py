@@ -59,7 +59,8 @@ def test_tiers_run_in_order_and_print_their_time_and_budget(run: Run) -> None:
         def test_last(): pass
         @pytest.mark.unit
         def test_first(): pass
-        """
+        """,
+        "--budgets",
     )
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
@@ -79,10 +80,20 @@ def test_a_tier_over_its_budget_is_named_and_nothing_fails(run: Run) -> None:
         TIERS["unit"] = dataclasses.replace(TIERS["unit"], budget_s=0.0)
         @pytest.mark.unit
         def test_quick(): pass
-        """
+        """,
+        "--budgets",
     )
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["tier unit: *OVER ITS BUDGET"])
+
+
+def test_a_run_of_some_tests_says_nothing_of_budgets(run: Run) -> None:
+    """A budget is for a whole tier; only who runs one asks."""
+    result = run("import pytest\n@pytest.mark.unit\ndef test_quick(): pass")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("tier *")
+    told = [line for line in (ROOT / "Makefile").read_text().splitlines() if "--budgets" in line]
+    assert [re.findall(r"-m '?([\w ]+)'? --budgets", line) for line in told] == [["not slow"], ["slow"]]
 
 
 SKIPS = """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def classic_spark(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Start Spark; stop it at the block's end."""
+    """Start Spark; end it at the block's end, and with it its JVM."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("tests")
@@ -25,4 +25,23 @@ def classic_spark(master: str, settings: Mapping[str, str]) -> Iterator[SparkSes
     try:
         yield session
     finally:
-        session.stop()
+        _end(session)
+
+
+def _end(session: SparkSession) -> None:
+    """Stop the session, unless another block that had the same one did, and close all that leads to its JVM.
+
+    pyspark keeps the JVM and its connections for the next session. At the interpreter's end the connections would log
+    that they close, to a stream that is closed already.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    session.stop()
+    gateway.shutdown()
+    gateway.close(keep_callback_server=True)
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
