@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from tests.anomalies.collecting import Outcome, read_outcomes
-from tests.anomalies.page import PAGE, cell, page, with_package, without
+from tests.anomalies.page import PAGE, page, table, without
 from tests.anomalies.plain import running
 from tests.anomalies.schedules import ROOT, SUITE, schedules
 from tests.anomalies.verdicts import PLAIN, STATEMENTS, STORES, Observed, Verdict, figures, save, verdicts
@@ -115,18 +114,8 @@ class Run:
 
 def show(found: Sequence[Verdict]) -> None:
     """Print the table and the figures."""
-    known = schedules()
-    table = Table("id", "with", *STORES.values(), *PLAIN.values(), title="Named schedules")
-    for one in found:
-        schedule = known[one.name]
-        table.add_row(
-            f"{one.name} {schedule.title}",
-            with_package(one, schedule),
-            *(cell(one, store) for store in STORES),
-            *(without(one.plain.get(column)) for column in PLAIN),
-        )
-    Console(width=max(160, Console().width)).print(table)
-    for name, value in figures(found, known).items():
+    Console().print(table(found))
+    for name, value in figures(found, schedules()).items():
         print(f"figure {name} {value}")
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
 from tests.anomalies.schedules import ROOT, Schedule, schedules
-from tests.anomalies.verdicts import PLAIN, STORES, Observed, Verdict, figures, load
+from tests.anomalies.verdicts import PLAIN, STORES, Observed, Verdict, figures, load, stores_of
 
 PAGE = ROOT / "docs" / "reference" / "anomalies.md"
 FRONT = """# Anomalies, as they ran
@@ -58,6 +61,34 @@ def without(observed: Observed | None) -> str:
     if observed is None:
         return "not run"
     return {True: "prevented", False: "happens", None: "no counterpart"}[observed.holds]
+
+
+def on_stores(verdict: Verdict) -> str:
+    """How many tests passed on how many stores; by name, those where one failed or where none ran and has to."""
+    whole = [count for store, count in verdict.passed.items() if store not in verdict.failed]
+    said = [f"{'–'.join(map(str, sorted({min(whole), max(whole)})))} on {len(whole)}"] if whole else []
+    said += [f"{STORES[store]}: {cell(verdict, store)}" for store in STORES if store in verdict.failed]
+    ran = verdict.passed.keys() | verdict.failed.keys()
+    said += [f"{STORES[store]}: not run" for store in stores_of(verdict.name) if store not in ran]
+    return "; ".join(said) if ran else "not run"
+
+
+def table(found: Sequence[Verdict]) -> Table:
+    """The verdicts for a terminal, of 80 columns too."""
+    known = schedules()
+    shown = Table(title="Named schedules", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    shown.add_column("id", no_wrap=True)
+    for title in ("with", "tests on stores", *PLAIN.values()):
+        shown.add_column(title.replace(" ", "\n", 1), overflow="fold")
+    for one in found:
+        schedule = known[one.name]
+        shown.add_row(
+            f"{one.name} {schedule.title}",
+            with_package(one, schedule),
+            on_stores(one),
+            *(without(one.plain.get(column)) for column in PLAIN),
+        )
+    return shown
 
 
 def page(found: Sequence[Verdict] | None = None) -> str:

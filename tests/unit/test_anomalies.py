@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from tests.anomalies.collecting import Outcome
-from tests.anomalies.page import PAGE, cell, page, with_package
+from tests.anomalies.page import PAGE, cell, on_stores, page, table, with_package, without
 from tests.anomalies.plain.running import ABSENT, FORMATS, functions
 from tests.anomalies.schedules import OF_ROWS, ROOT, SUITE, schedule_of, schedules
-from tests.anomalies.verdicts import STATEMENTS, STORES, Observed, figures, load, verdicts
+from tests.anomalies.verdicts import PLAIN, STATEMENTS, STORES, Observed, Verdict, figures, load, verdicts
 
 
 def _tests() -> set[str]:
@@ -66,6 +68,42 @@ def test_a_verdict_claims_what_ran_everywhere(outcomes: list[Outcome], said: str
     assert with_package(verdict, schedules()["ISO6"]) == said
     assert cell(verdict, "zookeeper x3") == shown
     assert verdict.is_prevented(schedules()["ISO6"]) is (said == "prevented from RC")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [
+        (ran(), "1 on 9"),
+        ([*ran(), *ran()[:1]], "1–2 on 9"),
+        (ran(without="zookeeper x3"), "1 on 8; ZooKeeper x3: not run"),
+        ([*ran(), *ran(failed="sqlite")], "2 on 8; SQLite: 1 of 2 FAILED"),
+        ([], "not run"),
+    ],
+)
+def test_a_terminal_is_told_where_something_is_amiss(outcomes: list[Outcome], told: str) -> None:
+    (verdict,) = verdicts(["ISO6"], outcomes, {})
+    assert on_stores(verdict) == told
+
+
+@pytest.mark.parametrize(("columns", "lines_each"), [(80, 2), (120, 1)])
+def test_the_table_fits_a_terminal(columns: int, lines_each: int) -> None:
+    """Nothing is cut off: every word of every row is there, in so many lines at most."""
+    found = load()
+    lines = _in_terminal(found, columns)
+    assert max(map(len, lines)) <= columns
+    assert len(lines) <= len(found) * lines_each + 6
+    for one in found:
+        schedule = schedules()[one.name]
+        words = [one.name, *schedule.title.split(), *with_package(one, schedule).split()]
+        words += [word for column in PLAIN for word in without(one.plain[column]).split()]
+        shown = "\n".join(_in_terminal([one], columns))
+        assert [word for word in (*words, on_stores(one)) if word not in shown] == []
+
+
+def _in_terminal(found: list[Verdict], columns: int) -> list[str]:
+    output = io.StringIO()
+    Console(file=output, width=columns).print(table(found))
+    return output.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(("schedule", "prevented"), [("ISO6", False), ("ISO7", True)])
