@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -114,6 +115,20 @@ def test_att1_a_queueing_zombie_may_not_begin_again(world: World) -> None:
         world.begin(job, day(1), owner(try_number=1))
     world.write(newer)
     world.coordinator.publish(newer)
+
+
+def test_a_run_of_another_dag_is_another_run(world: World) -> None:
+    """R10, R16: Airflow names the scheduled runs of all DAGs by their time; equal names do not make them one."""
+    job = world.job("d")
+    other = replace(owner(), dag_id="another dag")
+    attempt = world.begin(job, day(1))
+    for later in (other, replace(other, try_number=2)):
+        with pytest.raises(EpochBusy, match="dag/scheduled"):
+            world.begin(job, day(1), later)
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+    assert world.run(job, day(1), [2], other).revision == 2
+    assert world.rows("d") == {"d": [(1, 2)]}
 
 
 def test_att2_pause_beyond_the_ttl(world: World) -> None:

@@ -216,6 +216,19 @@ def test_a_vetoed_output_is_kept_shown_and_read_by_nobody(world: World) -> None:
         world.cut("flights")
 
 
+def test_of_several_vetoes_the_newest_is_told(world: World) -> None:
+    """R14: its findings, and where its output is kept; that of earlier tries is gone."""
+    declared = job(world, not_null("flights", "carrier"), row_count("flights", at_most=2))
+    for number, rows in enumerate(([*GOOD], [*GOOD, *GOOD]), start=1):
+        with pytest.raises(Vetoed) as told:
+            world.coordinator.publish(written(world, declared, rows, try_number=number))
+    found = explain(world.store, DOMAIN, "flights", day(1))
+    assert (found.findings, found.places) == (told.value.findings, told.value.places)
+    assert "2 nulls in 6 rows" in found.summary
+    (place,) = found.places
+    assert all(uri.startswith(place) for uri in world.staged())
+
+
 def test_a_veto_is_told_again_to_who_asks_again(world: World) -> None:
     """R14, R15: the repetition of a publish that was refused is refused with the same words."""
     attempt = written(world, job(world, not_null("flights", "carrier")), GOOD)
@@ -237,6 +250,10 @@ def test_a_veto_is_told_to_the_try_that_it_ended(world: World) -> None:
     assert again.value.details == told.value.details
     for other in (owner(try_number=2), owner(generation=1), owner("manual")):
         refuse_vetoed(world.store, declared, [day(2), day(1)], other)
+    written(world, declared, GOOD[:2], 2)
+    world.coordinator.publish(written(world, declared, GOOD[:2], 3))
+    world.coordinator.abort(written(world, declared, GOOD[:2], 4), "it failed")
+    refuse_vetoed(world.store, declared, [day(2), day(3), day(4)], owner())
 
 
 def test_a_retry_never_adopts_what_was_refused(world: World) -> None:

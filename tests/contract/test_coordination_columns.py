@@ -12,12 +12,12 @@ from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.skipping import skip
 from airflow_provider.domain.checks import not_null, unique
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
-from airflow_provider.domain.cut import Level
+from airflow_provider.domain.cut import Level, as_of, standing
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, SchemaMismatch, Vetoed
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.topology import EpochJob, previous, state
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 from airflow_provider.tables.factory import TableFormats
@@ -25,6 +25,7 @@ from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from airflow_provider.testing.faults import Fault, FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, side_by_side
+from tests.contract.interruptions import interrupted
 
 A = {"id": 1, "name": "a"}
 
@@ -199,6 +200,20 @@ def test_a_name_goes_when_no_epoch_is_open(world: World) -> None:
     assert isinstance(again, Attempt), "the own epoch's earlier attempt is not waited for"
 
 
+def test_a_name_goes_beside_the_own_epochs_live_try_and_no_other(world: World) -> None:
+    """R32: that try ends with this begin; one at the next epoch may be using the name."""
+    old = declared(world)
+    ran(world, old, day(1), A)
+    world.begin(old, day(2))
+    new = declared(world, rename("name", "title"))
+    assert world.begin(new, day(2), owner(try_number=2)).token == 2
+    assert found(world)[0]["title"] == "a"
+    world.begin(new, day(3), owner("next"))
+    with pytest.raises(EpochBusy) as busy:
+        world.begin(declared(world, rename("name", "title"), drop("title")), day(2), owner(try_number=3))
+    assert busy.value.holder.run_id == "next"
+
+
 def test_readers_of_before_read_on_and_those_of_after_see_the_new_names(table_world: World) -> None:
     """R19, R32: an attempt reads by the columns that stood when it began; one that begins later resolves again."""
     world = table_world
@@ -366,6 +381,20 @@ def test_racing_begins_and_publishes_change_columns_once(world: World) -> None:
     assert [one["more"] for one in found(world)] == [None, None, 1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("call", ["table.prepare", "store.transact"])
+def test_another_epoch_publishes_while_columns_change(table_world: World, call: str) -> None:
+    """R11, R32: nobody wrote outside of the protocol; the change is made on what was published."""
+    world = table_world
+    ran(world, declared(world), day(1), A)
+    early = world.begin(declared(world), day(2), owner("early"))
+    write(world, early, {"id": 2, "name": "b"})
+    worker = interrupted(world, lambda: world.coordinator.publish(early), call)
+    attempt = worker.begin(declared(world, add("more", "double")), day(3), owner("late"))
+    assert isinstance(attempt, Attempt)
+    assert found(world) == [{**A, "more": None}, {"id": 2, "name": "b", "more": None}]
+    assert changes_of(world) == 1
+
+
 @pytest.mark.parametrize("fault", Fault)
 def test_a_lost_request_or_reply_changes_columns_once(world: World, fault: Fault) -> None:
     """R15, R32: at whichever call of begin it is lost."""
@@ -394,3 +423,17 @@ def test_a_format_without_column_ids_keeps_its_names(world: World) -> None:
         with pytest.raises(InvalidInput, match="by their names"):
             worker.begin(declared(world, change), day(2), owner())
     assert isinstance(worker.begin(declared(world, add("more", "int")), day(2), owner()), Attempt)
+
+
+def test_where_a_table_stood_before_its_columns_changed_is_remembered(world: World) -> None:
+    """R3, R19: who reads by the head of a moment ago gets the version of then, not one before it."""
+    job = declared(world)
+    for number in (1, 2):
+        ran(world, job, day(number), {**A, "id": number})
+    key = table_key(DOMAIN, "t")
+    before = world.store.read(DOMAIN, [key]).records[key]
+    world.begin(declared(world, add("more", "double")), day(3))
+    after = world.store.read(DOMAIN, [key]).records[key]
+    assert after.csn == before.csn + 1
+    assert as_of(after, before.csn) == standing(before)
+    assert as_of(after, before.csn - 1) == as_of(before, before.csn - 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.doctor import Symptom, examine
-from airflow_provider.coordination.recovery import ahead, recover
+from airflow_provider.coordination.recovery import ahead, recover, tables_ahead
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
@@ -158,6 +158,18 @@ def test_what_was_left_is_told_and_swept(table_world: World) -> None:
     assert told(world) == {}
 
 
+def test_places_that_still_hold_files_are_counted(table_world: World) -> None:
+    """R16: of each table, however many attempts have left something."""
+    world = table_world
+    job = world.job("t")
+    zombies = [world.begin(job, day(number), owner(f"of {number}")) for number in (1, 2)]
+    for number, zombie in enumerate(zombies, start=1):
+        world.run(job, day(number), [number], owner(f"of {number}", try_number=2))
+        zombie_writes(world, zombie)
+    world.clock.advance(PAST_GRACE)
+    assert told(world)["table t"].found.startswith("2 places")
+
+
 def test_a_restored_store_is_told_before_work_is_done(
     quick_path: Path, empty_sqlite: Path, tmp_path: Path
 ) -> None:
@@ -180,6 +192,8 @@ def test_a_restored_store_is_told_before_work_is_done(
         found = examine(restored, world.formats, DOMAIN)
         assert [one.subject for one in found.symptoms] == ["table late", "table t"]
         assert all("db restored" in one.next_step for one in found.urgent)
+        beyond = [(table.name, there.csn) for table, there, _ in tables_ahead(restored, world.formats)]
+        assert beyond == [("late", 4), ("t", 3)]
         # The store has gone on with another table, past the number that is ahead.
         for number in range(1, 5):
             world.worker(restored).register(world.job("more"))
@@ -200,16 +214,20 @@ def test_a_publish_beside_the_look_is_no_restored_store(table_world: World) -> N
     looking = interrupted(world, lambda: world.run(job, day(2), [2]), "table.compare")
     assert ahead(looking.store, looking.formats, job.outputs[0]) is None
     assert len(world.commits()) == 2
+    looking = interrupted(world, lambda: world.run(job, day(3), [3]), "table.compare")
+    assert examine(looking.store, looking.formats, DOMAIN).symptoms == ()
 
 
-def test_an_interrupted_move(world: World) -> None:
+@pytest.mark.parametrize(("state", "way"), [(MoveState.LEAVING, "to"), (MoveState.ARRIVING, "from")])
+def test_an_interrupted_move(world: World, state: MoveState, way: str) -> None:
     """A domain that is being moved stands still until the move is run again."""
     world.run(world.job("t"), day(1))
     key = topology_key(DOMAIN)
     record = world.store.read(DOMAIN, [key]).records[key].record
-    move = Move(state=MoveState.LEAVING, place="elsewhere", incarnation="x")
+    move = Move(state=state, place="elsewhere", incarnation="x")
     world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(record, move=move)),)))
     (found,) = told(world).values()
+    assert found.found.startswith(f"a move {way} elsewhere")
     assert "db move" in found.next_step
 
 

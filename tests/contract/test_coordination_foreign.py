@@ -11,10 +11,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.coordination.recovery import recover
+from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
 from airflow_provider.domain.records import job_key, table_key
-from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit, TableKind
 from airflow_provider.stores.base import CATALOG_NAME
 from tests.contract.coordination_world import (
     DOMAIN,
@@ -108,6 +109,38 @@ def test_other_rows_stop_the_next_publish(table_world: World, operation: str) ->
     point(world, "t", published)
     world.coordinator.publish(attempt)
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
+
+
+def test_other_rows_stop_a_change_of_columns_and_a_withdrawal(table_world: World) -> None:
+    """R17: whatever makes the next version of the table tells of them, and writes nothing."""
+    world = table_world
+    full = world.table("t", kind=TableKind.FULL)
+    for number in (1, 2):
+        world.run(world.job("t", [full]), day(number), [number])
+    commit(world, "t", "append", {2: [7]})
+    changed = world.table("t", kind=TableKind.FULL, column_changes=[add("more", "double")])
+    for made in (
+        lambda: world.coordinator.begin(world.job("t", [changed]), day(3), owner()),
+        lambda: world.retention.withdraw(DOMAIN, "t", barrier(1)),
+    ):
+        with pytest.raises(ForeignCommit):
+            made()
+    assert world.rows("t") == {"t": [(2, 2)]}
+    assert len(world.commits()) == 2
+
+
+def test_other_rows_are_adopted_before_columns_change(table_world: World) -> None:
+    """R17, R32: by the begin that makes the change, and both are commits of their own."""
+    world = table_world
+    world.run(world.job("t", [adopting(world)]), day(1), [1])
+    commit(world, "t", "append", {1: [7]})
+    changed = world.table("t", on_foreign_commit="adopt", column_changes=[add("more", "double")])
+    world.begin(world.job("t", [changed]), day(2))
+    assert world.rows("t") == {"t": [(1, 1), (1, 7)]}
+    assert [str(one.record.change_set).rpartition("#")[2] for one in world.commits()[1:]] == [
+        "adopted",
+        "columns",
+    ]
 
 
 def test_other_rows_are_adopted_where_it_is_declared(table_world: World) -> None:

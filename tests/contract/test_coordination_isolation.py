@@ -46,6 +46,7 @@ def test_iso2_aborted_read(world: World) -> None:
         world.rows("d")
     dirty = world.cut("d", level=Level.READ_UNCOMMITTED)
     assert world.rows_of(dirty) == {"d": [(1, 7)]}
+    assert {*world.cuts.files(dirty, "d")} == {*world.staged()}
     world.coordinator.abort(attempt, "it fails")
     with pytest.raises(NotReady):
         world.rows("d", level=Level.READ_UNCOMMITTED)
@@ -76,6 +77,16 @@ def test_iso3_uncommitted_reads_see_one_sink_at_a_time(world: World) -> None:
     assert world.rows("d", level=Level.READ_UNCOMMITTED) == {"d": [(1, 2)]}
     with pytest.raises(NotReady, match="d2"):
         world.rows("d", "d2", level=Level.READ_UNCOMMITTED)
+
+
+def test_uncommitted_reads_have_no_barrier_to_be_behind(world: World) -> None:
+    """Each table is read as far as it is written: that one is further is no lag of the other."""
+    for name, days in (("d", 2), ("e", 1)):
+        for number in range(1, days + 1):
+            world.run(world.job(name), day(number), [number])
+    dirty = world.cut("d", "e", level=Level.READ_UNCOMMITTED)
+    assert world.rows_of(dirty) == {"d": [(1, 1), (2, 2)], "e": [(1, 1)]}
+    assert dirty.behind == {}
 
 
 def test_uncommitted_reads_see_output_that_a_retry_has_adopted(world: World) -> None:

@@ -134,6 +134,23 @@ def test_what_a_check_refused_stays(table_world: World) -> None:
     assert staged(world) == {1}
 
 
+def test_adopted_output_that_was_vetoed_stays(table_world: World) -> None:
+    """R14, R16: it lies under the token of the try that computed it, not of the one whose checks refused it."""
+    world = table_world
+    table = world.table("t")
+    job = world.job("t", [table], checks=[in_range(table, "value", at_most=1)])
+    first = world.begin(job, day(1))
+    world.write(first, [5])
+    world.coordinator.complete(first)
+    retry = world.begin(job, day(1), owner(try_number=2))
+    assert retry.adopted
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(retry)
+    world.clock.advance(PAST_GRACE)
+    assert sweep(world).leftovers == ()
+    assert staged(world) == {first.token}
+
+
 def test_what_the_store_cannot_tell_stays(table_world: World) -> None:
     """R16, R33: a token that it has not given out, or an epoch that nobody began, may be of a lost history."""
     world = table_world

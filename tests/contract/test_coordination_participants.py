@@ -12,11 +12,12 @@ import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.joining import Join
 from airflow_provider.coordination.resuming import Begun, resume
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
 from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.topology import EpochJob
@@ -95,6 +96,23 @@ def test_att15_siblings_of_a_retry_that_wrote_in_full(world: World) -> None:
     whole = [(1, 0), (1, 1), (1, 20)]
     assert world.rows("d", "d2") == {"d": whole, "d2": whole}
     assert world.staged() == []
+
+
+def test_of_two_requests_of_one_try_the_later_goes_on(world: World) -> None:
+    """R10, R15: the earlier one may come once more after a lost reply, and does not fence what came after it."""
+    attempt = begin(world)
+    early, late = (replace(owner(), request_id=name) for name in ("early", "late"))
+    with_request(world, attempt, early)
+    last = with_request(world, attempt, late)
+    with pytest.raises(Fenced, match="participant 1"):
+        with_request(world, attempt, early)
+    assert with_request(world, attempt, late) == last
+    world.write(last, [2])
+
+
+def with_request(world: World, attempt: Attempt, by: Owner) -> Attempt:
+    """Join as participant 1, by a request that may have been made before."""
+    return Join(world.coordinator, attempt, 1, by).run()
 
 
 def test_a_retry_that_joins_before_the_veto_is_heard(world: World) -> None:

@@ -164,6 +164,15 @@ def test_recover_names_the_table_that_it_cannot_repair(world: World) -> None:
     assert world.rows("left", "right") == {"left": [(1, 1)], "right": [(1, 1)]}
 
 
+def test_recover_repairs_the_tables_of_a_retired_job(world: World) -> None:
+    """R7, R17: nobody declares them any more, and their readers go on."""
+    dies_after_its_commit(world, 1, "left", "right")
+    world.coordinator.retire(DOMAIN, "job", reason="replaced", by="ada")
+    found = recover(world.coordinator, DOMAIN).tables
+    assert [(one.name, one.moved, one.problem) for one in found] == [("left", True, ""), ("right", True, "")]
+    assert all(reached(world, name) for name in ("left", "right"))
+
+
 def test_recover_names_tables_that_are_ahead_of_a_restored_store(iceberg: World, tmp_path: Path) -> None:
     """R33: the store of yesterday beside the tables of today."""
     world, backup = iceberg, tmp_path / "backup.db"

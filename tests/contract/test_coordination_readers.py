@@ -166,6 +166,9 @@ def test_a_job_that_reads_its_own_past_waits_for_the_run_before(world: World) ->
 
     assert ready(first), "there is nothing before it, and nobody has registered the table yet"
     assert not ready(second)
+    (missing,) = check_inputs(world.store, DOMAIN, JobInputs.of(job, second)).missing
+    assert (missing.table, missing.wanted) == ("t", barrier(2))
+    assert "no owner yet" in missing.reason
     world.run(job, day(1), [1])
     assert not ready(second), "its first run is half done"
     world.run(job, day(2), [2])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.recovery import tables_ahead
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.recovery import recover, tables_ahead
 from airflow_provider.coordination.resuming import Begun, resume
 from airflow_provider.domain.errors import Fenced, Unavailable
 from airflow_provider.domain.session import Session
@@ -41,6 +43,19 @@ def test_what_was_begun_before_changes_nothing(world: World) -> None:
     world.run(world.job("t"), day(2), [3], owner(try_number=2))
     assert world.rows("t") == {"t": [(1, 1), (2, 3)]}
     assert tables_ahead(world.store, world.formats) == []
+
+
+def test_no_table_is_ahead_that_nobody_declares_any_more(world: World) -> None:
+    """R7, R33: those of retired jobs are asked, too; one that never had a commit is like one that is not there."""
+    world.run(world.job("t"), day(1), [1])
+    world.coordinator.register(world.job("idle"))
+    for name in ("t", "idle"):
+        world.coordinator.retire(DOMAIN, name, reason="replaced", by="ada")
+    assert tables_ahead(world.store, world.formats) == []
+    assert [one.problem for one in recover(world.coordinator, DOMAIN).tables] == [""]
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
+    world.clock.advance(timedelta(days=30))
+    world.retention.sweep(DOMAIN)
 
 
 def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: World) -> None:

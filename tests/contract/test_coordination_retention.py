@@ -160,6 +160,22 @@ def test_r24_what_a_table_was_at_the_horizon_can_be_claimed(world: World) -> Non
         world.leases.acquire(cuts[0], name="before it", owner="me")
 
 
+def test_r24_a_slower_table_is_claimed_where_the_cut_has_it(world: World) -> None:
+    """R23, R24: a cut may hold a table at an earlier barrier than its own; that one must still be there."""
+    full = full_job(world, 1)
+    for number in (1, 2):
+        world.run(world.job("d"), day(number), [number])
+    cut = world.cuts.cut(DOMAIN, ["d", "f"], align="floor", max_lag=DAY)
+    assert (cut.barrier, dict(cut.behind)) == (barrier(2), {"f": DAY})
+    world.run(full, day(2), [2])
+    world.retention.withdraw(DOMAIN, "f", barrier(1))
+    before = world.exactly()
+    with pytest.raises(Unavailable, match="withdrawn") as gone:
+        world.leases.acquire(cut, name="report", owner="me")
+    assert gone.value.details["tables"] == ("f",)
+    assert world.exactly() == before
+
+
 def test_lea8_shared_files(world: World) -> None:
     """R24: the versions before and after the one that goes share files with it, and keep them."""
     job = world.job("d")
@@ -417,6 +433,21 @@ def test_r19_a_sweep_leaves_what_was_read_without_a_lease(world: World) -> None:
     assert world.rows_of(cut) == {"d": [(1, 1)]}
     world.clock.advance(PAST_GRACE)
     assert world.retention.sweep(DOMAIN).horizon == 2
+    assert world.data() == world.newest_data("d")
+
+
+def test_r19_such_a_read_keeps_the_files_that_it_shares_with_older_versions(world: World) -> None:
+    """R19, R24: the version before it goes; a file of that, which only this read still has, does not."""
+    job = world.job("d")
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    world.clock.advance(PAST_GRACE)
+    cut = world.cut("d")
+    world.run(job, day(1), [10], owner("again"))
+    assert world.retention.sweep(DOMAIN).horizon == 2
+    assert world.rows_of(cut) == {"d": [(1, 1), (2, 2)]}
+    world.clock.advance(PAST_GRACE)
+    world.retention.sweep(DOMAIN)
     assert world.data() == world.newest_data("d")
 
 

@@ -91,6 +91,10 @@ def test_retiring_twice_and_back(world: World) -> None:
     assert world.run(job, day(3), [3]).revision == 1
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
     assert len(world.commits()) == 5
+    assert [str(one.record.change_set).split()[0] for one in world.commits()[2:4]] == [
+        "d#retired",
+        "d#brought",
+    ]
 
 
 def test_a_job_at_work_is_not_retired(world: World) -> None:
@@ -231,6 +235,15 @@ def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], messag
     with pytest.raises(TopologyError, match=message):
         world.coordinator.register(world.job("heir", [world.table("d", kind=kind)], **declared))
     assert world.exactly() == before
+
+
+def test_an_heir_begins_where_the_table_ends(world: World) -> None:
+    """R7: at its watermark or before it; what lies between nobody would compute."""
+    retired(world)
+    with pytest.raises(TopologyError, match="nobody would compute what lies between"):
+        world.coordinator.register(world.job("heir", [world.table("d")], origin=barrier(3)))
+    world.run(world.job("heir", [world.table("d")], origin=barrier(2)), day(3), [3])
+    assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
 
 
 def test_a_table_without_a_commit_is_taken_over_from_its_origin(world: World) -> None:

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.explain import watermarks
+from airflow_provider.coordination.explain import explain, watermarks
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AlreadyCommitted
+from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import Conflict, DependentReaders, FinalError, NotReady, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
@@ -83,6 +83,16 @@ def test_a_declared_origin_does_not_move_forward(world: World) -> None:
     world.coordinator.register(world.job("d", origin=barrier(1)))
 
 
+def test_an_origin_that_is_declared_no_more_changes_nothing(world: World) -> None:
+    """R7: the tables keep where they begin, and the job goes on."""
+    world.run(world.job("d", origin=barrier(1)), day(2), [2])
+    world.run(world.job("d", origin=None), day(3), [3])
+    assert world.rows("d") == {"d": [(2, 2), (3, 3)]}
+    world.run(world.job("d", origin=barrier(0)), day(4), [4])
+    with pytest.raises(TopologyError, match="cannot move forward"):
+        world.coordinator.register(world.job("d", origin=barrier(2)))
+
+
 def test_a_new_output_begins_where_its_job_is(world: World) -> None:
     """R7: a table that a job gets later blocks no cut: it begins at the end of what the job has committed."""
     for number in (1, 2):
@@ -144,6 +154,31 @@ def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) 
     assert world.exactly() == before
     world.run(job, day(3))
     assert world.begin(job, day(3), owner("manual")).revision == 2
+
+
+def test_a_reader_of_what_was_there_some_time_before_is_named(world: World) -> None:
+    """R18: the epoch that has read a day as of a lag begins after that day has ended."""
+    job = world.job("d")
+    late = increment(world.table("d"), as_of=timedelta(hours=12))
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    world.run(world.job("r", inputs=[late], origin=barrier(1)), day(2))
+    with pytest.raises(DependentReaders) as refused:
+        world.begin(job, day(1), owner("manual"))
+    assert [(str(one.job), one.interval) for one in refused.value.details["readers"]] == [("r", day(2))]
+    assert world.begin(job, day(2), owner("manual")).revision == 2, "nobody has read it yet"
+
+
+def test_a_reader_that_reads_it_no_more_is_named(world: World) -> None:
+    """R18: what a job has committed was read as it declared then, also when it has left the input out since."""
+    job, other = world.job("d"), world.table("other")
+    world.coordinator.register(world.job("other"))
+    world.run(job, day(1), [1])
+    world.run(world.job("r", inputs=[world.table("d")]), day(1))
+    world.coordinator.register(world.job("r", inputs=[other]))
+    with pytest.raises(DependentReaders) as refused:
+        world.begin(job, day(1), owner("manual"))
+    assert [(str(one.job), one.interval) for one in refused.value.details["readers"]] == [("r", day(1))]
 
 
 def test_a_reader_with_a_slower_calendar_is_named(world: World) -> None:
@@ -264,6 +299,23 @@ def test_the_own_earlier_commit_under_a_later_revision_is_already_committed(worl
     assert (again.revision, again.csn, again.change_set) == (1, first.csn, first.change_set)
     assert world.exactly() == before
     world.coordinator.heartbeat(open_attempt)
+
+
+def test_the_newest_of_several_revisions_is_already_committed(world: World) -> None:
+    """R15: with its own number, also when an attempt at the next revision has ended since; the log tells of each."""
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    second = world.run(job, day(1), [2], owner("manual"))
+    third = world.begin(job, day(1), owner("third"))
+    world.coordinator.abort(third, "it failed")
+    again = world.coordinator.begin(job, day(1), owner("manual", try_number=2))
+    assert isinstance(again, AlreadyCommitted)
+    assert (again.revision, again.csn, again.change_set) == (2, second.csn, second.change_set)
+    found = explain(world.store, DOMAIN, "d", day(1))
+    assert (found.csn, found.revision) == (second.csn, 3)
+    begun, done, ended = EpochState.OPEN, EpochState.COMMIT, EpochState.ABORTED
+    told = [(one.record.token, one.record.state) for one in found.log]
+    assert {*told} >= {(1, begun), (1, done), (2, begun), (2, done), (3, begun), (3, ended)}
 
 
 @pytest.mark.parametrize("policy", ["keep", "fail"])

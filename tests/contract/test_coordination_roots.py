@@ -259,3 +259,21 @@ def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World
     assert (third.roots[0].revision, shared.roots) == (3, third.roots)
     epoch = world.store.read(DOMAIN, [key := epoch_key(DOMAIN, job.name, day(1).start)]).records[key]
     assert epoch.record.attempt.input_generation == 3
+
+
+@pytest.mark.parametrize("late", ["revision", "refuse"])
+def test_adopted_output_keeps_the_roots_that_it_was_computed_from(
+    world: World, tmp_path: Path, late: str
+) -> None:
+    """R16, I11: what came or changed after the rows were complete is none of what the retry publishes."""
+    job = loading(world, tmp_path, late)
+    landed(tmp_path, "01/a.csv")
+    first = world.begin(job, day(1), roots=RootSources())
+    world.write(first, [1])
+    world.coordinator.complete(first)
+    (tmp_path / "01/a.csv").write_text("longer than it was")
+    landed(tmp_path, "01/late.csv")
+    retry = world.begin(job, day(1), owner(try_number=2), roots=RootSources())
+    assert (retry.adopted, retry.roots) == (True, first.roots)
+    world.coordinator.publish(retry)
+    assert world.rows("loading") == {"loading": [(1, 1)]}

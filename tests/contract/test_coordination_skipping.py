@@ -12,7 +12,15 @@ from airflow_provider.coordination.grid import grid
 from airflow_provider.coordination.waiting import check
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
-from airflow_provider.domain.errors import DependentReaders, EpochBusy, InvalidInput, NotReady, UnknownName
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochBusy,
+    InvalidInput,
+    NotReady,
+    OutcomeUnknown,
+    StoreUnavailable,
+    UnknownName,
+)
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import OnRerun, OnUpstreamRevision, TableKind, previous, state
 from airflow_provider.operators.outcome import published_epochs
@@ -223,3 +231,36 @@ def test_a_lost_reply_to_a_skip_is_settled(world: World, lost: int) -> None:
     worker = world.worker(FaultyStore(world.store, plan))
     worker.skip(DOMAIN, "d", day(1), WHY, by="ada")
     assert [one.record.members[0].interval for one in world.commits()] == [day(2), day(1)]
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_skip_that_hears_nothing_says_so_and_is_finished_by_the_next(world: World, sent: bool) -> None:
+    """R5, R15: nobody is told that it is done, and what may have been published is not taken back."""
+    world.run(world.job("d"), day(2), [2])
+    silent: list[Call] = []
+
+    def plan(call: Call) -> Fault | None:
+        """The store falls silent at the change that publishes; it may have reached it."""
+        changes = [one for one in store.calls if one.method == "transact"]
+        if silent:
+            return Fault.REQUEST_LOST
+        if call.method != "transact" or len(changes) < whole:
+            return None
+        silent.append(call)
+        return Fault.REPLY_LOST if sent else Fault.REQUEST_LOST
+
+    whole = len(writes_of_a_skip(world, day(1)))
+    store = FaultyStore(world.store, plan)
+    with pytest.raises(OutcomeUnknown if sent else StoreUnavailable):
+        world.worker(store).skip(DOMAIN, "d", day(3), WHY, by="ada")
+    assert len(world.commits()) == 2 + sent
+    done = skip(world, day(3))
+    assert (len(done.published), done.left) == ((0, (day(3),)) if sent else (1, ()))
+    assert [one.record.members[0].interval for one in world.commits()] == [day(2), day(1), day(3)]
+
+
+def writes_of_a_skip(world: World, epoch: Interval) -> list[Call]:
+    """Skip *epoch* and return the changes that it made."""
+    store = FaultyStore(world.store, lambda _: None)
+    world.worker(store).skip(DOMAIN, "d", epoch, WHY, by="ada")
+    return [call for call in store.calls if call.method == "transact"]

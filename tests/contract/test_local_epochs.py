@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,21 @@ def test_rows_of_a_test_are_read_as_any_others(local_epochs: LocalEpochs) -> Non
     assert local_epochs.rows(RIDES, at=SECOND) == ONE
     assert [row["station"] for row in local_epochs.rows("rides")] == ["Castle", "Harbour", "Museum"]
     assert local_epochs.pandas(RIDES)["minutes"].sum() == 12 + 31 + 44
+
+
+def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
+    """Section 6: its cuts take the level and the consistency that are configured, where a read names none."""
+    local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE})
+    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})
+    local_epochs.commit(COUNT, "2024-05-01", {TOTALS: [{"minutes": 12}]})
+    assert local_epochs.service.cuts.cut(LOAD.domain, ["rides"]).barrier == SECOND.replace(day=3)
+    with EpochService.open(replace(local_epochs.settings, read_consistency="altogether")) as service:
+        assert service.cuts.cut(LOAD.domain, ["rides"]).barrier == SECOND
+    with (
+        EpochService.open(replace(local_epochs.settings, read_level="repeatable_read")) as service,
+        pytest.raises(InvalidInput, match=r"leases\.cut"),
+    ):
+        service.cuts.cut(LOAD.domain, ["rides"])
 
 
 def test_the_same_epoch_again_is_the_next_revision(local_epochs: LocalEpochs) -> None:

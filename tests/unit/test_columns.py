@@ -56,6 +56,8 @@ def test_types_are_read_in_sparks_words(words: str, meant: str) -> None:
         "decimal(39,0)",
         "decimal(3,4)",
         "decimal(-1,0)",
+        "decimal(many,0)",
+        "decimal(9,few)",
         "decimal(٣,0)",
         "int; drop",
         "array<" * 160 + "int" + ">" * 160,

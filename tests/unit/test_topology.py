@@ -36,6 +36,7 @@ from airflow_provider.domain.topology import (
     TableKind,
     increment,
     previous,
+    sources_of,
     state,
     window,
 )
@@ -108,6 +109,7 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "no column": (lambda: unique(A), "columns"),
     "SQL without a table": (lambda: no_rows("SELECT 1"), "sql"),
     "SQL with braces": (lambda: is_true("SELECT '{' FROM {a}"), "sql"),
+    "SQL with a width": (lambda: is_true("SELECT true FROM {a:>9}"), "sql"),
     "SQL with a format": (lambda: is_true("SELECT count(*) > 1 FROM {a!r}"), "sql"),
     "a job that lapses at once": (
         lambda: EpochJob("j", outputs=[A], cadence="@daily", lapses_after=0),
@@ -280,3 +282,19 @@ def test_revisions_of_a_declaration() -> None:
     assert old.revision == 1
     third = declared(job("j", [C], [A]), second)
     assert [declared(job("j", inputs, [A]), third).revision for inputs in ([], [B], [C])] == [1, 2, 3]
+
+
+def test_what_a_job_declares_is_found_by_its_name() -> None:
+    """Its outputs, and the connections that lead to its roots: each once, none for files."""
+    roots = [
+        Root("files", "/data/{start}"),
+        *(jdbc_root(name, name, source=source, id_column="id") for name, source in (("p", "x"), ("q", "y"))),
+        iceberg_root("i", "lake.db.t", source="x"),
+    ]
+    made = EpochJob("j", inputs=[*roots, increment(B)], outputs=[A, C], cadence="@daily")
+    assert (made.output(A.name), made.output(C.name)) == (A, C)
+    with pytest.raises(InvalidInput) as refused:
+        made.output(B.name)
+    assert (refused.value.field, refused.value.value) == ("output", B.name)
+    assert sources_of(made) == ("x", "y")
+    assert [root.is_repeatable for root in made.roots] == [True, False, False, True]
