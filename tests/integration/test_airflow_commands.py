@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,9 +25,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import Done, epochs_connection, typed
+from tests.integration.flights import ORIGIN, begun, published
 
-ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
-JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
 READER = EpochJob(
     "report", inputs=[EpochTable("flights")], outputs=[EpochTable("totals")], cadence="@daily", origin=ORIGIN
 )
@@ -46,22 +45,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         service.coordinator.abort(begun(service, 1), "SparkException: it failed")
         service.coordinator.register(READER)
     return folder
-
-
-def begun(service: EpochService, day: int) -> Attempt:
-    start = ORIGIN + timedelta(days=day)
-    owner = Owner(dag_id="flights", run_id=f"run {day}")
-    attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
-    assert isinstance(attempt, Attempt)
-    return attempt
-
-
-def published(service: EpochService, day: int) -> None:
-    """Compute one day."""
-    attempt = begun(service, day)
-    rows = pa.table({"x": [1, 2]})
-    write_rows(service.coordinator, attempt, "flights", rows)
-    service.coordinator.publish(attempt)
 
 
 @pytest.fixture

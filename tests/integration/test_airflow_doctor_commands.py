@@ -4,60 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from airflow.cli import cli_parser
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.testing.arrow_attempts import write_rows
-from tests.airflow_runs import epochs_connection
+from tests.airflow_runs import Done, epochs_connection, typed
+from tests.integration.flights import JOB, begun, published
 
-ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
-JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
-Run = Callable[..., tuple[Any, str, str]]
+Run = Callable[..., Done]
 
 
 @pytest.fixture(autouse=True)
 def service(tmp_path: Path) -> Any:
     settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
     with EpochService.open(settings) as service:
-        attempt = begun(service, 0)
-        write_rows(service.coordinator, attempt, "flights", pa.table({"x": [1, 2]}))
-        service.coordinator.publish(attempt)
+        published(service, 0)
         yield service
 
 
-def begun(service: EpochService, day: int) -> Attempt:
-    start = ORIGIN + timedelta(days=day)
-    owner = Owner(dag_id="flights", run_id=f"run {day}")
-    attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
-    assert isinstance(attempt, Attempt)
-    return attempt
-
-
 @pytest.fixture
-def epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
-
-    def run(*arguments: str) -> tuple[Any, str, str]:
-        given = cli_parser.get_parser().parse_args(["epochs", *arguments])
-        code: Any = 0
-        try:
-            given.func(given)
-        except SystemExit as end:
-            code = end.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+    return typed
 
 
 def test_doctor_says_what_to_type(service: EpochService, epochs: Run) -> None:

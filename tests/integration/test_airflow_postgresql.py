@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.cli import cli_parser
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider.coordination.grid import grid
@@ -21,7 +20,7 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.triggers.epochs import EpochTrigger
-from tests.airflow_runs import DAY_END, task_context
+from tests.airflow_runs import DAY_END, task_context, typed
 from tests.services.postgresql import postgresql
 
 __all__ = ["postgresql"]  # a fixture of this module
@@ -55,16 +54,6 @@ def connection_fields(
     return fields
 
 
-def epochs(*arguments: str) -> int:
-    """Run a command; return its exit code."""
-    given = cli_parser.get_parser().parse_args(["epochs", *arguments])
-    try:
-        given.func(given)
-    except SystemExit as end:
-        return int(str(end.code))
-    return 0
-
-
 def publish() -> None:
     with EpochsHook().get_conn() as service:
         attempt = service.coordinator.begin(JOB, SEVENTH, Owner(dag_id="dag", run_id="run"))
@@ -77,13 +66,14 @@ def publish() -> None:
         service.coordinator.publish(attempt)
 
 
-def test_from_an_empty_database_to_a_woken_trigger(capsys: pytest.CaptureFixture[str]) -> None:
-    assert epochs("db", "check") == 1
-    assert "airflow epochs db upgrade" in capsys.readouterr().err
+def test_from_an_empty_database_to_a_woken_trigger() -> None:
+    empty = typed("db", "check")
+    assert empty.returncode == 1
+    assert "airflow epochs db upgrade" in empty.stderr
     with pytest.raises(AirflowFailException, match="airflow epochs db upgrade"):
         EpochSensor(task_id="wait", tables=A).execute(task_context())
-    assert epochs("db", "upgrade") == 0
-    assert epochs("db", "check") == 0
+    assert typed("db", "upgrade").returncode == 0
+    assert typed("db", "check").returncode == 0
     assert EpochsHook().test_connection()[0]
 
     async def wait() -> Any:
@@ -104,12 +94,12 @@ def test_from_an_empty_database_to_a_woken_trigger(capsys: pytest.CaptureFixture
 
 
 def test_a_wrong_password_is_told_once_and_without_it(
-    connection_fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    connection_fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = {**connection_fields, "password": "planted-secret"}
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(wrong))
-    assert epochs("status") == 1
-    said = capsys.readouterr()
-    assert "planted-secret" not in said.err + said.out
-    assert connection_fields["schema"] in said.err
-    assert said.err.count("\n") == 1
+    done = typed("status")
+    assert done.returncode == 1
+    assert "planted-secret" not in done.stderr + done.stdout
+    assert connection_fields["schema"] in done.stderr
+    assert done.stderr.count("\n") == 1
