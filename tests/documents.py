@@ -32,8 +32,9 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return all pages: the README, the changelog and everything in ``docs``."""
-    return [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return all pages: the README, the changelog, the list of secrets and everything in ``docs``."""
+    others = (README, ROOT / "CHANGELOG.md", ROOT / "deploy" / "secrets.md")
+    return [*others, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str | None = None) -> list[Block]:
@@ -48,3 +49,9 @@ def blocks(page: Path, language: str | None = None) -> list[Block]:
 def links(page: Path) -> list[str]:
     """Return the targets of the page's links, code left out."""
     return _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names by which links lead to the page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

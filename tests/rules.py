@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,7 @@ def tags(docstring: str | None) -> tuple[str, ...]:
     return tuple(re.split(r",\s+", found.group(1))) if found else ()
 
 
+@cache
 def tagged() -> dict[str, list[tuple[str, str]]]:
     """File and name of the tests of each rule and invariant."""
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)

@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs
-from airflow_provider.domain.cut import as_of, edge_range, lagging, reached, resolve
+from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs, still_needed
+from airflow_provider.domain.cut import as_of, edge_range, lagging, nearest_kept, reached, resolve
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, LockRecord, Owner
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, LockRecord, Owner, as_owner
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.publishing import marked_fence, moved_table, rewritten_since
 from airflow_provider.domain.records import Stamped, fence_key, lock_key, table_key
 from airflow_provider.domain.registration import JobRecord, declared
+from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
+from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
@@ -89,6 +91,25 @@ def asked(
 ) -> Beginning:
     job = declared(EpochJob("j", outputs=[TABLE], cadence="@daily", on_rerun=on_rerun), None)
     return decide(job, record, held, owner, NOW)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dag_id", " "),
+        ("run_id", ""),
+        ("run_id", 7),
+        ("generation", -1),
+        ("try_number", True),
+        ("try_number", "1"),
+    ],
+)
+def test_an_owner_that_cannot_be_told_apart_is_refused(field: str, value: Any) -> None:
+    """R10: who is the same, and which try is older, is decided by these."""
+    assert as_owner(MINE) is MINE
+    with pytest.raises(InvalidInput) as refused:
+        as_owner(replace(MINE, **{field: value}))
+    assert (refused.value.field, refused.value.value) == (field, value)
 
 
 def test_nobody_has_begun() -> None:
@@ -189,6 +210,71 @@ def found(**tables: Stamped[TableRecord]) -> dict[TableName, Any]:
         assert moved is not None
         answer[TableName(name)] = (stamped.record, moved)
     return answer
+
+
+def test_the_nearest_kept_barriers_of_calendars_that_meet_seldom() -> None:
+    """R24: every second hour and every third one meet every sixth."""
+    second = table(*range(24), cadence="0 */2 * * *", csn=5)
+    third = table(*range(16), cadence="0 */3 * * *", csn=6)
+    tables, noon = found(a=second, b=third), at(0.5)
+    gone = RetentionRecord().withdrawing(TableName("a"), Cadence("0 */2 * * *").ending_at(noon))
+    assert nearest_kept(tables, gone, noon) == (at(0.25), at(0.75))
+    assert nearest_kept(tables, RetentionRecord(), noon) == (noon,)
+    all_later = RetentionRecord().withdrawing(TableName("b"), Interval(at(0.4), at(2)))
+    assert nearest_kept(tables, all_later, noon) == (at(0.25),), "nothing later is kept"
+
+
+def test_versions_go_that_were_not_the_newest_at_the_horizon_any_more() -> None:
+    """R24: cuts that were resolved at it or later read the newest one up to it, or one after it."""
+    versions = VersionsRecord().with_commits(Version(csn=csn, ref=ref(csn)) for csn in (5, 1, 3, 8))
+    superseded = [[one.csn for one in versions.superseded(horizon)] for horizon in range(10)]
+    assert superseded == [[], [], [], [1], [1], [1, 3], [1, 3], [1, 3], [1, 3, 5], [1, 3, 5]]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "barrier", "needed"),
+    [
+        ((2, 2), 2, False),
+        ((2, 2), 3, True),
+        ((2, 4), 3, True),
+        ((4, 4), 4, False),
+        ((None, 4), 1, True),
+        ((None, 4), 0, False),
+        ((None, None), 1, True),
+    ],
+)
+def test_a_barrier_is_needed_by_the_next_epoch_of_the_slowest_table(
+    epochs: tuple[int | None, ...], barrier: int, needed: bool
+) -> None:
+    """R24: of a table of the job that has nothing yet, it is the first from the origin on."""
+    full = EpochTable("full", kind=TableKind.FULL)
+    sinks = [EpochTable("x"), EpochTable("y")]
+    job = declared(EpochJob("r", outputs=sinks, inputs=[state(full)], cadence="@daily", origin=START), None)
+    outputs = [table(*range(many or 0)).record for many in epochs]
+    held = table(*range(9), kind=TableKind.FULL).record
+    assert still_needed(job, outputs, full.name, held, at(barrier)) == needed
+    assert not still_needed(job, outputs, TableName("other"), held, at(9)), "it does not read that one"
+
+
+def test_who_is_to_blame_for_an_old_cut() -> None:
+    """R21: tables that are behind themselves, the slowest first; else those that the cut reads at too old a barrier."""
+    names = [TableName(one) for one in ("a", "b", "c")]
+
+    def blamed(barriers: tuple[float, ...], watermarks: tuple[int, ...]) -> list[str]:
+        tables = found(**{name: table(*range(days)) for name, days in zip(names, watermarks, strict=True)})
+        old = too_old(
+            tables, {name: at(one) for name, one in zip(names, barriers, strict=True)}, at(9), 2 * DAY
+        )
+        assert all(one.wanted == at(7) and one.reason == str(one.staleness) for one in old)
+        return [one.table for one in old]
+
+    assert blamed((7, 7, 7), (7, 8, 9)) == [], "exactly as old as it may be"
+    assert blamed((6, 7, 8), (9, 9, 9)) == ["a"], "who is young enough is not named beside who is not"
+    assert blamed((6, 6, 6), (7, 8, 9)) == ["a", "b", "c"], "the calendars keep them apart"
+    assert blamed((5, 5, 5), (6, 5, 9)) == ["b", "a"]
+    assert blamed((5, 6, 6), (7, 6, 9)) == ["b"], (
+        "who is behind itself, not who is read at an earlier barrier"
+    )
 
 
 def test_the_common_barrier_of_hours_and_days() -> None:
@@ -311,6 +397,7 @@ def fence(record: FenceRecord, csn: int | None) -> Stamped[FenceRecord]:
 
 
 def test_a_rewrite_is_seen_by_whoever_read_before_it() -> None:
+    """R13: and only where the interval that was read meets the rewritten one."""
     mark = marked_fence(fence(FenceRecord(), None), epoch(3), DEFAULTS)
     stamped = fence(mark, 10)
     assert rewritten_since(stamped, 9, at(3), at(4)) is not None
@@ -321,6 +408,7 @@ def test_a_rewrite_is_seen_by_whoever_read_before_it() -> None:
 
 
 def test_an_earlier_rewrite_still_counts_after_a_later_one() -> None:
+    """R13: what was read before any of the rewrites since is no longer what is there."""
     first = fence(marked_fence(fence(FenceRecord(), None), epoch(3), DEFAULTS), 10)
     second = fence(marked_fence(first, epoch(7), DEFAULTS), 20)
     hit = rewritten_since(second, 9, at(3), at(4))

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider.domain import defaults
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from tests.documents import ROOT, blocks, links, pages
+from tests.documents import ROOT, anchors, blocks, links, pages
 
 PROTOCOL = ROOT / "docs" / "protocol.md"
 ANOMALIES = ROOT / "docs" / "anomalies.md"
@@ -31,10 +31,14 @@ UNITS = (
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    inside = [
-        target.split("#")[0] for target in links(page) if "://" not in target and not target.startswith("#")
-    ]
-    assert [target for target in inside if not (page.parent / target).exists()] == []
+    assert [target for target in links(page) if "://" not in target and not _leads(page, target)] == []
+
+
+def _leads(page: Path, target: str) -> bool:
+    """Whether a link from *page* leads to a file, and to a heading of it when it names one."""
+    file, _, heading = target.partition("#")
+    found = page.parent / file if file else page
+    return found.exists() and (not heading or heading in anchors(found))
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
@@ -49,6 +53,23 @@ def test_every_page_is_reached_from_the_readme() -> None:
                 if "://" not in target
             ]
     assert sorted(str(page.relative_to(ROOT)) for page in pages() if page not in found) == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    listed = {(index.parent / target).resolve() for target in links(index) if "://" not in target}
+    assert [page for page in (ROOT / "docs").rglob("*.md") if page not in listed | {index}] == []
+
+
+def test_each_decision_says_what_why_and_what_else_was_tried() -> None:
+    said = (r"^\*\*Decision\.\*\*", r"^\*\*(Why|Problem)\b", r"^\*\*What else was tried(\.\*\*|\*\*,)")
+    missing = [
+        f"{page.name}: {one}"
+        for page in sorted((ROOT / "docs" / "decisions").glob("*.md"))
+        for one in said
+        if not re.search(one, page.read_text(), re.MULTILINE)
+    ]
+    assert missing == []
 
 
 def test_the_protocol_says_of_each_rule_how_it_stands() -> None:
@@ -152,6 +173,38 @@ def test_every_command_of_the_package_that_is_named_exists() -> None:
     for page in pages():
         named = set(re.findall(r"airflow epochs ([a-z]+)", page.read_text()))
         assert named <= known, page
+
+
+def test_every_option_of_a_command_is_told() -> None:
+    """Those that several commands take are in a table, which says of each option who does not take it."""
+    from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+    from airflow_provider.cli.definition import get_cli_commands
+
+    def leaves(group: GroupCommand, before: str = "") -> list[tuple[str, ActionCommand]]:
+        return [
+            leaf
+            for one in group.subcommands
+            for leaf in (
+                leaves(one, f"{before}{one.name} ")
+                if isinstance(one, GroupCommand)
+                else [(before + one.name, one)]
+            )
+        ]
+
+    (group,) = get_cli_commands()
+    assert isinstance(group, GroupCommand)
+    commands = leaves(group)
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    assert [
+        name for name, _ in commands if f"`airflow epochs {name}" not in page and f"`{name}" not in page
+    ] == []
+    table = dict(re.findall(r"^\| `(--?[a-z-]+)[^|]*\| all(?: but )?([^|]*)\|", page, re.MULTILINE))
+    for option in ("--conn-id", "--domain", "-o", "-v"):
+        without = [name for name, one in commands if not any(option in arg.flags for arg in one.args)]
+        assert sorted(re.findall(r"`([a-z ]+)`", table[option])) == sorted(without), option
+    others = {flag for _, one in commands for arg in one.args for flag in arg.flags if flag.startswith("--")}
+    assert [flag for flag in sorted(others - {"--output", "--verbose"}) if flag not in page] == []
 
 
 def test_help_has_no_brackets_which_airflow_takes_for_markup() -> None:
