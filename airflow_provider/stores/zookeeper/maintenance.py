@@ -15,8 +15,8 @@ over which the head was, since the server of another one may lag behind it.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from kazoo.exceptions import KazooException
@@ -80,13 +80,14 @@ class Maintenance:
 
     def __init__(self, session: Session, paths: Paths, known: Known, records: Records) -> None:
         self._session, self._paths, self._known, self._records = session, paths, known, records
+        self.random = Random()  # noqa: S311 - whose turn it is to tidy up needs no secrecy
 
     def follow(self, plan: Plan, deadline: Deadline) -> None:
         """Do what a transaction makes necessary; never fails."""
         deadline = Deadline(min(_LONGEST_S, deadline.left_s()))
         try:
             for partition in {partition_of(key) for key in plan.deletes if key.kind in CLEARED}:
-                if random.random() < 1 / _FEWEST_CLEARED:  # noqa: S311 - not for secrets
+                if self.random.random() < 1 / _FEWEST_CLEARED:
                     self.clear(partition, deadline)
             if plan.head is not None:
                 self._follow_head(plan.domain, plan.before, plan.head, deadline)
@@ -98,7 +99,7 @@ class Maintenance:
             self.fold(domain, after.csn, deadline)
         limit = self.limit(domain)
         was, now = len(before.index.tail), len(after.index.tail)
-        if now > limit and (was <= limit or random.random() < _CHANCE):  # noqa: S311 - not for secrets
+        if now > limit and (was <= limit or self.random.random() < _CHANCE):
             self.checkpoint(domain, deadline)
 
     def clear(self, partition: Partition, deadline: Deadline) -> int:
