@@ -12,7 +12,7 @@ from airflow_provider.coordination.explain import Explanation, explain
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
-from airflow_provider.coordination.recovery import ahead, as_recorded, declared_tables
+from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, expired
 from airflow_provider.domain.errors import (
@@ -159,16 +159,14 @@ class _Doctor:
     def _table(self, table: EpochTable, stamped: Stamped[TableRecord]) -> Iterator[Symptom]:
         subject = f"table {table.name}"
         try:
-            found = self.formats[table.format].compare(table, stamped.record.ref)
+            found = standing(self.reader, self.formats, table)
         except RetryableError:
             raise
         except EpochError as error:
             yield Symptom(subject=subject, found=error.message, next_step=error.next_step)
             return
         if found.standing is Standing.AHEAD:
-            beyond = ahead(self.reader, self.formats, table)
-            if beyond is not None:
-                yield self._ahead(subject, beyond)
+            yield self._ahead(subject, found)
         elif found.standing is not Standing.CURRENT:
             yield self._standing(table, stamped.record, found)
 

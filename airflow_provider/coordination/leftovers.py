@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_provider.coordination.ending import fence_silent
-from airflow_provider.coordination.recovery import as_recorded, declared_tables
+from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.leftovers import ended_since
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition
+from airflow_provider.domain.records import Kind, barrier_partition
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
 from airflow_provider.tables.base import Place
 from airflow_provider.tables.factory import TableFormats
@@ -50,7 +49,7 @@ def leftovers(
         table = known.get(TableName(stamped.key.item))
         if table is None and stamped.record.ref is not None:
             table = as_recorded(stamped, stamped.record.ref)
-        if table is None or not _is_settled(formats, table, stamped):
+        if table is None or not _is_settled(reader, formats, table):
             continue
         for job in jobs:
             if table.name in job.all_outputs or job.name == stamped.record.job:
@@ -70,15 +69,14 @@ def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults
     return ended
 
 
-def _is_settled(formats: TableFormats, table: EpochTable, stamped: Stamped[TableRecord]) -> bool:
+def _is_settled(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> bool:
     """Whether store and catalog agree on what was published: what is ahead of the store may be in any place."""
     try:
-        found = formats[table.format].compare(table, stamped.record.ref)
+        return standing(reader, formats, table).standing in _SETTLED
     except RetryableError:
         raise
     except EpochError:
         return False
-    return found.standing in _SETTLED
 
 
 def _ended(

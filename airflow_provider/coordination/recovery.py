@@ -95,21 +95,24 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]
     return beyond
 
 
-def ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared | None:
-    """What the pointer of *table* names when that is a commit which the store does not have (R33).
+def standing(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared:
+    """Where the pointer of *table* stands, seen from what the store has of it.
 
     A pointer moves with the store's record or after it: one that is beyond what was recorded before it was
-    looked at, and after, is of a store that knew more.
+    looked at, and after, is of a store that knew more (R33). Other ones were moved by a publish meanwhile.
     """
     key = table_key(table.domain, table.name)
     while True:
         before = reader.read(table.domain, [key]).get(key)
         found = formats[table.format].compare(table, None if before is None else before.record.ref)
-        if found.standing is not Standing.AHEAD:
-            return None
-        after = reader.read(table.domain, [key]).get(key)
-        if before == after:
+        if found.standing is not Standing.AHEAD or before == reader.read(table.domain, [key]).get(key):
             return found
+
+
+def ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared | None:
+    """What the pointer of *table* names when that is a commit which the store does not have (R33)."""
+    found = standing(reader, formats, table)
+    return found if found.standing is Standing.AHEAD else None
 
 
 def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[EpochTable, Compared, str]]:

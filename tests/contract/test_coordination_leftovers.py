@@ -13,7 +13,10 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, Vetoed
 from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import Remains
+from airflow_provider.tables.standing import Compared
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
 
@@ -179,6 +182,31 @@ def test_a_table_that_is_not_as_published_is_left_alone(table_world: World) -> N
     world.clock.advance(PAST_GRACE)
     world.pointers.drop(DOMAIN, "t")
     assert sweep(world).leftovers == ()
+
+
+def test_a_publish_while_a_sweep_looks_keeps_it_from_nothing(
+    table_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R16, R17: a pointer that is newer than the record which was read before is no sign of another program."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    zombie_writes(world, zombie)
+    world.clock.advance(PAST_GRACE)
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    table_format = world.formats[world.table_format]
+    compare = table_format.compare
+
+    def published_before(table: EpochTable, recorded: TableRef | None) -> Compared:
+        monkeypatch.undo()
+        world.worker().publish(attempt)
+        return compare(table, recorded)
+
+    monkeypatch.setattr(table_format, "compare", published_before)
+    assert len(sweep(world).leftovers) == 1
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
 def test_two_sweeps_and_a_publish_at_once(table_world: World) -> None:
