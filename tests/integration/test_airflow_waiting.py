@@ -170,8 +170,9 @@ def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochServ
 
     async def wait() -> int:
         waiting = [asyncio.create_task(anext(trigger(poll_interval=3600).run())) for _ in range(50)]
-        await asyncio.sleep(0.5)
-        readers = SharedReader.open_ones[asyncio.get_running_loop()]
+        readers = SharedReader.open_ones.setdefault(asyncio.get_running_loop(), {})
+        while sum(one.users for one in readers.values()) < len(waiting):
+            await asyncio.sleep(0.01)
         shared = len(readers)
         await asyncio.to_thread(publish, service, "b", 6, 7)
         assert {event.payload["status"] for event in await asyncio.gather(*waiting)} == {"ready"}
