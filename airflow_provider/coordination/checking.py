@@ -8,7 +8,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider.coordination.ending import End
+from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.joining import unjoined
+from airflow_provider.coordination.reporting import report
 from airflow_provider.coordination.sql_checks import Answer, Readable, duckdb_answer
 from airflow_provider.domain.checks import (
     Check,
@@ -83,15 +85,15 @@ class Checking:
             owner=attempt.owner,
             note=f"{len(attempt.checks)} checks passed",
         )
-        coordinator.report(attempt, passed, unjoined(attempt, log))
+        report(coordinator.store, attempt, passed, unjoined(attempt, log))
 
     def _record(self) -> AttemptRecord:
         attempt = self.attempt
-        key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+        key = fence_of(attempt)
         epoch = self.coordinator.store.read(attempt.domain, [key]).get(key)
         record: AttemptRecord | None = None if epoch is None else epoch.record.attempt
         if epoch is None or epoch.version != attempt.fence or record is None:
-            raise self.coordinator.fenced(attempt)
+            raise fenced(self.coordinator.store, attempt)
         return record
 
 

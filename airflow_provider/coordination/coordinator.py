@@ -9,16 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from airflow_provider.coordination.altering import written_columns
 from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.bounding import RootSource, as_source
 from airflow_provider.coordination.checking import Checking, Query
 from airflow_provider.coordination.ending import End
-from airflow_provider.coordination.joining import join, newer_try, overtaken, refuse_alone, tries, whole
+from airflow_provider.coordination.joining import join, newer_try, refuse_alone, tries, whole
 from airflow_provider.coordination.publishing import Publish
 from airflow_provider.coordination.registering import Register
+from airflow_provider.coordination.renewing import renew
+from airflow_provider.coordination.reporting import completion, entry, report
 from airflow_provider.coordination.retiring import retire, revive
 from airflow_provider.coordination.settling import settled
 from airflow_provider.coordination.skipping import Skipped, skip
@@ -35,17 +37,14 @@ from airflow_provider.domain.epoch import (
     Published,
     as_owner,
 )
-from airflow_provider.domain.errors import Fenced, InvalidInput, LeaseExpired, UnknownName
+from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
-    Key,
     Kind,
     Stamped,
-    barrier_key,
     barrier_partition,
     epoch_key,
-    lock_key,
     schema_key,
     table_key,
 )
@@ -54,13 +53,7 @@ from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
-    Absent,
-    Exists,
     MetadataStore,
-    Put,
-    RequirementFailed,
-    SameStore,
-    Transaction,
 )
 from airflow_provider.tables.base import Place, TableInfo
 from airflow_provider.tables.factory import TableFormats
@@ -157,7 +150,7 @@ class Coordinator:
 
         :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
         """
-        self._report(attempt, sink, EpochState.PROCESSED, None)
+        self._report(attempt, entry(attempt, sink, EpochState.PROCESSED))
 
     def written(self, attempt: Attempt, sink: str, committable: Committable) -> None:
         """Record what is to be published for *sink*.
@@ -165,7 +158,25 @@ class Coordinator:
         :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
         :raises InvalidInput: other content was recorded for the same attempt, participant and sink (R1).
         """
-        self._report(attempt, sink, EpochState.WRITTEN, committable)
+        self._report(attempt, entry(attempt, sink, EpochState.WRITTEN, committable))
+
+    def complete(self, attempt: Attempt) -> None:
+        """Record that the attempt's code came to its end, before somebody else publishes it.
+
+        Only such output is adopted by a later try (R16): code that dies after its last write may have been
+        about to refuse it.
+
+        :raises Fenced: a newer attempt exists. :raises NotReady: participants have not WRITTEN; ``missing`` lists them.
+        :raises Conflict: a participant was begun again at this moment.
+        """
+        refuse_alone(attempt)
+
+        def operation() -> None:
+            log = self.barriers(attempt.domain, attempt.job, attempt.interval) if attempt.is_shared else []
+            without = whole(attempt, [one.record for one in log])
+            report(self.store, attempt, completion(attempt), without)
+
+        self._settled(operation)
 
     def check(self, attempt: Attempt, query: Query | None = None) -> None:
         """Run the job's checks on exactly what is recorded at WRITTEN, once for each output (R14).
@@ -219,7 +230,7 @@ class Coordinator:
 
         :raises Fenced: the attempt is over.
         """
-        return self._settled(lambda: self._heartbeat(attempt))
+        return self._settled(lambda: renew(self.store, attempt))
 
     def input(self, attempt: Attempt, table: str) -> tuple[State, str]:
         """Return the state that the attempt reads of *table* and the schema to read it with.
@@ -293,155 +304,5 @@ class Coordinator:
             patience=self.defaults.unknown_outcome_patience,
         )
 
-    def _report(
-        self,
-        attempt: Attempt,
-        sink: str,
-        state: EpochState,
-        committable: Committable | None,
-    ) -> None:
-        table = attempt.sink(sink)
-        if attempt.is_shared and not attempt.subtoken:
-            raise InvalidInput(
-                field="participant",
-                value=None,
-                expected=f"one of the {attempt.participants} participants of {attempt}",
-                next_step="join the attempt, and write with what join returns.",
-            )
-        record = BarrierRecord(
-            state=state,
-            sink=table.name,
-            token=attempt.token,
-            participant=attempt.participant,
-            subtoken=attempt.subtoken,
-            owner=attempt.owner,
-            committable=committable,
-        )
-        self._settled(lambda: self.report(attempt, record, newer_try(attempt)))
-
-    def complete(self, attempt: Attempt) -> None:
-        """Record that the attempt's code came to its end, before somebody else publishes it.
-
-        Only such output is adopted by a later try (R16): code that dies after its last write may have been
-        about to refuse it.
-
-        :raises Fenced: a newer attempt exists. :raises NotReady: participants have not WRITTEN; ``missing`` lists them.
-        :raises Conflict: a participant was begun again at this moment.
-        """
-        refuse_alone(attempt)
-        record = BarrierRecord(
-            state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner
-        )
-
-        def operation() -> None:
-            log = self.barriers(attempt.domain, attempt.job, attempt.interval) if attempt.is_shared else []
-            self.report(attempt, record, whole(attempt, [one.record for one in log]))
-
-        self._settled(operation)
-
-    def report(self, attempt: Attempt, record: BarrierRecord, without: tuple[Absent, ...] = ()) -> None:
-        """Append *record* to the barrier log; a repetition with equal content changes nothing (R1).
-
-        :param without: newer tries of participants that must not be there (R10).
-        :raises Fenced: a newer attempt, or a newer try of the participant, exists.
-        :raises Conflict: a participant was begun again. :raises InvalidInput: other content is there.
-        """
-        key = barrier_key(
-            attempt.domain,
-            attempt.job,
-            attempt.interval.start,
-            token=record.token,
-            sink=record.sink,
-            state=record.state,
-            participant=record.participant,
-            subtoken=record.subtoken,
-        )
-        try:
-            self.store.transact(
-                Transaction(
-                    domain=attempt.domain,
-                    store=SameStore(attempt.incarnation),
-                    requires=(Exists(fence_of(attempt), attempt.fence), Absent(key), *without),
-                    updates=(Put(key, record),),
-                )
-            )
-        except RequirementFailed as error:
-            reading = self.store.read(attempt.domain, [key])
-            existing = reading.get(key)
-            if existing is None or reading.head.incarnation != attempt.incarnation:
-                raise overtaken(self, attempt, without) from error
-            if existing.record != record:
-                raise _other_content(existing.record, record) from error
-
-    def _heartbeat(self, attempt: Attempt) -> timedelta:
-        key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
-        without = newer_try(attempt)
-        reading = self.store.read(attempt.domain, [key, fence, *(one.key for one in without)])
-        lock, epoch = reading.get(key), reading.get(fence)
-        if any(one.key in reading.records for one in without):
-            raise overtaken(self, attempt, without)
-        if (
-            epoch is None
-            or epoch.record.token != attempt.token
-            or reading.head.incarnation != attempt.incarnation
-        ):
-            raise self.fenced(attempt)
-        if lock is None or lock.record.token != attempt.token:
-            if epoch.record.attempt is None:
-                return attempt.ttl
-            raise self.fenced(attempt)
-        if lock.record.ended:
-            raise LeaseExpired(
-                f"{attempt}: its lock was silent for {attempt.ttl}, and its claim on its inputs was ended.",
-                next_step="begin again: a new attempt reads inputs that are there.",
-                attempt=str(attempt),
-            )
-        try:
-            self.store.transact(
-                Transaction(
-                    domain=attempt.domain,
-                    store=SameStore(attempt.incarnation),
-                    requires=(Exists(fence, attempt.fence), Exists(key, lock.version), *without),
-                    updates=(Put(key, lock.record),),
-                )
-            )
-        except RequirementFailed:
-            return self._heartbeat(attempt)
-        return attempt.ttl
-
-    def fenced(self, attempt: Attempt) -> Fenced:
-        """The error for an attempt that is over, with what the store has instead."""
-        key = fence_of(attempt)
-        epoch = self.store.read(attempt.domain, [key]).get(key)
-        found: Any = None if epoch is None else epoch.record.token
-        by = epoch.record.attempt.owner if epoch is not None and epoch.record.attempt else None
-        return Fenced(
-            f"{attempt}: this attempt is over; the newest token is {found}" + (f", of {by}." if by else "."),
-            next_step="let this process end; it has changed nothing. See `airflow epochs explain`.",
-            expected=attempt.token,
-            found=found,
-            by=by,
-        )
-
-
-def fence_of(attempt: Attempt) -> Key:
-    """Key of the record whose version fences *attempt* (R10)."""
-    return epoch_key(attempt.domain, attempt.job, attempt.interval.start)
-
-
-def _other_content(existing: BarrierRecord, offered: BarrierRecord) -> InvalidInput:
-    return InvalidInput(
-        f"{offered.sink}: {offered.state} was reported with other content: "
-        f"recorded {_content(existing)}, offered {_content(offered)}.",
-        next_step="report each sink once per attempt; what was recorded first stays.",
-        field="committable",
-        value=offered.committable,
-        expected=existing.committable,
-    )
-
-
-def _content(record: BarrierRecord) -> str:
-    if record.committable is None:
-        return "nothing"
-    one = record.committable
-    return f"{one.rows} rows in {one.files} files with checksum {one.checksum}"
+    def _report(self, attempt: Attempt, record: BarrierRecord) -> None:
+        self._settled(lambda: report(self.store, attempt, record, newer_try(attempt)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.joining import overtaken
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import (
@@ -16,7 +17,7 @@ from airflow_provider.domain.epoch import (
     committed_csn,
 )
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.records import Kind, Stamped, barrier_key, epoch_key, lock_key
+from airflow_provider.domain.records import Kind, Stamped, barrier_key, lock_key
 from airflow_provider.stores.base import (
     Absent,
     Delete,
@@ -54,7 +55,7 @@ class End:
         :raises Conflict: a participant was begun again before the findings came.
         """
         attempt, store = self.attempt, self.coordinator.store
-        key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+        key = fence_of(attempt)
         lock = lock_key(attempt.domain, attempt.job, attempt.interval.start)
         reading = store.read(attempt.domain, [key])
         epoch = reading.get(key)
@@ -63,11 +64,11 @@ class End:
             or epoch.record.token != attempt.token
             or reading.head.incarnation != attempt.incarnation
         ):
-            raise self.coordinator.fenced(attempt)
+            raise fenced(self.coordinator.store, attempt)
         newest = epoch.record.attempt
         if newest is None or newest.aborted is not None:
             if self.findings and not (newest is not None and newest.vetoed):
-                raise self.coordinator.fenced(attempt)
+                raise fenced(self.coordinator.store, attempt)
             return newest is not None and not newest.vetoed
         ended = replace(newest, aborted=self.reason, vetoed=bool(self.findings))
         log = BarrierRecord(
@@ -93,7 +94,7 @@ class End:
                 )
             )
         except RequirementFailed as error:
-            raise overtaken(self.coordinator, attempt, self.without) from error
+            raise overtaken(self.coordinator.store, attempt, self.without) from error
         return not self.findings
 
 

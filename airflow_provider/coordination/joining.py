@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.epoch import (
     Attempt,
@@ -21,8 +22,7 @@ from airflow_provider.domain.epoch import (
     unwritten_parts,
 )
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
-from airflow_provider.domain.records import epoch_key
-from airflow_provider.stores.base import Absent, Exists, Put, SameStore, Transaction
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -85,12 +85,12 @@ class Join:
         :raises Fenced: a newer attempt exists. :raises Conflict: its output is decided on.
         """
         attempt = self.attempt
-        fence = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+        fence = fence_of(attempt)
         ends = [attempt.completed_key(attempt.token), attempt.checked_key(attempt.token)]
         reading = self.coordinator.store.read(attempt.domain, [fence, *ends])
         epoch = reading.get(fence)
         if epoch is None or epoch.version != attempt.fence or reading.head.incarnation != attempt.incarnation:
-            raise self.coordinator.fenced(attempt)
+            raise fenced(self.coordinator.store, attempt)
         if any(key in reading.records for key in ends):
             raise Conflict(
                 f"{attempt}: its output is complete; participant {self.number} comes too late.",
@@ -121,7 +121,7 @@ class Join:
                 domain=attempt.domain,
                 store=SameStore(attempt.incarnation),
                 requires=(
-                    Exists(epoch_key(attempt.domain, attempt.job, attempt.interval.start), attempt.fence),
+                    Exists(fence_of(attempt), attempt.fence),
                     Absent(key),
                     Absent(attempt.completed_key(attempt.token)),
                     Absent(attempt.checked_key(attempt.token)),
@@ -215,14 +215,14 @@ def retried(attempt: Attempt, newest: BarrierRecord) -> Fenced:
     )
 
 
-def overtaken(coordinator: Coordinator, attempt: Attempt, missing: tuple[Absent, ...]) -> EpochError:
+def overtaken(reader: MetadataReader, attempt: Attempt, missing: tuple[Absent, ...]) -> EpochError:
     """The error for a report that was refused: the attempt is over, or one of *missing* is there by now."""
-    fence = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
-    reading = coordinator.store.read(attempt.domain, [fence, *(one.key for one in missing)])
+    fence = fence_of(attempt)
+    reading = reader.read(attempt.domain, [fence, *(one.key for one in missing)])
     epoch = reading.get(fence)
     joins = [reading.records[one.key].record for one in missing if one.key in reading.records]
     if epoch is None or epoch.version != attempt.fence or not joins:
-        return coordinator.fenced(attempt)
+        return fenced(reader, attempt)
     if attempt.subtoken:
         return retried(attempt, joins[0])
     return Conflict(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.adopting import adopt
 from airflow_provider.coordination.dependents import rewrite_requirements
+from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.domain.epoch import (
@@ -26,7 +27,6 @@ from airflow_provider.domain.records import (
     Key,
     Stamped,
     barrier_key,
-    epoch_key,
     fence_key,
     lock_key,
     schema_key,
@@ -126,17 +126,17 @@ class Publish:
     def _try(self) -> Published | None:
         attempt = self.attempt
         reading = self._read()
-        key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+        key = fence_of(attempt)
         epoch: Stamped[EpochRecord] | None = reading.get(key)
         if epoch is None or reading.head.incarnation != attempt.incarnation:
-            raise self.coordinator.fenced(attempt)
+            raise fenced(self.coordinator.store, attempt)
         done = reading.get(self._log_key)
         if done is not None:
             follow(self.coordinator.formats, reading, attempt.sinks)
             return self._published(done.csn or 0)
         record = epoch.record.attempt
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
-            raise self.coordinator.fenced(attempt)
+            raise fenced(self.coordinator.store, attempt)
         self._refuse_invalid_inputs(record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
@@ -161,7 +161,7 @@ class Publish:
         return self.coordinator.store.read(
             domain,
             [
-                epoch_key(domain, attempt.job, attempt.interval.start),
+                fence_of(attempt),
                 self._log_key,
                 topology_key(domain),
                 *(table_key(domain, sink.name) for sink in attempt.sinks),

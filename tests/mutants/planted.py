@@ -17,7 +17,6 @@ RETIRING = "tests/contract/test_coordination_retiring.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 
-COORDINATOR = "coordination/coordinator.py"
 BEGINNING = "coordination/beginning.py"
 PUBLISHING = "coordination/publishing.py"
 
@@ -43,7 +42,7 @@ PLANTED = (
     Mutant(
         name="a report is written without a look at the token",
         rule="R10",
-        file=COORDINATOR,
+        file="coordination/reporting.py",
         old="requires=(Exists(fence_of(attempt), attempt.fence), Absent(key), *without),",
         new="requires=(Absent(key), *without),",
     ),
@@ -160,7 +159,7 @@ PLANTED = (
     Mutant(
         name="a heartbeat writes nothing",
         rule="R23",
-        file=COORDINATOR,
+        file="coordination/renewing.py",
         old="updates=(Put(key, lock.record),),",
         new="updates=(),",
     ),
