@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -45,3 +48,21 @@ def test_a_run_says_what_failed(tmp_path: Path) -> None:
     )
     assert run(tmp_path, ("-c", "raise SystemExit('no such module')")).failure == "no such module\n"
     assert run(tmp_path, ("-c", "print('FAILED but well')")).failure == ""
+
+
+def test_who_is_told_to_end_leaves_no_copy_and_no_process(tmp_path: Path) -> None:
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "tests.mutants"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    process = psutil.Process(begun.pid)
+    while not (running := process.children(recursive=True)):
+        assert begun.poll() is None
+        time.sleep(0.05)
+    begun.terminate()
+    assert begun.wait() != 0
+    assert list(tmp_path.iterdir()) == []
+    assert not any(one.is_running() for one in running)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -68,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     chosen = [one for one in PLANTED if options.only in one.name or options.only == one.rule]
+    print("first the simulation and the tests with nothing planted, one to three minutes", flush=True)
+    signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory:
         limits = _limits(_copy(Path(directory), "unchanged"), chosen)
         if limits is None:
@@ -78,6 +82,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"figure mutants.planted {len(verdicts)}")
     print(f"figure mutants.killed {len(verdicts) - len(survivors)}")
     return 1 if survivors else 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    """End as Ctrl-C in a terminal does: what runs ends, and the copies are removed."""
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    raise KeyboardInterrupt
 
 
 def planted_text(mutant: Mutant, root: Path = ROOT) -> str:
