@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demo.spark_connect import SETTINGS
+import pytest
+
+from demo.spark_connect import SETTINGS, write_configuration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,12 +24,23 @@ def classic_spark(master: str, settings: Mapping[str, str]) -> Iterator[SparkSes
     builder = SparkSession.builder.master(master).appName("tests")
     for name, value in {**SETTINGS, **settings}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with _configured():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     try:
         yield session
     finally:
         _end(session)
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
+    """Let a JVM that starts in the block log as the demo's does: what is worth a line, to no profile of Spark's."""
+    with tempfile.TemporaryDirectory(prefix="epochs-spark-") as folder, pytest.MonkeyPatch.context() as patch:
+        write_configuration(Path(folder))
+        patch.setenv("SPARK_CONF_DIR", folder)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        yield
 
 
 def _end(session: SparkSession) -> None:
