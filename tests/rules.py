@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,6 +73,14 @@ def tagged() -> dict[str, list[tuple[str, str]]]:
                 for tag in tags(docstring):
                     found[tag].append((str(path.relative_to(ROOT)), name))
     return dict(found)
+
+
+def tags_of(tests: Container[str]) -> list[str]:
+    """The rules, then the invariants, that some tests, each as ``file::name``, carry."""
+    found = {
+        tag for tag, carriers in tagged().items() for path, name in carriers if f"{path}::{name}" in tests
+    }
+    return sorted(found, key=lambda tag: (tag.startswith("I"), int(tag[1:])))
 
 
 def _tests(module: ast.Module) -> Iterator[tuple[str, str | None]]:

@@ -1,4 +1,7 @@
-"""How verdicts are shown: as a table in a terminal, and as docs/reference/anomalies.md."""
+"""How verdicts are shown: as a table in a terminal, and as docs/reference/anomalies.md.
+
+``python -m tests.anomalies.page`` makes the page anew from the record of the last run that was kept.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from rich.table import Table
 
 from tests.anomalies.schedules import ROOT, Schedule, schedules
 from tests.anomalies.verdicts import PLAIN, STORES, Observed, Verdict, figures, load, stores_of
+from tests.rules import tags_of
 
 PAGE = ROOT / "docs" / "reference" / "anomalies.md"
 FRONT = """# Anomalies, as they ran
 
 Made by `make anomalies ARGS=--write` from what ran; a test fails when this page is not what the record of that run
-makes. What each schedule is, and which mechanism prevents it, is said in [anomalies](../anomalies.md).
+makes. What each schedule is, and which mechanism prevents it, is said in [anomalies](../anomalies.md). The rules and
+invariants are those whose tags the tests carry.
 
 **With this package**: the tests that carry the schedule's id. Each number is how many ran and passed on a store: memory
 tables on the five stores; Iceberg tables on two, whose rows are written as files; and, for the schedules in which it
@@ -119,15 +124,20 @@ def _paragraph(verdict: Verdict, schedule: Schedule) -> list[str]:
         if column in verdict.plain
     ]
     names = ", ".join(f"`{Path(test).name.partition('::')[2]}`" for test in verdict.tests)
+    proof = f"[Rules](rules.md): {', '.join(tags_of(verdict.tests))}. Tests: {names}."
     return [
         f"## {schedule.name} {schedule.title}",
         "",
         f"{_sentence(schedule.course)}",
         "",
-        f"- **With this package**: {with_package(verdict, schedule)}. {_sentence(schedule.mechanism)} Tests: {names}.",
+        f"- **With this package**: {with_package(verdict, schedule)}. {_sentence(schedule.mechanism)} {proof}",
         *(f"- {one}" for one in said),
     ]
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

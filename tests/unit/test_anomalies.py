@@ -14,6 +14,7 @@ from tests.anomalies.page import PAGE, cell, on_stores, page, table, with_packag
 from tests.anomalies.plain.running import ABSENT, FORMATS, functions
 from tests.anomalies.schedules import OF_ROWS, ROOT, SUITE, schedule_of, schedules
 from tests.anomalies.verdicts import PLAIN, STATEMENTS, STORES, Observed, Verdict, figures, load, verdicts
+from tests.rules import tags_of
 
 
 def _tests() -> set[str]:
@@ -134,7 +135,8 @@ def test_every_schedule_runs_without_the_package_or_says_why_not() -> None:
 def test_the_page_is_what_the_record_of_the_run_makes() -> None:
     found = load()
     assert [one.name for one in found] == list(SUITE)
-    assert PAGE.read_text() == page(found), "run: make anomalies ARGS=--write"
+    assert PAGE.read_text() == page(found), "run: python -m tests.anomalies.page"
+    assert [one.name for one in found if not tags_of(one.tests)] == [], "a schedule that no rule is about"
     assert [one.name for one in found if set(one.plain) != set(FORMATS)] == []
 
 
