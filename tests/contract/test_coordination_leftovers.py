@@ -123,6 +123,21 @@ def test_what_may_still_be_published_stays(table_world: World) -> None:
     assert world.rows("t") == {"t": [(1, 1)]}
 
 
+def test_adopted_output_is_no_leftover_after_the_next_revision(table_world: World) -> None:
+    """R16, R19: its slice says under which token it lies; while a lease claims it, it is read."""
+    world = table_world
+    job = world.job("t")
+    first = world.begin(job, day(1))
+    world.write(first, [1])
+    world.coordinator.complete(first)
+    world.run(job, day(1), by=owner(try_number=2))
+    lease = world.leases.acquire(world.cut("t"), name="report", owner="me", ttl=2 * PAST_GRACE)
+    world.run(job, day(1), [2], owner("rerun"))
+    world.clock.advance(PAST_GRACE)
+    assert sweep(world).leftovers == ()
+    assert world.rows_of(lease.cut) == {"t": [(1, 1)]}
+
+
 def test_what_a_check_refused_stays(table_world: World) -> None:
     """R14, R16: it is kept to be looked at until the epoch is begun again."""
     world = table_world
