@@ -28,6 +28,7 @@ from airflow_provider.domain.epoch import (
     EpochState,
     Owner,
     checked,
+    newest_tries,
     written_output,
 )
 from airflow_provider.domain.errors import InvalidInput, Vetoed
@@ -201,9 +202,15 @@ def _reason(findings: Sequence[Finding]) -> str:
 
 def kept_places(log: Iterable[BarrierRecord], token: int) -> tuple[str, ...]:
     """Where the output lies that the attempt with *token* has WRITTEN, or has adopted."""
-    written = {(one.token, one.committable.place) for one in log if one.committable and one.token <= token}
-    newest = max((number for number, _ in written), default=token)
-    return tuple(sorted(place for number, place in written if number == newest))
+    known = list(log)
+    number = max((one.token for one in known if one.committable and one.token <= token), default=token)
+    newest = newest_tries(known, number)
+    places = {
+        one.committable.place
+        for one in known
+        if one.committable and one.token == number and one.subtoken == newest.get(one.participant, 0)
+    }
+    return tuple(sorted(places))
 
 
 def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[BarrierRecord], token: int) -> Vetoed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.coordination.joining import tries
@@ -62,11 +62,11 @@ class Undoing:
 
     def _delete(self, attempt: AttemptRecord, interval: Interval) -> None:
         for one in attempt.undoes:
-            for place in self._places(one, one.interval or interval):
+            for place in self._places(one, one.interval or interval, self._tables(attempt, one)):
                 self.formats[place.table.format].discard(place)
 
-    def _places(self, left: Abandoned, interval: Interval) -> list[Place]:
-        """Every place at which those who *left* may have staged."""
+    def _places(self, left: Abandoned, interval: Interval, tables: Sequence[EpochTable]) -> list[Place]:
+        """Every place in *tables* at which those who *left* may have staged."""
         return [
             self.formats[table.format].place(
                 table,
@@ -77,17 +77,23 @@ class Undoing:
                 participant=participant,
                 subtoken=subtoken,
             )
-            for table in (*self.job.outputs, *self._left(left))
+            for table in tables
             for participant, subtoken in self._tries(left)
         ]
 
-    def _left(self, left: Abandoned) -> list[EpochTable]:
-        """The tables that the job does not declare any more. Nobody kept of which format they were: of each."""
-        return [
+    def _tables(self, attempt: AttemptRecord, left: Abandoned) -> list[EpochTable]:
+        """The job's tables, and those that it has left, also since *attempt* was to undo what *left* says.
+
+        Nobody kept of which format those were: of each.
+        """
+        declared = {table.name for table in self.job.outputs}
+        gone = {*left.left, *(name for name, _ in attempt.baseline)} - declared
+        former = [
             EpochTable(name, domain=self.job.domain, format=known)
-            for name in left.left
+            for name in sorted(gone)
             for known in self.formats
         ]
+        return [*self.job.outputs, *former]
 
     def _tries(self, left: Abandoned) -> list[tuple[int, int]]:
         """Those that may have written; whoever began them is fenced, so that their log is at its end."""
@@ -97,5 +103,9 @@ class Undoing:
 
 
 def _passed_begin(log: Iterable[Stamped[BarrierRecord]], token: int) -> bool:
-    """Whether the attempt with *token* came past its begin, hence has undone what it was to undo."""
-    return any(one.record.token == token and one.record.state is not EpochState.OPEN for one in log)
+    """Whether the attempt with *token* came past its begin, hence has undone what it was to undo.
+
+    What it reported says so; that it was ended does not, since others end a silent one.
+    """
+    silent = (EpochState.OPEN, EpochState.ABORTED)
+    return any(one.record.token == token and one.record.state not in silent for one in log)

@@ -18,7 +18,7 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
-from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady
+from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady, Vetoed
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.testing.arrow_attempts import stage_rows
@@ -131,6 +131,19 @@ def test_a_retry_that_joins_before_the_veto_is_heard(world: World) -> None:
     world.write(retry[0], [2, 3])
     world.coordinator.publish(attempt)
     assert world.rows("d") == {"d": [(1, 0), (1, 2), (1, 3)]}
+
+
+def test_a_veto_names_the_places_of_the_newest_tries(world: World) -> None:
+    """R10, R14: what a retry has replaced is deleted, so that nobody can look at it."""
+    job = world.job("j", [world.table("d")], checks=[row_count("d", at_least=9)])
+    attempt = world.begin(job, day(1), participants=2)
+    for number, try_number in ((0, 1), (1, 1), (1, 2)):
+        world.write(world.coordinator.join(attempt, number, owner(try_number=try_number)), [number])
+    with pytest.raises(Vetoed) as told:
+        world.coordinator.publish(attempt)
+    kept = world.staged()
+    assert [sum(uri.startswith(place) for uri in kept) for place in told.value.places] == [1, 1]
+    assert explain(world.store, DOMAIN, "j", day(1)).places == told.value.places
 
 
 def test_a_retry_races_the_publish(world: World) -> None:

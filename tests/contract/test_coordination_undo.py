@@ -176,8 +176,7 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
     """R16, I9: each of many tries fails at deleting what was left; the next has no more to delete than the first."""
     job = world.job("d")
     world.write(world.begin(job, day(1)), [1])
-    stuck: Any = NoDeletion(world.formats[world.table_format])
-    own = world.worker(formats=TableFormats({"memory": lambda: stuck}, projected=world.formats.projected))
+    own = stuck(world)
     for number in range(2, 8):
         with pytest.raises(WarehouseUnavailable):
             own.begin(job, day(1), owner(try_number=number))
@@ -188,6 +187,38 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
     assert world.staged()
     world.run(job, day(1), [2], owner(try_number=9))
     assert world.staged() == []
+    assert world.rows("d") == {"d": [(1, 2)]}
+
+
+def stuck(world: World) -> Coordinator:
+    """A coordinator of a process that cannot delete."""
+    tables: Any = NoDeletion(world.formats[world.table_format])
+    return world.worker(formats=TableFormats({"memory": lambda: tables}, projected=world.formats.projected))
+
+
+def test_what_a_try_was_to_undo_is_undone_after_others_have_ended_it(world: World) -> None:
+    """R16, R7: a try dies while it deletes, and is ended as a silent one: the next begin deletes that as well."""
+    job = world.job("d")
+    world.write(world.begin(job, day(1)), [1])
+    with pytest.raises(WarehouseUnavailable):
+        stuck(world).begin(job, day(1), owner(try_number=2))
+    world.clock.advance(PAST_TTL)
+    world.coordinator.retire(DOMAIN, "d", reason="moved", by="ada")
+    world.coordinator.revive(DOMAIN, "d")
+    assert world.staged()
+    world.run(job, day(1), [2], owner(try_number=3))
+    assert world.staged() == []
+    assert world.rows("d") == {"d": [(1, 2)]}
+
+
+def test_what_a_try_was_to_undo_in_a_table_that_its_job_has_left_is_undone(world: World) -> None:
+    """R16, R7: a try dies while it deletes, and the job leaves a table before the next: nothing stays in it."""
+    both = world.job("d", [world.table("d"), world.table("e")])
+    world.write(world.begin(both, day(1)), [1])
+    with pytest.raises(WarehouseUnavailable):
+        stuck(world).begin(both, day(1), owner(try_number=2))
+    world.run(world.job("d"), day(1), [2], owner(try_number=3))
+    assert world.data() == world.newest_data("d")
     assert world.rows("d") == {"d": [(1, 2)]}
 
 
