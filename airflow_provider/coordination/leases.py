@@ -102,7 +102,7 @@ class Leases:
             held, reading = self._held(key, owner)
             if held is None:
                 found = self.cuts.cut(key.domain, wanted, at=until, level=Level.READ_COMMITTED, **options)
-                return self._claim(found, key, owner, ttl)
+                return self._claim(found, key, owner, ttl, reading)
             _refuse_other_wish(held, wanted, until)
             return self._renew(held, reading, ttl)
 
@@ -123,7 +123,7 @@ class Leases:
         def request() -> Lease:
             held, reading = self._held(key, owner)
             if held is None:
-                return self._claim(cut, key, owner, ttl)
+                return self._claim(cut, key, owner, ttl, reading)
             if set(held.record.states) != set(cut.states.values()):
                 raise _other_wish(held, f"{cut.barrier.isoformat()} at CSN {cut.csn}")
             return self._renew(held, reading, ttl)
@@ -206,21 +206,20 @@ class Leases:
             )
         return held, reading
 
-    def _claim(self, cut: Cut, key: Key, owner: str, ttl: timedelta | None) -> Lease:
+    def _claim(self, cut: Cut, key: Key, owner: str, ttl: timedelta | None, looked: Reading) -> Lease:
+        """Claim *cut*; *looked* found nobody holding *key*, and nobody may have taken it since."""
         record = claimed(cut, owner, self._ttl(ttl))
         topology, retention = topology_key(cut.domain), retention_key(cut.domain)
         reading = self.store.read(
-            cut.domain, [key, topology, retention, *(table_key(cut.domain, table) for table in cut.states)]
+            cut.domain, [topology, retention, *(table_key(cut.domain, table) for table in cut.states)]
         )
         refuse_sealed(cut.domain, reading.get(topology))
-        stamped: Stamped[LeaseRecord] | None = reading.get(key)
-        refuse_other_holder(stamped, owner, reading.now)
         _refuse_gone(cut, reading)
-        requires = tuple(unchanged(reading, one) for one in (topology, retention, key))
+        requires = (*(unchanged(reading, one) for one in (topology, retention)), unchanged(looked, key))
         receipt = self.store.transact(
             Transaction(
                 domain=cut.domain,
-                store=SameStore(reading.head.incarnation),
+                store=SameStore(looked.head.incarnation),
                 requires=requires,
                 updates=(Put(key, record),),
             )

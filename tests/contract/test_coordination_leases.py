@@ -239,6 +239,47 @@ def test_r23_of_two_owners_one_gets_the_id(world: World) -> None:
     assert world.leases.all(DOMAIN) == winners
 
 
+@pytest.mark.parametrize("by", ["me", "somebody"])
+@pytest.mark.parametrize(
+    ("way", "call", "number"),
+    [
+        ("cut", "read", 1),
+        ("cut", "read", 2),
+        ("cut", "transact", 0),
+        ("acquire", "read", 1),
+        ("acquire", "transact", 0),
+    ],
+)
+def test_r23_an_id_that_was_taken_since_the_look_is_not_claimed(
+    world: World, way: str, call: str, number: int, by: str
+) -> None:
+    """R19, R23: what its holder reads stays claimed; another try of the same owner gets that, and no newer cut."""
+    cascade(world)
+    holders = []
+
+    def take() -> None:
+        holders.append(leased(world, by="me"))
+        for name, value in (("d", 3), ("e", 30)):
+            world.run(world.job(name, inputs=[world.table("d")] if name == "e" else []), day(3), [value])
+
+    interruption = Interruption(number, take, f"store.{call}")
+    reader = world.reader(Interrupted(world.store, "store", STORE_CALLS, interruption))
+    older = world.cut("d", "e", at=barrier(1))
+
+    def ask() -> Lease:
+        if way == "cut":
+            return reader.cut(DOMAIN, ["d", "e"], name="report", owner=by)
+        return reader.acquire(older, name="report", owner=by)
+
+    if by == "me" and way == "cut":
+        assert ask().cut.states == holders[0].cut.states
+    else:
+        with pytest.raises(LeaseHeld if by == "somebody" else InvalidInput, match="'report'"):
+            ask()
+    assert world.rows_of(holders[0].cut) == {"d": [(1, 1), (2, 2)], "e": [(1, 10), (2, 20)]}
+    assert [one.cut.states for one in world.leases.all(DOMAIN)] == [holders[0].cut.states]
+
+
 @pytest.mark.parametrize("fault", list(Fault))
 def test_r15_leases_survive_lost_messages(backend: Backend, fault: Fault) -> None:
     """R15: each message of each operation lost once: the answer is the same."""
