@@ -105,6 +105,8 @@ class Cuts:
         :param max_staleness: how old any of the tables may be, by the store's clock.
         :param consistency: ``altogether`` uses only barriers that all tables of the domain have published.
         :param session: what was seen before; ``session.after(cut)`` is the next one.
+        :raises InvalidInput: a wish that cannot be kept at READ_UNCOMMITTED: a time, slower tables, a session, the
+            whole domain.
         :raises NotReady: there is no common barrier yet, or only one that is too old, or that would take a table
             back behind what the session has seen; ``missing`` says which table lags and why.
         :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
@@ -146,6 +148,7 @@ class Cuts:
         :raises InvalidInput: the wish is for tables that agree.
         """
         agreeing = {
+            "at": wish.at is not None,
             "align": wish.align is not Align.EXACT,
             "session": wish.session is not None,
             "consistency": explicit and wish.consistency is not Consistency.ROLLING,

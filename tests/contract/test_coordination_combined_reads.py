@@ -87,6 +87,7 @@ def test_r20_a_reader_of_an_older_head_takes_no_revision_back(world: World) -> N
 @pytest.mark.parametrize(
     ("field", "asked"),
     [
+        ("at", {"at": barrier(1)}),
         ("align", {"align": "floor", "max_lag": HOUR}),
         ("session", {"session": Session.of(DOMAIN)}),
         ("consistency", {"consistency": "altogether"}),
