@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 from airflow_provider.coordination.claims import end_expired
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.ending import fence_silent
+from airflow_provider.coordination.recovery import as_recorded
 from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.settling import decided
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
-from airflow_provider.domain.identifiers import DomainName, domain_name
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import (
     ROOT_CHAINS,
     Key,
@@ -29,6 +30,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord, Move, MoveState, TopologyRecord
+from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import (
     Absent,
     Exists,
@@ -92,6 +94,7 @@ class _Mover:
         self.incarnations = tuple(one.store.read(domain, []).head.incarnation for one in (source, target))
         self.leaving = Move(state=MoveState.LEAVING, place=target_place, incarnation=self.incarnations[1])
         self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
+        self.before: Move | None = None
         self.key = topology_key(domain)
 
     def run(self) -> MovedDomain:
@@ -140,6 +143,7 @@ class _Mover:
                 domain=self.domain,
                 place=move.place,
             )
+        self.before = None if move == self.leaving else move
         head = self.target.store.read(self.domain, []).head.csn
         if (there is None and head) or (there is not None and there.record.move != self.arriving):
             raise InvalidInput(
@@ -169,7 +173,7 @@ class _Mover:
         if not live:
             return
         if self._topology(self.target.store) is None:
-            self._mark(store, None)
+            self._mark(store, self.before)
         holders = [f"{one.key.kind} {one.key.partition} {one.key.item} of {one.record.owner}" for one in live]
         raise EpochBusy(
             f"domain {self.domain!r} is in use: {'; '.join(holders)}.",
@@ -227,7 +231,7 @@ class _Mover:
 
     def _move_pointers(self) -> list[str]:
         """Let the catalog beside the target have the tables where they are; files stay in their place."""
-        moved = []
+        moved: list[str] = []
         for table in self._tables():
             info = self.source.formats[table.format].describe(table)
             if info is not None:
@@ -279,8 +283,12 @@ class _Mover:
     def _jobs(self) -> list[JobRecord]:
         return [one.record for one in pages(self.source.store, self.domain, Kind.JOB, "")]
 
-    def _tables(self) -> list[Any]:
+    def _tables(self) -> list[EpochTable]:
+        """Those that a job declares, and those that their jobs have left."""
         found = {table.name: table for job in self._jobs() for table in job.outputs}
+        for stamped in pages(self.source.store, self.domain, Kind.TABLE, ""):
+            if stamped.record.ref is not None:
+                found.setdefault(TableName(stamped.key.item), as_recorded(stamped, stamped.record.ref))
         return list(found.values())
 
     def _settled(self, operation: Callable[[], Answer]) -> Answer:
@@ -313,7 +321,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
             log = barrier_partition(job.name, epoch.record.interval.start)
             yield from pages(reader, domain, Kind.BARRIER, log)
     yield from pages(reader, domain, Kind.FENCE, ROOT_CHAINS)
-    for root in sorted({root.name for job in jobs for root in job.roots}):
+    for root in sorted({name for job in jobs for name in job.all_roots}):
         yield from pages(reader, domain, Kind.ROOT, root)
     for table in tables:
         yield from pages(reader, domain, Kind.SCHEMA, table)

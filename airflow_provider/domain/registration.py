@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from typing import TypeVar
 
+from airflow_provider.domain.calendars import barrier_of_one_only
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
@@ -26,10 +27,6 @@ from airflow_provider.domain.topology import (
 from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
-
-_SAMPLE_START = datetime(2024, 1, 1, tzinfo=UTC)
-_SAMPLE_MONTHS = 12
-_SAMPLE_RUN = 50
 
 
 class MoveState(StrEnum):
@@ -72,6 +69,7 @@ class JobRecord:
     :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
     :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
     :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
+    :param past_roots: names of roots of earlier revisions: their bounds stay.
     :param retired: why nothing more comes of it; empty while something may.
     """
 
@@ -91,6 +89,7 @@ class JobRecord:
     checks: tuple[Check, ...] = ()
     lapses_after: int | None = None
     retired: str = ""
+    past_roots: tuple[str, ...] = ()
 
     @property
     def all_edges(self) -> tuple[Edge, ...]:
@@ -101,6 +100,11 @@ class JobRecord:
     def all_outputs(self) -> tuple[TableName, ...]:
         """Tables of this and of all earlier revisions."""
         return (*(table.name for table in self.outputs), *self.past_outputs)
+
+    @property
+    def all_roots(self) -> tuple[str, ...]:
+        """Names of the roots of this and of all earlier revisions."""
+        return (*(root.name for root in self.roots), *self.past_roots)
 
     def edge_on(self, table: str) -> Edge | None:
         return next((edge for edge in self.edges if edge.table == table), None)
@@ -132,6 +136,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         earlier=known,
         past_edges=_left_out(current.all_edges, job.edges) if current else (),
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
+        past_roots=_left_out(current.all_roots, [root.name for root in job.roots]) if current else (),
         checks=job.checks,
         lapses_after=job.lapses_after,
         retired=current.retired if current else "",
@@ -385,9 +390,7 @@ def _cycle_from(
 def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
     if edge.as_of is not None:
         return
-    changes = (*reader.cadence.changes, *owner.cadence.changes)
-    sampled = _sample(reader.cadence, changes)
-    off = next((moment for moment in sampled if not owner.cadence.is_barrier(moment)), None)
+    off = barrier_of_one_only(reader.cadence, owner.cadence)
     if off is not None:
         raise TopologyError(
             f"job {reader.name!r} ({reader.cadence}) reads {edge.table!r} exactly at its barriers, but "
@@ -431,20 +434,3 @@ def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
 def _shown(root: Root) -> str:
     beyond = ", ".join(f"{name}={value}" for name, value in root.more if name != "kind")
     return f"{root.place!r}" + (f" ({beyond})" if beyond else "")
-
-
-def _sample(cadence: Cadence, changes: Iterable[datetime] = ()) -> Iterator[datetime]:
-    """Barriers of a year, with its clock changes: a run at its start, then some of each half month.
-
-    :param changes: where a calendar becomes another one: a run after each, too.
-    """
-    for start in (_SAMPLE_START, *changes):
-        moment = start
-        for _ in range(_SAMPLE_RUN):
-            moment = cadence.next_after(moment)
-            yield moment
-    for half in range(2 * _SAMPLE_MONTHS):
-        moment = _SAMPLE_START + half * timedelta(days=15)
-        for _ in range(3):
-            moment = cadence.next_after(moment)
-            yield moment

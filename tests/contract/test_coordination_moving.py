@@ -1,0 +1,167 @@
+"""A domain is moved with what its jobs have left behind, and is moved on from where it has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider.coordination.adopting import adopt
+from airflow_provider.coordination.moving import MovedDomain, move_domain
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import EpochBusy, InvalidInput
+from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.registration import Move, MoveState
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.stores.base import Put, Transaction
+from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.test_coordination_calendars import files
+from tests.contract.test_coordination_foreign import adopting, commit
+
+LEFT, RIGHT = (EpochTable(name, domain=DOMAIN, format="iceberg") for name in ("left", "right"))
+Places = dict[str, EpochService]
+
+
+@pytest.fixture
+def places(quick_path: Path) -> Iterator[Places]:
+    """Three stores beside one warehouse, by their names."""
+    with ExitStack() as stack:
+        found = {}
+        for name in ("first", "second", "third"):
+            url = f"sqlite:///{quick_path}/{name}.db"
+            upgrade_schema(url)
+            settings = Settings(store_url=url, warehouse=f"file://{quick_path}/warehouse")
+            found[name] = stack.enter_context(EpochService.open(settings))
+        yield found
+
+
+def moved(places: Places, source: str, target: str) -> MovedDomain:
+    here, there = (places[name].coordinator for name in (source, target))
+    return move_domain(here, there, DOMAIN, source_place=source, target_place=target)
+
+
+def job(name: str, *outputs: EpochTable, root: Root | None = None) -> EpochJob:
+    inputs = [] if root is None else [root]
+    return EpochJob(name, inputs=inputs, outputs=outputs, cadence="@daily", origin=day(1).start)
+
+
+def run(place: EpochService, declared: EpochJob, number: int, value: int) -> None:
+    """Compute one epoch: one row into each table."""
+    attempt = place.coordinator.begin(declared, day(number), owner())
+    assert isinstance(attempt, Attempt), attempt
+    for sink in attempt.sinks:
+        write_rows(place.coordinator, attempt, sink.name, pa.table({"number": [value]}))
+    place.coordinator.publish(attempt)
+
+
+def numbers(place: EpochService, table: str) -> list[int]:
+    found = place.cuts.read(place.cuts.cut(DOMAIN, [table]), table)
+    return sorted(found["number"].to_pylist())
+
+
+def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
+    """R7, R17: the catalog of the target names it, and another job takes it over there."""
+    first, second = places["first"], places["second"]
+    run(first, job("j", LEFT, RIGHT), 1, 1)
+    run(first, job("j", RIGHT), 2, 2)
+    first.coordinator.retire(DOMAIN, "j", table="left", reason="it is another's", by="ada")
+    assert moved(places, "first", "second").tables == ("left", "right")
+    assert [one.problem for one in recover(second.coordinator, DOMAIN).tables] == ["", ""]
+    run(second, job("heir", LEFT), 2, 22)
+    assert (numbers(second, "left"), numbers(second, "right")) == ([1, 22], [1, 2])
+
+
+def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places) -> None:
+    """I11: who declares it again reads what was recorded."""
+    feed = Root("feed", "/feed")
+    with_root, without = job("j", RIGHT, root=feed), job("j", RIGHT)
+    first, second = places["first"].coordinator, places["second"].coordinator
+    attempt = first.begin(with_root, day(1), owner(), roots=files("then"))
+    assert isinstance(attempt, Attempt)
+    first.abort(attempt, "it is given up")
+    first.register(without)
+    first.register(job("j", LEFT))
+    moved(places, "first", "second")
+    again = second.begin(with_root, day(1), owner("again"), roots=files("now"))
+    assert isinstance(again, Attempt)
+    assert again.roots == (files("then")["feed"],)
+
+
+def test_a_domain_is_moved_on_and_comes_back_nowhere(places: Places) -> None:
+    """Each store that it has left names the next one."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    moved(places, "first", "second")
+    run(places["second"], job("j", LEFT), 2, 2)
+    assert moved(places, "second", "third").csn == 2
+    run(places["third"], job("j", LEFT), 3, 3)
+    assert numbers(places["third"], "left") == [1, 2, 3]
+    for name, following in (("first", "second"), ("second", "third")):
+        with pytest.raises(DomainMoved, match=f"has moved to {following}"):
+            places[name].coordinator.begin(job("j", LEFT), day(4), owner())
+    with pytest.raises(InvalidInput, match="without the domain"):
+        moved(places, "third", "first")
+
+
+def test_what_has_arrived_stays_so_when_its_job_is_declared_anew(places: Places) -> None:
+    """R7: the move, which has ended, may be repeated, and changes nothing."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    before = moved(places, "first", "second")
+    places["second"].coordinator.register(job("other", RIGHT))
+    places["second"].coordinator.retire(DOMAIN, "other", reason="a slip", by="ada")
+    again = moved(places, "first", "second")
+    assert (again.csn, again.tables) == (before.csn + 1, before.tables)
+
+
+def test_what_has_arrived_stays_so_when_it_cannot_be_moved_on(places: Places) -> None:
+    """R23: a lease keeps it where it is, as if nobody had asked."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    moved(places, "first", "second")
+    second = places["second"]
+    lease = second.leases.cut(DOMAIN, ["left"], name="reader", owner="somebody")
+    with pytest.raises(EpochBusy, match="reader"):
+        moved(places, "second", "third")
+    assert moved(places, "first", "second").csn == 1
+    second.leases.drop(lease)
+    assert moved(places, "second", "third").csn == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "refused"),
+    [
+        (MoveState.GONE, DomainMoved),
+        (MoveState.LEAVING, DomainMoving),
+        (MoveState.ARRIVING, DomainMoving),
+        (MoveState.ARRIVED, None),
+    ],
+)
+def test_what_ends_jobs_and_takes_rows_over_stands_still_too(
+    world: World, state: MoveState, refused: type[Exception] | None
+) -> None:
+    """R7, R17: neither is done in a store that the domain leaves or has not wholly arrived in."""
+    for name in ("live", "over"):
+        world.run(world.job(name), day(1))
+    world.run(world.job("t", [adopting(world)]), day(1), [1])
+    world.coordinator.retire(DOMAIN, "over", reason="done", by="ada")
+    commit(world, "t", "append", {1: [7]})
+    key = topology_key(DOMAIN)
+    topology = world.store.read(DOMAIN, [key]).records[key].record
+    move = Move(state=state, place="elsewhere", incarnation="x")
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(topology, move=move)),)))
+    before = world.exactly()
+    for change in (
+        lambda: world.coordinator.retire(DOMAIN, "live", reason="done", by="ada"),
+        lambda: world.coordinator.revive(DOMAIN, "over"),
+        lambda: adopt(world.coordinator, adopting(world)),
+    ):
+        with pytest.raises(refused, match="elsewhere") if refused else nullcontext():
+            change()
+    assert (world.exactly() == before) is (refused is not None)
