@@ -233,7 +233,10 @@ class _Doctor:
     def _waits(self) -> Iterator[Symptom]:
         """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
         jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
-        owners = {table.name: job for job in jobs for table in job.outputs}
+        retired_first = sorted(
+            jobs, key=lambda one: not one.retired
+        )  # others may have taken their tables over
+        owners = {table.name: job for job in retired_first for table in job.outputs}
         for job in jobs:
             if job.retired or job.name in lapsed:
                 continue

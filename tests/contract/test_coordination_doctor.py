@@ -142,6 +142,17 @@ def test_waits_that_nobody_ends(world: World) -> None:
     assert any("is retired" in one.found for one in found.values())
 
 
+def test_a_wait_for_a_table_that_has_an_heir_is_none(world: World) -> None:
+    """R7, I9: whichever of the two jobs is the first by the alphabet."""
+    for before, heir, name in (("old", "heir", "t"), ("job", "jobs", "u")):
+        table = world.table(name)
+        world.run(world.job(before, [table]), day(1))
+        world.run(world.job(f"r of {before}", [world.table(f"r_{name}")], inputs=[table]), day(1))
+        world.coordinator.retire(DOMAIN, before, reason="renamed", by="me")
+        world.coordinator.register(world.job(heir, [table]))
+    assert told(world) == {}
+
+
 def test_what_was_left_is_told_and_swept(table_world: World) -> None:
     """R16, R23: a zombie's files and a lease that has ended need nobody: the next sweep takes them."""
     world = table_world
