@@ -17,6 +17,7 @@ from airflow_provider.domain.registration import (
     JobRecord,
     TopologyRecord,
     check_change,
+    check_no_gap,
     check_registration,
     check_same_table,
     check_takeover,
@@ -82,7 +83,7 @@ class Register:
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         if current is not None:
-            check_change(current.record.cadence, record.cadence, self._computed(reading))
+            check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
         for before in (*([current.record] if current else []), *others.values()):
             check_change(before.cadence, record.cadence, self._bounded(before))
         try:
@@ -91,11 +92,18 @@ class Register:
             return None
         return record
 
-    def _computed(self, reading: Reading) -> list[Interval]:
-        """What the job's tables have, and its open epochs. One that opens meanwhile is refused when it publishes."""
+    def _computed(self, reading: Reading, before: JobRecord) -> list[Interval]:
+        """What the job's tables have, what it has committed to those that it left, and its open epochs.
+
+        One that opens meanwhile is refused when it publishes.
+        """
         job = self.job
         tables = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
         committed = [one for stamped in tables if stamped for one in stamped.record.progress.islands]
+        since = job.cadence.until(before.cadence)
+        if since is not None:
+            later = pages(self.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
+            committed += [one.record.interval for one in later if one.record.committed is not None]
         locks = pages(self.store, job.domain, Kind.LOCK, job.name)
         keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
         epochs = self.store.read(job.domain, keys).records.values()
@@ -178,6 +186,8 @@ class Register:
             if known.record.job == self.job.name or known.record.ended:
                 check_same_table(self.job, table, known.record)
             if known.record.job == self.job.name:
+                if known.record.progress.declared:
+                    check_no_gap(self.job, table, known.record)
                 continue
             if known.record.ended:
                 check_takeover(self.job, table, known.record)

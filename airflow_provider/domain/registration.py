@@ -332,6 +332,11 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
             owner=known.job,
         )
     check_change(known.cadence, job.cadence, known.progress.islands)
+    check_no_gap(job, table, known)
+
+
+def check_no_gap(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+    """:raises TopologyError: a table that is there would wait for epochs before the new origin (R7)."""
     end = known.progress.watermark or known.progress.origin
     if job.origin is not None and end is not None and job.origin > end:
         raise TopologyError(

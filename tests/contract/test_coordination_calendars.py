@@ -88,6 +88,20 @@ def test_what_is_computed_keeps_its_calendar(world: World) -> None:
     world.coordinator.register(world.job("e", cadence=HOURLY_FROM_3))
 
 
+def test_what_is_committed_to_a_table_that_the_job_leaves_keeps_its_calendar(world: World) -> None:
+    """R7: the first hour would be taken for the day that is committed, when tables and cadence change at once."""
+    for number in range(1, 5):
+        world.run(world.job("d"), day(number), [number])
+    tables = [world.table("e")]
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
+        world.coordinator.register(world.job("d", tables, cadence=HOURLY_FROM_3))
+    assert world.exactly() == before
+    hourly = Cadence("@hourly", since=barrier(4), before=Cadence("@daily"))
+    job = world.job("d", tables, cadence=hourly)
+    assert world.run(job, Interval(barrier(4), barrier(4) + HOUR)).revision == 1
+
+
 def test_an_attempt_of_the_old_calendar_publishes_nothing(world: World) -> None:
     """R7, R10: one that began between the look and the registration."""
     job = world.job("d")

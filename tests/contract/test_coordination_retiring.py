@@ -374,6 +374,18 @@ def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World) -> 
     world.retention.withdraw(DOMAIN, "f", barrier(2))
 
 
+def test_an_origin_does_not_move_forward_in_two_steps(world: World) -> None:
+    """R7: a declaration without origin between them; the table waits for the epochs before all the same."""
+    world.run(world.job("d"), day(1), [1])
+    world.coordinator.register(world.job("d", origin=None))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="nobody would compute what lies between"):
+        world.coordinator.register(world.job("d", origin=barrier(2)))
+    assert world.exactly() == before
+    world.run(world.job("d", origin=barrier(1)), day(2), [2])
+    assert world.rows("d") == {"d": [(1, 1), (2, 2)]}
+
+
 def test_bad_requests_write_nothing(world: World) -> None:
     """R7: nobody retires what is not there, or without a word."""
     world.coordinator.register(world.job("d"))
