@@ -6,7 +6,7 @@ Declarations are plain values: making one opens nothing and registers nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -158,13 +158,17 @@ class EpochTable:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A declared read of a table; use :func:`increment`, :func:`window`, :func:`state`, :func:`previous`."""
+    """A declared read of a table; use :func:`increment`, :func:`window`, :func:`state`, :func:`previous`.
+
+    :param domain: the table's; None in a job, whose own it is.
+    """
 
     table: TableName
     kind: EdgeKind
     as_of: timedelta | None = None
     length: timedelta | None = None
     on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE
+    domain: DomainName | None = field(default=None, repr=False, compare=False)
 
 
 def increment(table: EpochTable, **options: Any) -> Edge:
@@ -214,7 +218,9 @@ def _edge(
             expected="state() or previous(): each slice of a full table is its whole state",
         )
     policy = _member(OnUpstreamRevision, on_upstream_revision, "on_upstream_revision")
-    return Edge(table.name, kind, as_of=as_of, length=length, on_upstream_revision=policy)
+    return Edge(
+        table.name, kind, as_of=as_of, length=length, on_upstream_revision=policy, domain=table.domain
+    )
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -263,7 +269,7 @@ class EpochJob:
         put("name", job_name(name))
         put("outputs", _checked_outputs(outputs))
         put("cadence", cadence if isinstance(cadence, Cadence) else Cadence(cadence))
-        put("inputs", tuple(_as_input(one) for one in given))
+        put("inputs", tuple(_as_input(one, self.domain) for one in given))
         put("input_tables", tuple(one for one in given if isinstance(one, EpochTable)))
         put("origin", None if origin is None else self._checked_origin(origin))
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
@@ -276,13 +282,6 @@ class EpochJob:
         _refuse_repeats(
             "inputs", [one.table if isinstance(one, Edge) else f"root {one.name}" for one in self.inputs]
         )
-        for table in self.input_tables:
-            if table.domain != self.domain:
-                raise InvalidInput(
-                    field="inputs",
-                    value=table.uri,
-                    expected=f"a table of the job's own domain {self.domain!r}",
-                )
 
     @property
     def domain(self) -> DomainName:
@@ -366,12 +365,21 @@ def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
     return tables
 
 
-def _as_input(value: EpochTable | Edge | Root) -> Edge | Root:
+def _as_input(value: EpochTable | Edge | Root, domain: DomainName) -> Edge | Root:
+    """An input of a job of *domain*."""
     if isinstance(value, EpochTable):
-        return state(value) if value.kind is TableKind.FULL else increment(value)
-    if isinstance(value, Edge | Root):
+        value = state(value) if value.kind is TableKind.FULL else increment(value)
+    if isinstance(value, Root):
         return value
-    raise InvalidInput(field="inputs", value=value, expected="an EpochTable, an edge or a Root")
+    if not isinstance(value, Edge):
+        raise InvalidInput(field="inputs", value=value, expected="an EpochTable, an edge or a Root")
+    if value.domain not in (None, domain):
+        raise InvalidInput(
+            field="inputs",
+            value=f"epoch://{value.domain}/{value.table}",
+            expected=f"a table of the job's own domain {domain!r}",
+        )
+    return replace(value, domain=None)
 
 
 def _refuse_repeats(field_name: str, names: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -69,9 +70,11 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "an output twice": (lambda: job("j", [], [A, A]), "outputs"),
     "outputs of two domains": (lambda: job("j", [], [A, EpochTable("b", domain="other")]), "outputs"),
     "an input of another domain": (lambda: job("j", [EpochTable("b", domain="other")], [A]), "inputs"),
+    "an edge to another domain": (lambda: job("j", [state(EpochTable("b", domain="other"))], [A]), "inputs"),
     "an input twice": (lambda: job("j", [B, state(B)], [A]), "inputs"),
     "an input that is text": (lambda: job("j", ["b"], [A]), "inputs"),
     "the increment of a full table": (lambda: increment(FULL), "inputs"),
+    "the window of a full table": (lambda: window(FULL, timedelta(days=1)), "inputs"),
     "a window without length": (lambda: window(A, timedelta(0)), "length"),
     "a negative as_of": (lambda: state(A, as_of=-timedelta(days=1)), "as_of"),
     "a window beyond all times": (lambda: window(A, timedelta.max), "length"),
@@ -197,6 +200,17 @@ def test_a_shared_root_is_one_location_at_one_cadence(location: str, cadence: st
     register(mine, job("b", [Root("r", "/a")], [B], "@daily"))
 
 
+def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
+    """R6, R7, I11: of two jobs at work each barrier has one interval."""
+    then = datetime(2024, 3, 1, tzinfo=UTC)
+    changed = Cadence("@hourly", since=then, before=Cadence("@daily"))
+    mine = declared(job("a", [Root("r", "/a")], [A], changed), None)
+    theirs = declared(job("b", [Root("r", "/a")], [B]), None)
+    with pytest.raises(TopologyError, match="root"):
+        check_registration(mine, {theirs.name: theirs}, None)
+    check_registration(mine, {theirs.name: replace(theirs, retired="over")}, None)
+
+
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
     """What came to roots later is part of a declaration only where it is used: nobody has to register anew."""
     of_files = declared(job("j", [Root("r", "/a")], [A]), None)
@@ -213,6 +227,20 @@ def test_what_a_job_once_read_is_not_forgotten() -> None:
     edges = {(edge.table, edge.kind.value) for edge in third.all_edges}
     assert edges == {("a", "state"), ("a", "increment"), ("b", "increment")}
     assert set(third.all_outputs) == {"c", "d"}
+
+
+def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
+    """R7, I11: of all earlier revisions; what is declared again is no past."""
+    feeds = {name: Root(name, f"/{name}") for name in "xyz"}
+    record = None
+    for table, feed in ((A, "x"), (B, "y"), (C, "z")):
+        record = declared(job("j", [feeds[feed]], [table]), record)
+    assert record is not None
+    assert set(record.past_outputs) == {"a", "b"}
+    assert set(record.past_roots) == {"x", "y"}
+    again = declared(job("j", [feeds["x"], feeds["z"]], [A]), record)
+    assert (again.all_outputs[0], set(again.past_outputs)) == ("a", {"b", "c"})
+    assert (set(again.past_roots), set(again.all_roots)) == ({"y"}, {"x", "y", "z"})
 
 
 def test_checks_are_part_of_the_declaration() -> None:
@@ -258,6 +286,21 @@ def test_a_coarser_reader_meets_its_input(reader: str, owner: str) -> None:
     register(job("reader", [A], [B], reader), job("owner", [], [A], owner))
 
 
+@pytest.mark.parametrize("who_changes", ["reader", "owner"])
+def test_calendars_that_part_when_one_of_them_changes_are_refused(who_changes: str) -> None:
+    """R6: however late, the barriers after a change are looked at."""
+    then = datetime(2031, 3, 1, tzinfo=UTC)
+    hourly, daily = Cadence("@hourly"), Cadence("@daily")
+    reader, owner = (
+        (Cadence("@hourly", since=then, before=daily), daily)
+        if who_changes == "reader"
+        else (hourly, Cadence("@daily", since=then, before=hourly))
+    )
+    with pytest.raises(TopologyError) as refused:
+        register(job("reader", [A], [B], reader), job("owner", [], [A], owner))
+    assert refused.value.details["barrier"] == datetime(2031, 3, 1, 1, tzinfo=UTC)
+
+
 def test_as_of_reads_a_slower_table_at_its_last_barrier() -> None:
     register(job("reader", [state(A, as_of=timedelta(0))], [B], "@hourly"), job("owner", [], [A], "@daily"))
 
@@ -269,6 +312,14 @@ def test_a_changed_cadence_or_kind_is_refused() -> None:
     changed = job("j", [], [EpochTable("a", kind=TableKind.FULL)])
     with pytest.raises(TopologyError, match="full"):
         check_registration(declared(changed, before), {}, before)
+
+
+def test_a_changed_format_is_refused() -> None:
+    """R7: the files of before are of the other one."""
+    before = declared(job("j", [], [A]), None)
+    changed = declared(job("j", [], [EpochTable("a", format="memory")]), before)
+    with pytest.raises(TopologyError, match="incremental/iceberg; it cannot become incremental/memory"):
+        check_registration(changed, {}, before)
 
 
 def test_revisions_of_a_declaration() -> None:
