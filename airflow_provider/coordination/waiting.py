@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn, retention_of
 from airflow_provider.domain.clock import Clock, SystemClock
-from airflow_provider.domain.cut import Lag, edge_range, lagging, reached, starts_with
+from airflow_provider.domain.cut import Lag, before_origin, edge_range, lagging, reached, starts_with
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import TableName, domain_name
 from airflow_provider.domain.interval import Interval, as_utc
 from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, TableKind
+from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader
 
 
@@ -105,13 +106,22 @@ def inputs_readiness(reader: MetadataReader, domain: str, inputs: JobInputs) -> 
             past = edge.kind is EdgeKind.PREVIOUS
             missing.append(_without_owner(edge.table, interval.start if past else interval.end))
             continue
-        _, high = edge_range(edge, interval, stood[0])
+        low, high = edge_range(edge, interval, stood[0])
         if starts_with(edge, *stood, high):
             continue
-        missing += lagging({edge.table: stood}, high)
+        missing += lagging({edge.table: stood}, high) or _before_origin(edge.table, stood, low, high)
         if stood[0].kind is TableKind.FULL and reached(*stood, high):
             refuse_withdrawn(retention, found, {edge.table: high})
     return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
+
+
+def _before_origin(
+    table: TableName, stood: tuple[TableRecord, Moved], low: datetime | None, high: datetime
+) -> tuple[Lag, ...]:
+    reason = before_origin(*stood, low)
+    if not reason:
+        return ()
+    return (Lag(table=table, watermark=stood[1].watermark, wanted=high, reason=reason),)
 
 
 def _without_owner(table: TableName, barrier: datetime) -> Lag:

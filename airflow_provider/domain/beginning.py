@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from airflow_provider.domain.cut import as_of, edge_range, lagging, reached, starts_with
+from airflow_provider.domain.cut import as_of, before_origin, edge_range, lagging, reached, starts_with
 from airflow_provider.domain.epoch import (
     AttemptRecord,
     EpochRecord,
@@ -270,9 +270,7 @@ def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: da
     if not reached(record, moved, high):
         lag = lagging({TableName("input"): (record, moved)}, high)[0]
         return f"needs {high.isoformat()}; {lag.reason}"
-    if low is not None and moved.origin is not None and low < moved.origin and not record.progress.declared:
-        return f"needs all from {low.isoformat()}; it begins at {moved.origin.isoformat()} and declares no origin"
-    return ""
+    return before_origin(record, moved, low)
 
 
 def computes_first(

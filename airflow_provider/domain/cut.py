@@ -233,6 +233,13 @@ def starts_with(edge: Edge, record: TableRecord, moved: Moved, high: datetime) -
     return edge.kind is EdgeKind.PREVIOUS and record.progress.declared and moved.origin == high
 
 
+def before_origin(record: TableRecord, moved: Moved, low: datetime | None) -> str:
+    """Why what begins at *low* cannot be read: before an undeclared origin "nothing there" may be "not yet"."""
+    if low is None or moved.origin is None or low >= moved.origin or record.progress.declared:
+        return ""
+    return f"needs all from {low.isoformat()}; it begins at {moved.origin.isoformat()} and declares no origin"
+
+
 def _before(moment: datetime, length: timedelta) -> datetime:
     """:raises InvalidInput: there is no such time."""
     try:

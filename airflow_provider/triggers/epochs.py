@@ -114,7 +114,8 @@ class EpochTrigger(BaseTrigger):
             Edge(
                 table_name(edge["table"]),
                 EdgeKind(edge["kind"]),
-                as_of=None if edge["as_of"] is None else timedelta(seconds=edge["as_of"]),
+                as_of=_duration(edge["as_of"]),
+                length=_duration(edge.get("length")),
             )
             for edge in self.edges
         )
@@ -124,13 +125,18 @@ class EpochTrigger(BaseTrigger):
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
-    """What a trigger is told of a job's *inputs*: of each edge what says up to where it reads."""
+    """What a trigger is told of a job's *inputs*: of each edge what says from where and up to where it reads."""
     edges = [
         {
             "table": edge.table,
             "kind": edge.kind.value,
             "as_of": None if edge.as_of is None else edge.as_of.total_seconds(),
+            "length": None if edge.length is None else edge.length.total_seconds(),
         }
         for edge in inputs.edges
     ]
     return {"edges": edges, "start": inputs.interval.start.isoformat()}
+
+
+def _duration(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -16,7 +16,7 @@ from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Key
 from airflow_provider.domain.topology import Edge, EpochTable, increment, previous, state, window
 from airflow_provider.stores.base import Reading
@@ -153,6 +153,30 @@ def test_a_jobs_wait_is_over_when_its_begin_would_be_ready(world: World, kind: s
                 committed,
                 number,
             )
+
+
+@pytest.mark.parametrize(("first", "early", "late"), [(3, 3, 5), (3, 4, 5), (2.25, 2, 3)])
+def test_a_job_waits_for_what_lies_before_a_tables_first_epoch(
+    world: World, first: float, early: int, late: int
+) -> None:
+    """R6: without a declared origin nobody can tell "nothing there" from "not yet": its begin is not ready either."""
+    table, quarters = world.table("a"), Cadence("0 */6 * * *")
+    source = world.job("a", cadence=quarters, origin=None)
+    for epoch in quarters.split(Interval(barrier(first - 1), barrier(5))):
+        world.run(source, epoch)
+    reads = window(table, timedelta(days=2)) if first == 3 else increment(table)
+    job = world.job("r", inputs=[reads])
+    before, after = (JobInputs.of(job, day(number)) for number in (early, late))
+    with pytest.raises(NotReady, match="declares no origin"):
+        world.begin(job, day(early))
+    (missing,) = check_inputs(world.store, DOMAIN, before).missing
+    assert (missing.table, missing.watermark, missing.wanted) == ("a", barrier(5), barrier(early))
+    assert "declares no origin" in missing.reason
+    assert check_inputs(world.store, DOMAIN, after).ready
+    for epoch in reversed(quarters.split(Interval(barrier(0), barrier(first - 1)))):
+        world.run(source, epoch)
+    assert check_inputs(world.store, DOMAIN, before).ready
+    world.begin(job, day(early))
 
 
 def test_a_job_that_reads_its_own_past_waits_for_the_run_before(world: World) -> None:

@@ -25,7 +25,7 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous, window
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.stores.base import MetadataStore
@@ -36,10 +36,11 @@ from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 from airflow_provider.triggers.shared_reader import SharedReader
 from tests.airflow_runs import DAY_END, epochs_connection, task_context
 
-A, B = EpochTable("a"), EpochTable("b")
+A, B, C = EpochTable("a"), EpochTable("b"), EpochTable("c")
 JOBS = {
     "a": EpochJob("make_a", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
     "b": EpochJob("make_b", outputs=[B], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
+    "c": EpochJob("make_c", outputs=[C], cadence="@daily"),
 }
 SCHEMA = pa.schema([("x", pa.int64())])
 DAY = timedelta(days=1)
@@ -308,6 +309,26 @@ def test_the_run_decides_what_is_waited_for(service: EpochService) -> None:
     assert sensor(**one, cadence="@daily").poke(at_one)
     reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     assert EpochSensor(task_id="wait", job=reader, deferrable=False).poke(at_one)
+
+
+def test_a_deferred_wait_looks_back_as_far_as_its_job(service: EpochService) -> None:
+    """R6: of a table without a declared origin, what lies before its first epoch is yet to come."""
+    publish(service, "c", 7)
+    out = replace(A, name="out")
+    waits = EpochSensor(
+        task_id="wait", job=EpochJob("reads", inputs=[window(C, DAY)], outputs=[out], cadence="@daily")
+    )
+    run = task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC))
+    with pytest.raises(TaskDeferred) as deferred:
+        waits.execute(run)
+    _, kwargs = deferred.value.trigger.serialize()
+    woken = EpochTrigger(**{**json.loads(json.dumps(kwargs)), "poll_interval": 0.2})
+    assert first_event(woken, within_s=1.0) is None
+    publish(service, "c", 6)
+    event = first_event(woken)
+    assert event is not None
+    assert event.payload["status"] == "ready"
+    assert waits.execute(run)["csn"] == 2
 
 
 def test_a_run_of_a_job_that_builds_on_its_past_waits_for_the_run_before(service: EpochService) -> None:
