@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.anomalies.schedules import schedule_of
+from tests.services.spark import UNCLOSED
 
-PY4J = "ignore:unclosed <socket:ResourceWarning"
-"""py4j leaves it to the garbage collector to close its sockets."""
 _WORSE = ("passed", "skipped", "failed")
 
 
@@ -52,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         store = callspec.params.get("backend") if callspec is not None else None
         if schedule in wanted and store in stores:
             item.user_properties += [("schedule", schedule), ("store", store)]
-            item.add_marker(pytest.mark.filterwarnings(PY4J))
+            item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
             kept.append(item)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept

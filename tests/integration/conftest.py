@@ -13,7 +13,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SparkConnectServer, write_configuration
 from tests.services import iceberg_runtime
-from tests.services.spark import classic_spark
+from tests.services.spark import UNCLOSED, classic_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,11 +23,11 @@ MASTER = "local[2,3]"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """py4j leaves it to the garbage collector to close its sockets."""
+    """All of them may use Spark."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
 
 
 def spark_jars() -> str:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+UNCLOSED = "ignore:unclosed <socket:ResourceWarning"
+"""A filter of warnings for tests that use Spark: py4j leaves it to the garbage collector to close its sockets."""
+
+
 @contextmanager
 def classic_spark(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Start Spark; end it at the block's end, and with it its JVM."""

@@ -19,7 +19,7 @@ from demo.books import BOOKS, EVERY, BookTotals
 from demo.readers.words import read_books
 from demo.source import Days
 from spark_jobs import word_epochs, word_tables
-from tests.services.spark import classic_spark
+from tests.services.spark import UNCLOSED, classic_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +46,7 @@ def landed_in(folder: Path, job: EpochJob) -> EpochJob:
     )
 
 
+@pytest.mark.filterwarnings(UNCLOSED)
 @pytest.mark.usefixtures("spark")
 def test_every_cut_of_all_books_is_the_text(tmp_path: Path) -> None:
     """DER1: a reader between any two commits sees all three tables at the book before."""
