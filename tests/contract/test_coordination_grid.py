@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.coordination.grid import Cell, Grid, Row, grid, latest_dags
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import TableKind
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
@@ -124,11 +124,34 @@ def test_a_range_that_is_asked_for(world: World) -> None:
     assert refused.value.field == "end"
 
 
+def test_the_epoch_that_a_range_begins_in_is_shown_as_it_is(world: World) -> None:
+    """R1: with its run and what readers get of it, also when it has another length than the others."""
+    changing = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
+    for number in (1, 2):
+        world.run(world.job("d"), day(number), [number])
+    world.run(world.job("d", cadence=changing), Interval(barrier(2), barrier(2) + DAY / 24), [3])
+    found = cells(world, start=barrier(1.5), end=barrier(2))
+    assert list(found) == [day(2)]
+    assert (run_of(found[day(2)]), found[day(2)].state) == ("scheduled", EpochState.COMMIT)
+    assert found[day(2)].committed is not None
+
+
 def test_what_was_computed_is_shown_wherever_the_table_begins(world: World) -> None:
     """R12: of a job without an origin, an epoch before the first one, too; the gap between is not due."""
     for number in (4, 5, 2):
         world.run(world.job("d", origin=None), day(number), [number])
     assert days(world) == [2, 4, 5]
+    assert days(world, max_cells=2) == [4, 5]
+    assert shown(world, max_cells=2).left_out
+    assert not shown(world, max_cells=3).left_out
+
+
+def test_epochs_that_nobody_began_are_left_out_by_name(world: World) -> None:
+    """R12: the first of those that are due is not shown, and that is told."""
+    world.run(world.job("d"), day(5), [5])
+    assert days(world, max_cells=4) == [2, 3, 4, 5]
+    assert shown(world, max_cells=4).left_out
+    assert not shown(world, max_cells=5).left_out
 
 
 def test_of_too_many_epochs_the_latest_are_shown(world: World) -> None:
@@ -183,6 +206,37 @@ def test_a_table_that_another_job_took_over_is_that_jobs(world: World) -> None:
     assert left.lapsed is None, "it is told as retired"
 
 
+def test_a_gap_that_a_retired_job_has_left_is_shown(world: World) -> None:
+    """R7: up to the last epoch that it computed; nothing is due of it after that."""
+    for number in (1, 4):
+        world.run(world.job("d"), day(number), [number])
+    world.run(world.job("e"), day(6))
+    world.coordinator.retire(DOMAIN, "d", reason="replaced", by="ada")
+    found = cells(world, start=barrier(0), end=barrier(6))
+    assert list(found) == [day(1), day(2), day(3), day(4)]
+    assert found[day(2)].state is EpochState.NOTHING
+
+
+def test_output_that_a_retry_has_adopted_is_its_own(world: World) -> None:
+    """R16: it is as far as the attempt that wrote it."""
+    attempt = world.begin(world.job("d"), day(1))
+    world.write(attempt)
+    world.coordinator.complete(attempt)
+    world.clock.advance(PAST_TTL)
+    assert world.begin(world.job("d"), day(1), owner(try_number=2)).adopted
+    found = cells(world)[day(1)]
+    assert (found.state, found.sink, found.silent) == (EpochState.PRECOMMIT, EpochState.WRITTEN, False)
+
+
+def test_a_table_that_one_participant_has_written_does_not_go_back(world: World) -> None:
+    """R1, R10: while the others are at it."""
+    attempt = world.begin(world.job("d"), day(1), participants=2)
+    first, second = (world.coordinator.join(attempt, one, owner()) for one in (0, 1))
+    world.write(first)
+    world.coordinator.processed(second, "d")
+    assert cells(world)[day(1)].sink is EpochState.WRITTEN
+
+
 def test_a_barrier_that_no_cut_can_be_had_at(world: World) -> None:
     """R24: of its table alone."""
     full = world.table("f", kind=TableKind.FULL)
@@ -202,3 +256,5 @@ def test_who_worked_on_the_latest_epochs(world: World) -> None:
     world.run(world.job("d"), day(2), by=done)
     world.begin(world.job("e"), day(1), still)
     assert latest_dags(world.store, DOMAIN) == {"done", "still"}
+    world.begin(world.job("d"), day(2), replace(owner("again"), dag_id="again"))
+    assert latest_dags(world.store, DOMAIN) == {"again", "still"}, "who computes it again, not who did"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key
+from airflow_provider.domain.records import epoch_key, root_key
 from airflow_provider.domain.roots import Root, RootBounds, Span, iceberg_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.files import check_unchanged
 from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.codec import encode
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.lakes import Lake, prices
 
@@ -259,6 +261,44 @@ def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World
     assert (third.roots[0].revision, shared.roots) == (3, third.roots)
     epoch = world.store.read(DOMAIN, [key := epoch_key(DOMAIN, job.name, day(1).start)]).records[key]
     assert epoch.record.attempt.input_generation == 3
+
+
+def test_files_that_changed_twice_are_recorded_twice(world: World, tmp_path: Path) -> None:
+    """I11: an attempt that is two revisions behind reads neither what it had nor what others had, if both changed."""
+    jobs = [loading(world, tmp_path, "revision", name) for name in ("one", "two")]
+    landed(tmp_path, "01/a.csv")
+    world.begin(jobs[0], day(1), roots=RootSources())
+    (tmp_path / "01/a.csv").write_text("longer than it was")
+    second = world.begin(jobs[1], day(1), roots=RootSources())
+    (tmp_path / "01/a.csv").write_text("longer than ever before")
+    third = world.begin(jobs[0], day(1), owner(try_number=2), roots=RootSources())
+    assert [one.roots[0].revision for one in (second, third)] == [2, 3]
+    check_unchanged(third.roots[0])
+    key = root_key(DOMAIN, "landing", day(1).end, 2)
+    assert world.store.read(DOMAIN, [key]).records[key].record.bounds == second.roots[0]
+
+
+def test_an_epoch_that_was_skipped_reads_what_others_have_read(world: World, tmp_path: Path) -> None:
+    """R5, I11: the skip has read nothing; to run it after all is no reason for another revision of its root."""
+    skipped, other = (loading(world, tmp_path, "revision", name) for name in ("skipped", "other"))
+    landed(tmp_path, "01/a.csv")
+    landed(tmp_path, "02/a.csv")
+    publish(world, world.begin(skipped, day(2), roots=RootSources()))
+    world.coordinator.skip(DOMAIN, "skipped", day(1), "nobody wants it", by="ada")
+    first = world.begin(other, day(1), roots=RootSources())
+    landed(tmp_path, "01/late.csv")
+    assert world.begin(skipped, day(1), roots=RootSources()).roots == first.roots
+
+
+def test_bounds_that_do_not_say_their_interval_are_read(world: World, tmp_path: Path) -> None:
+    """I11: older records do not; they hold for whichever interval ends there."""
+    job = loading(world, tmp_path, "ignore")
+    landed(tmp_path, "01/a.csv")
+    first = world.begin(job, day(1), roots=RootSources())
+    key = root_key(DOMAIN, "landing", day(1).end, 1)
+    record = world.store.read(DOMAIN, [key]).records[key].record
+    world.plant(key, encode(key, replace(record, interval=None)))
+    assert world.begin(job, day(1), owner(try_number=2)).roots == first.roots
 
 
 @pytest.mark.parametrize("late", ["revision", "refuse"])

@@ -82,6 +82,15 @@ def test_skipping_again_changes_nothing(world: World) -> None:
     assert world.exactly() == before
 
 
+def test_blanks_around_who_and_why_are_not_kept(world: World) -> None:
+    """R5: they come from a command line or a form."""
+    world.run(world.job("d"), day(2), [2])
+    world.coordinator.skip(DOMAIN, "d", day(1), f"  {WHY}\n", by=" ada ")
+    told = explain(world.store, DOMAIN, "d", day(1)).summary
+    assert told.startswith("skipped by skip by ada/")
+    assert told.endswith(f": {WHY}")
+
+
 @pytest.mark.parametrize("on_rerun", list(OnRerun))
 def test_what_is_committed_is_left(world: World, on_rerun: OnRerun) -> None:
     """R5: whatever the job does with epochs that it has computed, and also while one is computed again."""
@@ -215,6 +224,19 @@ def test_jobs_and_tables_that_nobody_knows(world: World) -> None:
     world.coordinator.register(world.job("d"))
     with pytest.raises(InvalidInput, match="no columns yet"):
         skip(world, day(1))
+
+
+def test_a_second_table_that_was_never_written_is_named(world: World) -> None:
+    """R5: before anything is begun; one run of the job later its epochs can be skipped."""
+    world.run(world.job("d"), day(1))
+    both = world.job("d", [world.table("d"), world.table("second")])
+    world.coordinator.register(both)
+    before = world.exactly()
+    with pytest.raises(InvalidInput, match="'second' has no columns yet"):
+        skip(world, day(2))
+    assert world.exactly() == before
+    world.run(both, day(3))
+    assert len(skip(world, day(2)).published) == 1
 
 
 @pytest.mark.parametrize("lost", range(5))

@@ -45,6 +45,12 @@ def test_a_time_that_utc_cannot_express_is_refused() -> None:
         as_utc(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))))
 
 
+def test_a_time_of_another_zone_keeps_its_microseconds() -> None:
+    precise = datetime(2013, 2, 1, 12, 30, 15, 123456, tzinfo=timezone(HOUR))
+    assert as_utc(precise) == precise
+    assert as_utc(precise).isoformat() == "2013-02-01T11:30:15.123456+00:00"
+
+
 def test_both_sides_of_a_fold_stay_different() -> None:
     first = datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=0)
     second = datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=1)
@@ -72,6 +78,8 @@ def test_microseconds_and_keys_keep_time_and_order(moment: datetime) -> None:
         3,
         "R * * * *",
         "H 0 * * *",
+        "0 R * * *",
+        "0 6,R * * *",
         "0 0 31 2 *",
     ],
 )
@@ -103,6 +111,31 @@ def test_hours_of_a_clock_change_are_neither_lost_nor_doubled() -> None:
         start = datetime(2024, month, last, tzinfo=UTC)
         hours = cadence.split(Interval(start, start + DAY))
         assert [one.end - one.start for one in hours] == [HOUR] * 24
+
+
+def test_hours_begin_where_the_clocks_of_the_zone_say() -> None:
+    """Half past, by UTC, where a zone is half an hour off."""
+    hours = Cadence("@hourly", "Asia/Kolkata")
+    assert hours.ended_by(day(7)) == Interval(day(7) - 1.5 * HOUR, day(7) - 0.5 * HOUR)
+    assert hours.next_after(day(7)) == day(7) + HOUR / 2
+
+
+@pytest.mark.parametrize(
+    ("preset", "barriers"),
+    [
+        ("@hourly", ["2013-02-07T06", "2013-02-07T07"]),
+        ("@daily", ["2013-02-08T00", "2013-02-09T00"]),
+        ("@weekly", ["2013-02-10T00", "2013-02-17T00"]),
+        ("@monthly", ["2013-03-01T00", "2013-04-01T00"]),
+        ("@quarterly", ["2013-04-01T00", "2013-07-01T00", "2013-10-01T00", "2014-01-01T00"]),
+        ("@yearly", ["2014-01-01T00", "2015-01-01T00"]),
+    ],
+)
+def test_the_barriers_of_a_preset(preset: str, barriers: list[str]) -> None:
+    moment = datetime(2013, 2, 7, 5, 30, tzinfo=UTC)
+    for barrier in barriers:
+        moment = Cadence(preset).next_after(moment)
+        assert moment == datetime.fromisoformat(f"{barrier}:00+00:00")
 
 
 def test_an_hour_that_a_clock_change_skips_is_no_barrier() -> None:
@@ -203,6 +236,15 @@ def test_a_calendar_that_changes_is_one_chain(moment: datetime) -> None:
     assert [one.start for one in epochs[1:]] == [one.end for one in epochs[:-1]]
     assert len(epochs) == 2 + 4 * 24 + 4
     assert changed.changes == (changed.since, since)
+
+
+def test_a_calendar_that_changed_twice_knows_until_when_it_was_each() -> None:
+    """R7: an old declaration may be two changes old."""
+    first, second = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 5, tzinfo=UTC)
+    hourly = _hourly_since(first)
+    now = Cadence("0 */6 * * *", since=second, before=hourly)
+    assert (now.until(_DAILY), now.until(hourly), now.until(now)) == (first, second, None)
+    assert now.until(Cadence("@hourly")) is None
 
 
 _DAILY = Cadence("@daily")

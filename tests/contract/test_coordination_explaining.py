@@ -1,0 +1,135 @@
+"""What waits ask and say, and what ``explain`` tells of an epoch, where it matters which of several things is meant."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.waiting import JobInputs, check_inputs, wait_for
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.errors import NotReady
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import TableKind, previous, state
+from airflow_provider.testing.faults import FaultyStore
+from tests.contract.coordination_world import DOMAIN, World, barrier, day
+
+
+class Watched(FaultyStore):
+    """A store that answers at once when it is watched. :ivar watches: after which CSN, and for how long."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store, lambda _call: None)
+        self.watches: list[tuple[int, timedelta]] = []
+
+    def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
+        self.watches.append((after, timeout))
+        return super().watch(domain, -1, timedelta(0))
+
+
+@pytest.mark.parametrize("seconds", [2, 7])
+def test_a_wait_ends_on_time_and_listens_for_what_it_has_not_seen(world: World, seconds: int) -> None:
+    """R35: it asks the store for what comes after its last look, and never for longer than it has left."""
+    for number in (1, 2):
+        world.run(world.job("d"), day(number))
+    store, before = Watched(world), world.clock.monotonic()
+    with pytest.raises(NotReady):
+        wait_for(store, DOMAIN, ["d"], barrier(9), timeout=timedelta(seconds=seconds), clock=world.clock)
+    assert world.clock.monotonic() - before == pytest.approx(seconds)
+    longest = DEFAULTS.wait_poll_interval
+    assert [after for after, _ in store.watches] == [2] * len(store.watches)
+    assert [pause for _, pause in store.watches] == (
+        [longest, timedelta(seconds=seconds) - longest] if seconds > 5 else [timedelta(seconds=seconds)]
+    )
+
+
+def test_what_a_job_waits_for_is_named_once(world: World) -> None:
+    """R6: of several inputs only the one that is late."""
+    world.run(world.job("a"), day(1))
+    world.coordinator.register(world.job("b"))
+    job = world.job("r", inputs=[world.table(name) for name in "ab"])
+    missing = check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).missing
+    assert [(one.table, one.wanted) for one in missing] == [("b", barrier(1))]
+
+
+def test_a_job_waits_for_nothing_of_its_own_tables_where_it_begins(world: World) -> None:
+    """R12: for none of them, and nobody has registered any."""
+    tables = [world.table("one"), world.table("two")]
+    job = world.job("own", tables, inputs=[previous(table) for table in tables])
+    assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
+    assert len(check_inputs(world.store, DOMAIN, JobInputs.of(job, day(2))).missing) == 2
+    world.begin(job, day(1))
+
+
+def test_a_time_within_a_withdrawn_epoch_is_no_barrier(world: World) -> None:
+    """R24: it never was one, and a job's wait says so."""
+    full = world.table("f", kind=TableKind.FULL)
+    for number in (1, 2, 3):
+        world.run(world.job("f", [full]), day(number))
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    inputs = JobInputs(edges=(state(full),), interval=Interval(barrier(1), barrier(1.5)))
+    (missing,) = check_inputs(world.store, DOMAIN, inputs).missing
+    assert "no barrier of its cadence" in missing.reason
+
+
+def test_an_epoch_from_before_a_table_came_lacks_nothing(world: World) -> None:
+    """R7: nobody has to compute it again for a table that begins later."""
+    for number in (1, 2):
+        world.run(world.job("d"), day(number))
+    world.run(world.job("d", [world.table("d"), world.table("late")]), day(3))
+    for number in (1, 2, 3):
+        assert explain(world.store, DOMAIN, "d", day(number)).next_step == "nothing to do."
+
+
+def test_an_epoch_that_is_not_over_is_waited_for(world: World) -> None:
+    """Section 10: time is what it waits for; nobody is told to run it."""
+    job = world.job("d")
+    world.coordinator.register(job)
+    now = world.store.read(DOMAIN, []).now
+    epoch = job.cadence.ending_at(job.cadence.next_after(now))
+    told = explain(world.store, DOMAIN, "d", epoch)
+    assert told.waiting_for == (f"time: it ends at {epoch.end.isoformat()}",)
+    assert "not due" in told.next_step
+    assert explain(world.store, DOMAIN, "d", job.cadence.ended_by(now)).waiting_for == ()
+
+
+def test_a_job_without_origin_is_asked_for_what_has_ended(world: World) -> None:
+    """Section 10: before anything is committed the epoch to run is the last one that is over."""
+    job = world.job("d", origin=None)
+    world.coordinator.register(job)
+    now = world.store.read(DOMAIN, []).now
+    told = explain(world.store, DOMAIN, "d")
+    assert told.interval == job.cadence.ended_by(now)
+    assert told.interval.end <= now < told.interval.end + timedelta(days=1)
+
+
+def test_all_that_an_epoch_waits_for_is_told(world: World) -> None:
+    """R24: what is withdrawn, and what is missing besides."""
+    full = world.table("f", kind=TableKind.FULL)
+    for number in (1, 2, 3):
+        world.run(world.job("f", [full]), day(number))
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.coordinator.register(world.job("r", inputs=[state(full), world.table("never")]))
+    gone, missing = explain(world.store, DOMAIN, "r", day(2)).waiting_for
+    assert gone == f"f: what it had at {barrier(2).isoformat()} is withdrawn"
+    assert missing.startswith("never: no owner yet")
+
+
+def test_what_a_retired_job_had_is_told(world: World) -> None:
+    """R7, R24: an epoch that it committed waits for nothing, one that it did not for nobody; a barrier may be gone."""
+    full = world.table("f", kind=TableKind.FULL)
+    for number in (1, 2, 3):
+        world.run(world.job("f", [full]), day(number))
+    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.coordinator.retire(DOMAIN, "f", reason="replaced", by="ada")
+
+    def told(number: int) -> tuple[EpochState, tuple[str, ...], tuple[str, ...]]:
+        found = explain(world.store, DOMAIN, "f", day(number))
+        return found.state, found.waiting_for, found.withdrawn
+
+    assert told(2) == (EpochState.COMMIT, (), ("f",))
+    assert told(3) == (EpochState.COMMIT, (), ())
+    assert told(4) == (EpochState.NOTHING, ("nothing: the job is retired: replaced (ada)",), ())
