@@ -153,6 +153,45 @@ def test_a_wait_for_a_table_that_has_an_heir_is_none(world: World) -> None:
     assert told(world) == {}
 
 
+def test_waits_for_who_fell_silent_and_for_what_was_withdrawn(world: World) -> None:
+    """R9, R24, I9: a job that has lapsed, and a state that retention has taken back."""
+    full = world.table("f", kind="full")
+    for number in (1, 2, 3):
+        world.run(world.job("f", [full]), day(number))
+    world.run(world.job("l", lapses_after=1), day(1))
+    world.run(world.job("a", inputs=[world.table("l")]), day(1))
+    world.retention.withdraw(DOMAIN, "f", day(1).end)
+    world.coordinator.register(world.job("b", inputs=[full]))
+    world.clock.advance(timedelta(days=3))
+    found = {name.split()[0]: one.found for name, one in told(world).items()}
+    assert set(found) == {"a", "b"}
+    assert "whose job l has lapsed since" in found["a"]
+    assert "is withdrawn" in found["b"]
+
+
+def test_a_table_that_its_job_has_left_is_looked_at(table_world: World) -> None:
+    """R17: nobody declares it, and readers read it still."""
+    world = table_world
+    world.run(world.job("j", [world.table("left"), world.table("right")]), day(1), [1])
+    world.coordinator.register(world.job("j", [world.table("right")]))
+    assert told(world) == {}
+    commit(world, "left", "append", {1: [7]})
+    (left,) = examine(world.store, world.formats, DOMAIN).symptoms
+    assert (left.subject, left.urgent) == ("table left", True)
+
+
+def test_a_domain_that_has_moved_says_where_it_is(world: World) -> None:
+    """And one that has arrived needs nobody."""
+    world.run(world.job("t"), day(1))
+    key = topology_key(DOMAIN)
+    for state, urgent in ((MoveState.ARRIVED, 0), (MoveState.GONE, 1)):
+        record = world.store.read(DOMAIN, [key]).records[key].record
+        move = Move(state=state, place="elsewhere", incarnation="x")
+        world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(record, move=move)),)))
+        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+        assert [one.found for one in symptoms] == ["it has moved to elsewhere"] * urgent
+
+
 def test_what_was_left_is_told_and_swept(table_world: World) -> None:
     """R16, R23: a zombie's files and a lease that has ended need nobody: the next sweep takes them."""
     world = table_world
@@ -214,6 +253,26 @@ def test_a_restored_store_is_told_before_work_is_done(
             world.worker(restored).publish(attempt)
         with pytest.raises(TablesAhead):
             world.worker(restored).begin(job, day(2), owner("after"))
+    world.close()
+
+
+def test_a_table_that_its_job_had_left_is_ahead_of_a_restored_store_too(
+    quick_path: Path, empty_sqlite: Path, tmp_path: Path
+) -> None:
+    """R7, R33: what was published to it after the backup, before its job left it, or by the heir."""
+    world, backup = Backend("iceberg elsewhere", quick_path, empty_sqlite).world(), tmp_path / "backup.db"
+    left, kept = world.table("left"), world.table("kept")
+    world.run(world.job("j", [left, kept]), day(1))
+    attempt = world.begin(world.job("j", [left, kept]), day(2))
+    world.write(attempt)
+    world.coordinator.register(world.job("j", [kept]))
+    assert world.path is not None
+    with closing(sqlite3.connect(world.path)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    world.coordinator.publish(attempt)
+    with open_store(f"sqlite:///{backup}") as restored:
+        beyond = [(table.name, there.csn) for table, there, _ in tables_ahead(restored, world.formats)]
+    assert beyond == [("kept", 2), ("left", 2)]
     world.close()
 
 

@@ -14,6 +14,7 @@ from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit, TableKind
 from airflow_provider.stores.base import CATALOG_NAME
@@ -202,6 +203,39 @@ def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
     with pytest.raises(ForeignCommit, match=r"no committed epoch .* ends at 2024-01-03"):
         world.coordinator.publish(attempt)
     assert len(world.commits()) == 1
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World, number: int) -> None:
+    """R13, R17: whoever has read the first, the last, or one between them, begins again."""
+    world = table_world
+    for each in (1, 2, 3, 4):
+        world.run(world.job("t", [adopting(world)]), day(each), [each])
+    reader = world.job("r", inputs=[world.table("t")])
+    attempts = {each: world.begin(reader, day(each)) for each in (number, 4)}
+    for attempt in attempts.values():
+        world.write(attempt)
+    commit(world, "t", "append", {3: [33], 1: [11]})
+    assert recover(world.coordinator, DOMAIN).tables[0].adopted
+    assert world.commits()[-1].record.tables[0].interval == Interval(day(1).start, day(3).end)
+    with pytest.raises(Conflict, match="computed again"):
+        world.coordinator.publish(attempts[number])
+    assert isinstance(world.coordinator.publish(attempts[4]), Published)
+
+
+def test_a_retired_job_has_no_say_in_what_is_adopted(world: World) -> None:
+    """R7, R17: what its heir declares counts, and nobody declares anything where there is none."""
+    for name in ("left", "taken"):
+        world.run(world.job(f"old {name}", [adopting(world, name)]), day(1), [1])
+        world.coordinator.retire(DOMAIN, f"old {name}", reason="renamed", by="ada")
+        commit(world, name, "append", {1: [7]})
+    world.coordinator.register(world.job("heir", [world.table("taken")]))
+    problems = {one.name: one.problem for one in recover(world.coordinator, DOMAIN).tables}
+    assert all(problem.startswith("ForeignCommit") for problem in problems.values()), problems
+    assert set(problems) == {"left", "taken"}
+    world.coordinator.register(world.job("heir", [adopting(world, "taken")]))
+    adopted = {one.name: one.adopted for one in recover(world.coordinator, DOMAIN).tables}
+    assert adopted == {"left": False, "taken": True}
 
 
 def test_two_publishes_adopt_once(table_world: World) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.waiting import check
+from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import (
     DependentReaders,
@@ -20,8 +22,8 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, Root, TableKind, previous, state
+from airflow_provider.domain.records import Kind, table_key
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, previous, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -215,6 +217,63 @@ def test_who_comes_back_does_not_bring_what_it_has_left(world: World) -> None:
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2)
     world.run(world.job("heir", [d2]), day(2), [22])
     assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
+
+
+def test_a_job_ends_with_the_tables_that_it_had_left(world: World) -> None:
+    """R7: they hold nothing back and can be taken over, without a word of their own."""
+    d, d2 = world.table("d"), world.table("d2")
+    world.run(world.job("j", [d, d2]), day(1), [1])
+    world.run(world.job("j", [d]), day(2), [2])
+    world.run(world.job("e"), day(1))
+    world.run(world.job("e"), day(2))
+    assert world.cuts.cut(DOMAIN, ["e"], consistency="altogether").barrier == barrier(1)
+    world.coordinator.retire(DOMAIN, "j", **WHY)
+    assert world.cuts.cut(DOMAIN, ["e"], consistency="altogether").barrier == barrier(2)
+    world.run(world.job("heir", [d2]), day(2), [22])
+    world.coordinator.revive(DOMAIN, "j")
+    world.run(world.job("j", [d]), day(3), [3])
+    assert world.rows("d", "d2", at=barrier(2)) == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
+
+
+def test_a_table_is_not_retired_under_an_open_epoch(world: World) -> None:
+    """R7, R10: the attempt may have begun while the job had the table; when it is silent, it is fenced."""
+    d, d2 = world.table("d"), world.table("d2")
+    both = world.job("j", [d, d2])
+    world.run(both, day(1), [1])
+    attempt = world.begin(both, day(2))
+    world.write(attempt, [2])
+    world.coordinator.register(world.job("j", [d]))
+    with pytest.raises(EpochBusy, match="dag/scheduled"):
+        world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    world.clock.advance(PAST_TTL)
+    world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    with pytest.raises(EpochError, match="over"):
+        world.coordinator.publish(attempt)
+
+
+def test_where_a_table_stood_before_it_was_retired_is_remembered(world: World) -> None:
+    """R3, R19: who reads by the head of a moment ago gets the version of then, not one before it."""
+    for number in (1, 2):
+        world.run(world.job("d"), day(number), [number])
+    key = table_key(DOMAIN, world.table("d").name)
+    before = world.store.read(DOMAIN, [key]).records[key]
+    world.coordinator.retire(DOMAIN, "d", **WHY)
+    after = world.store.read(DOMAIN, [key]).records[key]
+    assert after.csn == before.csn + 1
+    assert as_of(after, before.csn) == standing(before)
+    assert as_of(after, before.csn - 1) == as_of(before, before.csn - 1)
+
+
+def test_a_table_is_taken_over_in_the_format_that_it_has(world: World) -> None:
+    """R7: the heir would not find its files."""
+    retired(world)
+    other = EpochTable("d", domain=DOMAIN, format="iceberg")
+    before = world.exactly()
+    with pytest.raises(
+        TopologyError, match="is incremental/memory; job 'heir' declares it as incremental/iceberg"
+    ):
+        Register(world.store, world.job("heir", [other])).run()
+    assert world.exactly() == before
 
 
 @pytest.mark.parametrize(
