@@ -330,6 +330,18 @@ def test_att10_adopted_output_passes_from_try_to_try(world: World) -> None:
     assert world.staged() == []
 
 
+def test_att10_output_that_was_adopted_twice_is_published(world: World) -> None:
+    """R16: what the third try publishes is the first one's, and nobody has deleted it on the way."""
+    job = world.job("d")
+    dead = world.begin(job, day(1))
+    world.write(dead, [1])
+    world.coordinator.complete(dead)
+    assert world.begin(job, day(1), owner(try_number=2)).adopted
+    world.run(job, day(1), [3], owner(try_number=3))
+    assert world.rows("d") == {"d": [(1, 1)]}
+    assert world.staged() == []
+
+
 @pytest.mark.parametrize("by", [owner(generation=1), owner("manual")], ids=["cleared", "another-run"])
 def test_att10_another_wish_adopts_nothing(world: World, by: Owner) -> None:
     """R16: who clears the task, or asks in another run, wants it computed again."""
@@ -393,6 +405,15 @@ def test_att14_half_adopted(world: World, complete: bool) -> None:
     assert world.staged() == []
 
 
+def test_an_aborted_attempt_changes_nothing_any_more(world: World) -> None:
+    """R10: no newer one is there, and yet it is over: what it staged is deleted."""
+    attempt = world.begin(world.job("d"), day(1))
+    written = world.write(attempt, [1])
+    world.coordinator.abort(attempt, "given up")
+    refuse_all(world, attempt, written["d"], recorded=["processed", "written", "abort"])
+    assert world.commits() == []
+
+
 def test_an_abort_after_the_own_commit_deletes_nothing(world: World) -> None:
     """R15, I6: the task fails after its publish; its abort finds the commit and leaves it alone."""
     job = world.job("d")
@@ -401,5 +422,6 @@ def test_an_abort_after_the_own_commit_deletes_nothing(world: World) -> None:
     world.coordinator.publish(attempt)
     before = world.exactly()
     world.coordinator.abort(attempt, "too late")
+    assert world.coordinator.heartbeat(attempt) == attempt.ttl, "nobody is fenced by the own commit"
     assert world.exactly() == before
     assert world.rows("d") == {"d": [(1, 1)]}

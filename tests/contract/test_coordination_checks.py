@@ -25,7 +25,7 @@ from airflow_provider.domain.checks import (
 )
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, InvalidInput, Vetoed
-from airflow_provider.domain.topology import Determinism, EpochJob
+from airflow_provider.domain.topology import Determinism, EpochJob, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -103,7 +103,10 @@ FAILING: dict[str, tuple[Check, str, str]] = {
     "false": (is_true("SELECT count(*) = 4 FROM {flights}"), "False", ""),
     "a long answer": (is_true("SELECT repeat('x', 3000000) FROM {flights} LIMIT 1"), "xxx", ""),
     "null": (is_true("SELECT NULL FROM {flights} LIMIT 1"), "None", ""),
+    "true more than once": (is_true("SELECT true FROM {flights}"), "3 rows of 1 columns", ""),
+    "true and more": (is_true("SELECT true, id FROM {flights} LIMIT 1"), "1 rows of 2 columns", ""),
     "no single value": (is_true("SELECT id, miles FROM {flights}"), "3 rows of 2 columns", ""),
+    "the reserved column": (no_rows("SELECT _epoch FROM {flights}"), "cannot be answered", ""),
     "no SQL": (no_rows("SELEC {flights}"), "cannot be answered", ""),
     "a file of the host": (
         no_rows("SELECT * FROM {flights}, read_csv('/etc/hosts')"),
@@ -149,6 +152,23 @@ def test_files_with_statistics_refuse_the_same(table_world: World, case: str) ->
     check, figure, sample = FAILING[case]
     (finding,) = refused(table_world, check, rows=GOOD).findings
     assert (finding.figure, finding.sample[0]) == (figure, sample)
+
+
+def test_the_rows_of_all_participants_are_looked_at(table_world: World) -> None:
+    """R14, R10: a null in the part of one, and a key that is in the parts of two."""
+    world = table_world
+    attempt = world.begin(
+        job(world, not_null("flights", "carrier"), unique("flights", "id")), day(1), participants=2
+    )
+    for number, part in enumerate((GOOD[:2], [(2, None, 1.0)])):
+        writer = world.coordinator.join(attempt, number, owner())
+        write_rows(world.coordinator, writer, "flights", flights(part))
+    with pytest.raises(Vetoed) as told:
+        world.coordinator.publish(attempt)
+    assert [one.figure for one in told.value.findings] == [
+        "1 nulls in 3 rows",
+        "1 keys of 3 rows occur more than once",
+    ]
 
 
 def test_equal_rows_and_nan_are_found(table_world: World) -> None:
@@ -317,6 +337,24 @@ def test_another_check_is_another_declaration(world: World) -> None:
     write_rows(world.coordinator, again, "flights", flights(GOOD))
     assert world.coordinator.publish(again).csn == 1
     assert isinstance(world.coordinator.begin(milder, day(1), owner(generation=1)), AlreadyCommitted)
+
+
+def test_what_earlier_checks_have_passed_is_not_adopted_under_others(world: World) -> None:
+    """R14, R16: the checks that judge an output are those of the declaration under which it is published."""
+    attempt = written(world, job(world, not_null("flights", "id")), GOOD)
+    world.coordinator.check(attempt)
+    world.coordinator.complete(attempt)
+    again = world.begin(job(world, not_null("flights", "carrier")), day(1), owner(try_number=2))
+    assert not again.adopted
+
+
+def test_sql_sees_the_rows_of_the_epoch_in_an_output_that_its_job_reads(world: World) -> None:
+    """R14: a table that is both an output and an input stands for what is to be published."""
+    check = no_rows("SELECT * FROM {d} WHERE value < 0")
+    declared = world.job("d", inputs=[previous(world.table("d"))], checks=[check])
+    world.run(declared, day(1), [1])
+    with pytest.raises(Vetoed, match="1 rows"):
+        world.run(declared, day(2), [-1])
 
 
 def test_a_veto_of_a_revision_leaves_what_is_committed(world: World) -> None:

@@ -18,8 +18,17 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
-from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady, Vetoed
+from airflow_provider.domain.errors import (
+    Conflict,
+    EpochBusy,
+    Fenced,
+    InvalidInput,
+    LeaseExpired,
+    NotReady,
+    Vetoed,
+)
 from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.testing.arrow_attempts import stage_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
@@ -199,6 +208,27 @@ def test_a_newer_attempt_fences_all_participants_and_undoes_all_their_tries(worl
         world.coordinator.join(attempt, 2, owner())
 
 
+def test_a_try_deletes_what_all_tries_before_it_staged(world: World) -> None:
+    """R10: also what the first one wrote after the second had joined."""
+    attempt = begin(world)
+    zombie = world.coordinator.join(attempt, 0, owner())
+    world.coordinator.join(attempt, 0, owner(try_number=2))
+    stage_rows(world.coordinator, zombie, "d", rows([1]))
+    world.coordinator.join(attempt, 0, owner(try_number=3))
+    assert world.data() == set()
+
+
+def test_what_participants_wrote_is_counted_together(world: World) -> None:
+    """R10: the slice and the commit have the rows of all of them."""
+    attempt = begin(world)
+    for number in range(MAPPED):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    world.coordinator.publish(attempt)
+    (found,) = world.store.scan(DOMAIN, Kind.SLICE, "d")
+    assert (found.record.rows, found.record.files) == (MAPPED, MAPPED)
+    assert [delta.rows for delta in world.commits()[0].record.tables] == [MAPPED, MAPPED]
+
+
 def test_an_abort_deletes_what_all_participants_staged(world: World) -> None:
     attempt = begin(world)
     for number in range(MAPPED):
@@ -241,6 +271,7 @@ def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:
     world.coordinator.complete(checked)
     adopting = begin(world, try_number=2, checks=[row_count("d", at_least=1)])
     assert adopting.adopted
+    assert explain(world.store, DOMAIN, "j", day(1)).state is EpochState.PRECOMMIT
     with pytest.raises(InvalidInput, match="is complete"):
         world.coordinator.join(adopting, 0, owner(try_number=2))
     world.coordinator.publish(adopting)
@@ -334,6 +365,18 @@ def resume_open(world: World, job: EpochJob, name: Begun) -> Attempt:
     attempt = resume(world.coordinator, job, name)
     assert isinstance(attempt, Attempt)
     return attempt
+
+
+def test_an_attempt_whose_claims_were_ended_is_taken_up_and_told(world: World) -> None:
+    """R10, R23: nobody has begun the epoch again, so that it is not over; its first heartbeat is refused."""
+    job = world.job("j", [world.table("d")])
+    name = Begun.of(world.begin(job, day(1), participants=2, shared_ttl=SHARED_TTL))
+    world.clock.advance(SHARED_TTL)
+    assert len(world.retention.sweep(DOMAIN).ended) == 1
+    attempt = resume_open(world, job, name)
+    assert attempt.ttl == DEFAULTS.lock_ttl
+    with pytest.raises(LeaseExpired, match="was silent"):
+        world.coordinator.heartbeat(attempt)
 
 
 def test_an_attempt_that_is_over_is_not_taken_up(world: World) -> None:

@@ -20,11 +20,11 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import BoundFile, RootBounds
-from airflow_provider.domain.topology import Root, previous, state
+from airflow_provider.domain.topology import Root, TableKind, previous, state
 from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.faults import FaultyStore
-from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, execute, owner
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, execute, owner
 from tests.contract.interruptions import interrupted
 from tests.contract.lakes import Lake, prices
 
@@ -237,6 +237,21 @@ def another_epoch_between(world: World) -> None:
     published = interrupted(world, lambda: world.run(job, day(3), [3])).publish(attempt)
     assert published.csn == 3
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
+
+
+def test_a_table_that_moved_alone_is_read_again(world: World) -> None:
+    """R11: retention publishes to one of two tables while both are prepared: both are put on the new head."""
+    full = world.table("e", kind=TableKind.FULL)
+    job = world.job("d", [world.table("d"), full])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    attempt = world.begin(job, day(3))
+    world.write(attempt, [3])
+    own = interrupted(
+        world, lambda: world.retention.withdraw(DOMAIN, "e", barrier(1)), "table.prepare", number=1
+    )
+    assert own.publish(attempt).csn == 4
+    assert world.rows("d", "e") == {"d": [(1, 1), (2, 2), (3, 3)], "e": [(3, 3)]}
 
 
 def test_a_table_carries_the_number_of_its_commit(world: World) -> None:

@@ -204,6 +204,7 @@ def test_der4_missing_derived(world: World) -> None:
     world.run(d, day(3), [3])
     assert world.cuts.cut(DOMAIN, ["d"]).barrier == barrier(3)
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2)
+    assert world.cuts.cut(DOMAIN, ["d"], at=barrier(1), consistency="altogether").barrier == barrier(1)
     world.coordinator.register(world.job("new"))
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2), (
         "a job without any commit holds nobody back"

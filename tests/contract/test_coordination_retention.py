@@ -266,6 +266,27 @@ def test_r24_what_a_table_was_before_an_open_epoch_stays(world: World) -> None:
     assert world.data() < before
 
 
+def test_r24_what_a_table_was_before_the_first_try_stays(world: World) -> None:
+    """R24: a retry at the same revision keeps the baseline of the try before it, whatever was published since."""
+    job = full_job(world, 1)
+    world.begin(job, day(2))
+    world.run(job, day(1), [10], owner("again"))
+    world.begin(job, day(2), owner(try_number=2))
+    world.clock.advance(PAST_GRACE)
+    before = world.data()
+    swept = world.retention.sweep(DOMAIN)
+    assert (swept.claimed, world.data()) == (1, before)
+
+
+def test_r23_whoever_waited_for_a_silent_attempt_begins_once_its_claims_are_ended(world: World) -> None:
+    """R23: to end what it claims does not let its lock begin anew."""
+    job = full_job(world)
+    world.begin(job, day(1))
+    world.clock.advance(PAST_GRACE)
+    assert len(world.retention.sweep(DOMAIN).ended) == 1
+    assert world.begin(job, day(1), owner("another")).token == 2
+
+
 def test_r24_a_withdrawal_meets_a_begin(world: World) -> None:
     """R23, R24: an epoch whose input is withdrawn between its look and its claim does not begin."""
     full_job(world, 2)

@@ -305,6 +305,15 @@ def test_an_heir_begins_where_the_table_ends(world: World) -> None:
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
 
 
+def test_an_heir_computes_no_epoch_that_one_of_its_tables_has(world: World) -> None:
+    """R7: whichever of them it is, and before it reads anything."""
+    retired(world)
+    heir = world.job("heir", [world.table("a"), world.table("d"), world.table("z")])
+    with pytest.raises(TopologyError, match="of 'd' was computed before job 'heir'"):
+        world.begin(heir, day(2))
+    assert world.run(heir, day(3), [3]).csn == 3
+
+
 def test_a_table_without_a_commit_is_taken_over_from_its_origin(world: World) -> None:
     """R7: its readers wait from there on, so that the heir begins there, too."""
     world.coordinator.register(world.job("d"))

@@ -185,6 +185,18 @@ def test_a_live_attempt_is_not_skipped_over(world: World) -> None:
     assert not isinstance(answer, AlreadyCommitted)
 
 
+def test_a_skip_takes_no_inputs_over(world: World) -> None:
+    """R5, R18: what a silent attempt was to read, the skipped epoch has not read: it may be computed again."""
+    source, reader = world.job("s"), world.job("d", inputs=[world.table("s")])
+    for number in (1, 2):
+        world.run(source, day(number), [number])
+    world.run(reader, day(2), [2])
+    world.begin(reader, day(1))
+    world.clock.advance(PAST_TTL)
+    skip(world, days(1, 1))
+    assert world.run(source, day(1), [10], owner("again")).revision == 2
+
+
 def test_a_skip_that_died_leaves_no_inputs_to_the_run_after_it(world: World) -> None:
     """R5, R13: what a skip read is not what the job declares to read."""
     full = world.table("f", kind=TableKind.FULL)

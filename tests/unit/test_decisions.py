@@ -99,6 +99,7 @@ def asked(
         ("dag_id", " "),
         ("run_id", ""),
         ("run_id", 7),
+        ("run_id", "ü" * 501),
         ("generation", -1),
         ("try_number", True),
         ("try_number", "1"),
@@ -147,6 +148,13 @@ def test_an_older_attempt_of_the_same_run_is_refused(change: dict[str, Any]) -> 
         asked(MINE, opened(replace(MINE, **change)))
     with pytest.raises(Fenced):
         asked(MINE, opened(replace(MINE, **change), aborted="why"))
+
+
+def test_an_older_try_than_the_commit_is_refused_also_after_another_runs_attempt() -> None:
+    """R10: the newest attempt is not the only one that may be newer than its own run's tries."""
+    done = committed(replace(MINE, generation=1))
+    with pytest.raises(Fenced):
+        asked(MINE, replace(done, token=4, attempt=attempt(OTHER, token=4, aborted="why")))
 
 
 def test_a_committed_epoch() -> None:
