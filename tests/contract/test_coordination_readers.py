@@ -179,6 +179,15 @@ def test_a_job_waits_for_what_lies_before_a_tables_first_epoch(
     world.begin(job, day(early))
 
 
+def test_before_a_declared_origin_there_is_nothing_to_wait_for(world: World) -> None:
+    """R6: also once the table has commits; a window that reaches farther back reads what there is."""
+    world.run(world.job("a"), day(1))
+    job = world.job("r", inputs=[window(world.table("a"), timedelta(days=2))])
+    assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
+    (read,) = world.begin(job, day(1)).inputs
+    assert (read.low, read.high) == (barrier(-2), barrier(1))
+
+
 def test_a_job_that_reads_its_own_past_waits_for_the_run_before(world: World) -> None:
     """R12: from the first epoch of what a run computes; the run itself commits what its later epochs read."""
     table = world.table("t")

@@ -11,7 +11,7 @@ from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.alignment import Consistency, ReadDefaults
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import TableKind, previous
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, barrier, day, owner
@@ -165,6 +165,31 @@ def test_floor_takes_a_slower_full_table_at_its_last_barrier(world: World) -> No
     closer = world.cuts.cut(DOMAIN, ["d", "f"], align="floor", max_lag=5 * HOUR)
     assert (closer.barrier, dict(closer.behind)) == (ORIGIN + 27 * HOUR, {"f": 3 * HOUR})
     assert dict(world.cuts.cut(DOMAIN, ["f"], align="floor", max_lag=HOUR).behind) == {}
+
+
+def test_floor_of_full_tables_alone_is_where_the_fastest_is(world: World) -> None:
+    """R21: the slower ones stay behind; with a limit of nothing they meet as they do without floor."""
+    slow, fast = (world.table(name, kind=TableKind.FULL) for name in ("slow", "fast"))
+    world.run(world.job("slow", [slow]), day(1))
+    halves = Cadence("0 */12 * * *")
+    for epoch in halves.split(Interval(barrier(0), barrier(1.5))):
+        world.run(world.job("fast", [fast], cadence=halves), epoch)
+
+    def cut(max_lag: timedelta) -> Cut:
+        return world.cuts.cut(DOMAIN, ["slow", "fast"], align="floor", max_lag=max_lag)
+
+    found = cut(timedelta(days=1))
+    assert (found.barrier, found.behind) == (barrier(1.5), {"slow": timedelta(hours=12)})
+    assert (cut(timedelta(0)).barrier, cut(timedelta(0)).behind) == (barrier(1), {})
+
+
+def test_r21_a_cut_may_be_just_as_old_as_is_allowed(world: World) -> None:
+    """R21: and not a moment older."""
+    world.run(world.job("d"), day(1))
+    age = world.store.read(DOMAIN, []).now - barrier(1)
+    assert world.cuts.cut(DOMAIN, ["d"], max_staleness=age).barrier == barrier(1)
+    with pytest.raises(NotReady, match="older than"):
+        world.cuts.cut(DOMAIN, ["d"], max_staleness=age - timedelta(microseconds=1))
 
 
 def test_r21_a_table_that_stays_behind_may_be_too_old_alone(world: World) -> None:

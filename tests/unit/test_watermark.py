@@ -88,3 +88,11 @@ def test_an_undeclared_origin_moves_back_with_the_chain() -> None:
     assert found.origin == at(5)
     assert found.adding(epoch(4)).origin == at(3)
     assert found.adding(epoch(4)).watermark == at(6)
+
+
+def test_an_origin_that_is_declared_stays_so() -> None:
+    """R7: before it there is nothing, whatever is committed, and in whichever order."""
+    found = Progress(origin=at(0), declared=True)
+    for number in (2, 0, 1, 1):
+        found = found.adding(epoch(number))
+        assert (found.origin, found.declared) == (at(0), True)
