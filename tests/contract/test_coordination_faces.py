@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from airflow_provider.coordination.differences import diff
 from airflow_provider.coordination.queries import Engine, queries, script
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.topology import TableKind
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner, values_of
@@ -215,7 +217,29 @@ def test_diff_needs_tables_that_both_have(world: World) -> None:
     two_tables(world)
     with pytest.raises(InvalidInput, match="tables"):
         diff(world.cuts, world.cut("d"), world.cut("d", "f"), ["f"])
+    with pytest.raises(InvalidInput, match="of one domain"):
+        diff(world.cuts, world.cut("d"), replace(world.cut("d"), domain=DomainName("another")))
     old = world.cut("d")
     world.clock.advance(timedelta(hours=1))
     with pytest.raises(LeaseExpired):
         diff(world.cuts, old, world.cut("d"))
+
+
+@pytest.mark.parametrize("ends", ["before", "after"])
+def test_diff_of_a_cut_that_ends_while_it_is_read(world: World, ends: str) -> None:
+    """R22: no difference is returned when one of both was over by the time of its last row."""
+    two_tables(world)
+    leases = {
+        name: world.leases.cut(
+            DOMAIN, ["d"], name=name, owner="me", at=at, ttl=timedelta(minutes=1 if name == ends else 9)
+        )
+        for name, at in (("before", barrier(2)), ("after", None))
+    }
+    tables = world.formats[world.table_format]
+    read = tables.read
+    try:
+        tables.read = lambda *given: (read(*given), world.clock.advance(timedelta(minutes=1)))[0]  # type: ignore[method-assign]
+        with pytest.raises(LeaseExpired, match=f"'{ends}' ended at"):
+            diff(world.cuts, leases["before"].cut, leases["after"].cut)
+    finally:
+        tables.read = read  # type: ignore[method-assign]

@@ -12,12 +12,22 @@ from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, LeaseHeld, StoreIncompatible
 from airflow_provider.domain.identifiers import lease_id
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease, derived_id
 from airflow_provider.domain.records import lease_key, topology_key
 from airflow_provider.domain.registration import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.faults import Fault, FaultyStore, at
-from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner, side_by_side
+from tests.contract.coordination_world import (
+    DOMAIN,
+    Backend,
+    World,
+    barrier,
+    day,
+    owner,
+    side_by_side,
+    values_of,
+)
 from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -237,6 +247,45 @@ def test_r23_of_two_owners_one_gets_the_id(world: World) -> None:
     losers = [one for one in found if isinstance(one, LeaseHeld)]
     assert (len(winners), len(losers)) == (1, 1), found
     assert world.leases.all(DOMAIN) == winners
+
+
+def test_r23_who_asks_again_holds_for_as_long_as_he_says_now(world: World) -> None:
+    """R23: the retry of a short read may be a long one."""
+    cascade(world)
+    lease = leased(world, ttl=MINUTE)
+    now = lease.until - MINUTE
+    for hours, again in (
+        (2, lambda: leased(world, ttl=2 * HOUR)),
+        (3, lambda: world.leases.acquire(lease.cut, name="report", owner="me", ttl=3 * HOUR)),
+    ):
+        assert again().until == now + hours * HOUR
+    longest = world.leases.renew(lease, DEFAULTS.lease_longest)
+    assert longest.until == now + DEFAULTS.lease_longest
+    world.clock.advance(DEFAULTS.lease_longest)
+    assert world.leases.find(DOMAIN, "report") is None
+
+
+def test_r23_what_is_still_held_is_read_by_the_same_cut(world: World) -> None:
+    """R22, R23: of the cut that was leased only what was released is over."""
+    cascade(world)
+    lease = leased(world)
+    world.leases.release(lease, ["e"])
+    assert values_of(world.cuts.read(lease.cut, "d")) == [(1, 1), (2, 2)]
+    assert len(world.cuts.files(lease.cut, "d")) == 2
+    with pytest.raises(LeaseExpired, match="no longer holds e"):
+        world.cuts.check(lease.cut)
+
+
+def test_lea5_ids_that_are_derived_never_meet() -> None:
+    """R23: another task, epoch, revision, or inputs that were resolved anew are another read."""
+    ids = {
+        derived_id(task, interval, revision=revision, input_generation=generation)
+        for task in ("dag.one", "dag.two")
+        for interval in (day(1), day(2), Interval(barrier(0), barrier(2)))
+        for revision in (1, 2)
+        for generation in (1, 2)
+    }
+    assert len(ids) == 24
 
 
 @pytest.mark.parametrize("by", ["me", "somebody"])

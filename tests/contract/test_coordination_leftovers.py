@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,11 +15,13 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, Vetoed
 from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import Remains
 from airflow_provider.tables.standing import Compared
 from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
 
 PAST_GRACE = PAST_TTL + DEFAULTS.leftover_grace
@@ -245,3 +249,78 @@ def test_two_sweeps_and_a_publish_at_once(table_world: World) -> None:
     assert staged(world) == {1, 2}
     assert {one.barrier for one in places(world) if one.token == 1} == {day(4).end}
     assert world.rows("t") == {"t": [(number, number) for number in (1, 2, 3, 4)]}
+
+
+def test_what_was_published_stays_when_it_is_replaced(table_world: World) -> None:
+    """R16, R24: it goes as a version that nobody claims, not as what an attempt has left."""
+    world = table_world
+    job = world.job("t")
+    world.run(job, day(1), [1])
+    lease = world.leases.cut(DOMAIN, ["t"], name="report", owner="me", ttl=timedelta(days=9))
+    world.run(job, day(1), [2], owner("again"))
+    world.clock.advance(PAST_GRACE)
+    assert sweep(world).leftovers == ()
+    assert world.rows_of(lease.cut) == {"t": [(1, 1)]}
+
+
+def test_an_epoch_that_is_computed_again_and_again_keeps_no_leftovers(table_world: World) -> None:
+    """R16: an attempt is over since the first one after it began, not since the last one did."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    zombie_writes(world, zombie)
+    for number in (2, 3):
+        world.clock.advance(DEFAULTS.leftover_grace / 2)
+        world.run(job, day(1), [number], owner(f"again-{number}"))
+    (swept,) = sweep(world).leftovers
+    assert f"-t{zombie.token:010d}-" in swept
+    assert world.rows("t") == {"t": [(1, 3)]}
+
+
+def test_what_was_left_in_a_table_that_its_job_has_left_is_swept(table_world: World) -> None:
+    """R7, R16: nobody declares it any more, and the store knows it."""
+    world = table_world
+    t, u = world.table("t"), world.table("u")
+    zombie = world.begin(world.job("t", [t, u]), day(1))
+    world.run(world.job("t", [t, u]), day(1), [1], owner(try_number=2))
+    for name in ("t", "u"):
+        with suppress(Fenced):
+            write_rows(world.coordinator, zombie, name, rows([99], zombie.token))
+    world.run(world.job("t", [t]), day(2), [2])
+    world.coordinator.retire(DOMAIN, "t", table="u", reason="nobody reads it", by="ada")
+    world.clock.advance(PAST_GRACE)
+    assert len(sweep(world).leftovers) == 2
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
+    assert world.rows("u") == {"u": [(1, 1)]}
+
+
+class Publishing(FaultyStore):
+    """A store in which an epoch publishes before epochs are looked at. :ivar publish: done once."""
+
+    publish: Callable[[], object] | None = None
+
+    def scan(self, domain: Any, kind: Kind, partition: str, **options: Any) -> Any:
+        """Publish, then look."""
+        if kind is Kind.EPOCH and self.publish is not None:
+            publish, self.publish = self.publish, None
+            publish()
+        return super().scan(domain, kind, partition, **options)
+
+
+def test_adopted_output_that_is_published_while_a_sweep_looks_stays(table_world: World) -> None:
+    """R16: after its slices were looked at; it lies under the token of a try that was over long ago."""
+    world = table_world
+    job = world.job("t")
+    first = world.begin(job, day(1))
+    world.write(first, [1])
+    world.coordinator.complete(first)
+    adopted = world.begin(job, day(1), owner(try_number=2))
+    assert adopted.adopted
+    world.clock.advance(DEFAULTS.leftover_grace)
+    world.coordinator.heartbeat(adopted)
+    store = Publishing(world.store, lambda _call: None)
+    store.publish = lambda: world.coordinator.publish(adopted)
+    assert world.keeper(store).sweep(DOMAIN).leftovers == ()
+    assert store.publish is None
+    assert world.rows("t") == {"t": [(1, 1)]}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import islice
+from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.outgoing import Event, Position, events, followed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
-from tests.contract.coordination_world import DOMAIN, World, barrier, day, side_by_side
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
 
 
 def pair(world: World, *numbers: int) -> None:
@@ -32,6 +34,10 @@ def test_events_come_in_the_order_of_commits(world: World) -> None:
     assert {(one.domain, one.incarnation) for one in found} == {(DOMAIN, head.incarnation)}
     assert (found[-1].interval, found[-1].watermark, found[-1].rows) == (day(2), barrier(2), 2)
     assert found[-1].position == Position(incarnation=head.incarnation, csn=2)
+    commits = world.commits()
+    assert [(one.by, one.at) for one in found] == [
+        (one.record.by, one.at) for one in commits for _ in range(2)
+    ]
 
 
 @pytest.mark.parametrize("taken", range(5))
@@ -77,3 +83,53 @@ def test_a_position_that_is_none_is_named(text: str) -> None:
     """R35: nothing is delivered from a guess."""
     with pytest.raises(InvalidInput, match="position: .* is not accepted"):
         Position.parsed(text)
+
+
+class ShortPages(FaultyStore):
+    """A store of which each look at its commits has one."""
+
+    def changes(self, domain: Any, after: int, *, limit: int = 1) -> Any:
+        """One commit at most."""
+        return super().changes(domain, after, limit=min(limit, 1))
+
+
+def test_all_pages_of_commits_are_delivered(world: World) -> None:
+    """R35: of commits that do not fit one page none is missed, whose tables come with their own revision."""
+    pair(world, 1, 2)
+    again = world.job("job", [world.table("right"), world.table("left")])
+    world.run(again, day(1), [3], owner("again"))
+    store = ShortPages(world.store, lambda _call: None)
+    found = list(events(store, DOMAIN))
+    assert found == list(events(world.store, DOMAIN))
+    assert [(one.csn, one.revision) for one in found] == [(1, 1), (1, 1), (2, 1), (2, 1), (3, 2), (3, 2)]
+    assert keys(list(events(store, DOMAIN, found[2].position))) == keys(found[2:])
+
+
+class Watched(FaultyStore):
+    """A store that remembers from where on it was watched."""
+
+    def __init__(self, inner: Any, plan: Any) -> None:
+        super().__init__(inner, plan)
+        self.since: list[int] = []
+
+    def watch(self, domain: Any, after: int, timeout: timedelta) -> int:
+        """Remember, then watch."""
+        self.since.append(after)
+        return super().watch(domain, after, timeout)
+
+
+def test_a_commit_before_the_wait_is_not_waited_for(world: World) -> None:
+    """R35: who follows has seen all commits so far when another one comes, and waits from where he has looked on."""
+    pair(world, 1)
+    before: list[str] = []
+
+    def commits(call: Call) -> Fault | None:
+        if before[-1:] == ["changes"] and call.method != "changes" and len(world.commits()) == 1:
+            pair(world, 2)
+        before.append(call.method)
+        return None
+
+    store = Watched(world.store, commits)
+    found = list(islice(followed(store, DOMAIN, None, timedelta(0)), 4))
+    assert keys(found) == [(1, "left"), (1, "right"), (2, "left"), (2, "right")]
+    assert store.since == [1]

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.recovery import recover, tables_ahead
 from airflow_provider.coordination.resuming import Begun, resume
-from airflow_provider.domain.errors import Fenced, Unavailable
+from airflow_provider.domain.errors import Fenced, LeaseExpired, Unavailable
 from airflow_provider.domain.session import Session
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 
@@ -73,14 +73,21 @@ def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: 
 
 def test_readers_of_before_are_told(world: World) -> None:
     """R20, R33: a session's numbers are of another history; a lease's cut, too."""
-    world.run(world.job("t"), day(1), [1])
+    for name in ("t", "u"):
+        world.run(world.job(name), day(1), [1])
     cut = world.cut("t")
+    lease = world.leases.acquire(world.cut("t", "u"), name="before", owner="me")
     session = Session.of(DOMAIN).after(cut)
     renewed(world)
     with pytest.raises(Unavailable, match="incarnation"):
         world.cuts.cut(DOMAIN, ["t"], session=session)
     with pytest.raises(Unavailable):
         world.leases.acquire(cut, name="mine", owner="me")
+    with pytest.raises(LeaseExpired, match="incarnation"):
+        world.cuts.read(cut, "t")
+    for change in (lambda: world.leases.renew(lease), lambda: world.leases.release(lease, ["u"])):
+        with pytest.raises(LeaseExpired):
+            change()
 
 
 def test_it_may_be_said_twice(world: World) -> None:

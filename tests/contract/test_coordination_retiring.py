@@ -427,8 +427,9 @@ def test_an_old_owner_is_refused_before_it_computes(world: World) -> None:
         world.begin(both, day(3))
 
 
-def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World) -> None:
-    """R7, R24: how far it came is nobody's next epoch any more."""
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World, by_another: bool) -> None:
+    """R7, R24: how far it came is nobody's next epoch any more, or that of another job, which reads other tables."""
     full = world.table("f", kind=TableKind.FULL)
     d, d2 = world.table("d"), world.table("d2")
     for number in (1, 2, 3):
@@ -439,6 +440,8 @@ def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World) -> 
     with pytest.raises(InvalidInput, match="job 'j' has no epoch left"):
         world.retention.withdraw(DOMAIN, "f", barrier(2))
     world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
+    if by_another:
+        world.coordinator.register(world.job("heir", [d2]))
     world.retention.withdraw(DOMAIN, "f", barrier(2))
 
 
