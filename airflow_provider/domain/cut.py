@@ -230,7 +230,8 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
 
 def starts_with(edge: Edge, record: TableRecord, moved: Moved, high: datetime) -> bool:
     """Whether *edge* reads what was before the table's declared origin: nothing, and there is nothing to wait for."""
-    return edge.kind is EdgeKind.PREVIOUS and record.progress.declared and moved.origin == high
+    begins = moved.origin if record.progress.declared else None
+    return edge.kind is EdgeKind.PREVIOUS and begins is not None and high <= begins
 
 
 def before_origin(record: TableRecord, moved: Moved, low: datetime | None) -> str:

@@ -15,7 +15,7 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import TableKind, previous, state
 from airflow_provider.testing.faults import FaultyStore
-from tests.contract.coordination_world import DOMAIN, World, barrier, day
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
 
 class Watched(FaultyStore):
@@ -62,6 +62,22 @@ def test_a_job_waits_for_nothing_of_its_own_tables_where_it_begins(world: World)
     assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
     assert len(check_inputs(world.store, DOMAIN, JobInputs.of(job, day(2))).missing) == 2
     world.begin(job, day(1))
+
+
+def test_a_job_that_reads_an_older_past_begins_at_its_origin(world: World) -> None:
+    """R12: as long as its past lies before that there is nothing to wait for, and nothing to read."""
+    table = world.table("own")
+    job = world.job("own", [table], inputs=[previous(table, as_of=timedelta(days=2))])
+    for number in (1, 2, 3):
+        inputs = JobInputs.of(job, day(number))
+        assert check_inputs(world.store, DOMAIN, inputs).ready
+        assert not world.begin(job, day(number)).input("own").ref
+    assert not check_inputs(world.store, DOMAIN, JobInputs.of(job, day(4))).ready
+    with pytest.raises(NotReady):
+        world.begin(job, day(4))
+    world.run(job, day(1), [1], owner(try_number=2))
+    assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(4))).ready
+    assert world.begin(job, day(4)).input("own").ref
 
 
 def test_a_time_within_a_withdrawn_epoch_is_no_barrier(world: World) -> None:

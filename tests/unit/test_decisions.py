@@ -346,7 +346,7 @@ def test_an_increment_from_before_an_undeclared_origin_is_not_ready() -> None:
     assert not missing
 
 
-def test_the_past_of_a_table_is_empty_only_at_its_declared_origin() -> None:
+def test_the_past_of_a_table_is_empty_only_where_it_declares_its_origin() -> None:
     edges = EpochJob("x", inputs=[previous(TABLE)], outputs=[EpochTable("c")], cadence="@daily").edges
     for progress, ready in [(Progress(origin=START, declared=True), True), (Progress(), False)]:
         record = replace(table().record, progress=progress, ref=None)
