@@ -218,6 +218,22 @@ def test_iso7_a_reader_between_the_check_and_the_commit(racing: World, registere
     assert world.rows("d", "r") == {"d": [(1, 1)], "r": [(1, 1)]}
 
 
+def test_a_reader_by_an_earlier_declaration_commits_beside_a_rewrite(racing: World) -> None:
+    """R7, R18: an attempt that began when its job had the edge commits while what it read is replaced."""
+    world = racing
+    job, table = world.job("d"), world.table("d")
+    world.run(job, day(1), [1])
+    reader = world.begin(world.job("e", inputs=[table]), day(1))
+    world.write(reader)
+    world.coordinator.register(world.job("e"))
+    revision = world.begin(job, day(1), owner("rerun"))
+    world.write(revision, [2])
+    other = interrupted(world, lambda: world.coordinator.publish(reader))
+    with pytest.raises(DependentReaders):
+        other.publish(revision)
+    assert world.rows("d") == {"d": [(1, 1)]}
+
+
 def test_att13_others_commit_between_the_check_and_the_commit(table_world: World) -> None:
     """R11: another epoch of the table commits first: this one is put on the new head."""
     another_epoch_between(table_world)
