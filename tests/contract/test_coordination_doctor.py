@@ -16,12 +16,15 @@ from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import UnknownName, Vetoed
-from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Stamped, topology_key
 from airflow_provider.domain.registration import Move, MoveState
+from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.stores.factory import open_store
 from airflow_provider.tables.base import TablesAhead
 from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.test_coordination_foreign import adopting, commit, point
@@ -286,6 +289,24 @@ def test_a_publish_beside_the_look_is_no_restored_store(table_world: World) -> N
     assert len(world.commits()) == 2
     looking = interrupted(world, lambda: world.run(job, day(3), [3]), "table.compare")
     assert examine(looking.store, looking.formats, DOMAIN).symptoms == ()
+
+
+class Incomplete(FaultyStore):
+    """A store that has lost its second commit."""
+
+    def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
+        """All but that one."""
+        found = super().changes(domain, after, limit=limit)
+        return [one for one in found if one.csn != 2]
+
+
+def test_a_commit_that_is_missing(world: World) -> None:
+    """I2: the sequence has no gap; the first one that is missing is named."""
+    for number in (1, 2, 3):
+        world.run(world.job("t"), day(number))
+    found = examine(Incomplete(world.store, lambda _: None), world.formats, DOMAIN).urgent
+    assert [one.subject for one in found] == ["commit 2"]
+    assert "the next one that the store has is 3" in found[0].found
 
 
 @pytest.mark.parametrize(("state", "way"), [(MoveState.LEAVING, "to"), (MoveState.ARRIVING, "from")])

@@ -23,6 +23,7 @@ from airflow_provider.tables.standing import Compared
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
+from tests.contract.test_coordination_foreign import commit
 
 PAST_GRACE = PAST_TTL + DEFAULTS.leftover_grace
 
@@ -189,6 +190,19 @@ def test_what_the_store_cannot_tell_stays(table_world: World) -> None:
     world.clock.advance(PAST_GRACE)
     assert sweep(world).leftovers == ()
     assert staged(world) == {1, 7}
+
+
+def test_a_compaction_keeps_no_sweep_from_what_was_left(table_world: World) -> None:
+    """R16, R17: store and catalog agree on the rows, so that what no commit names is nobody's."""
+    world = table_world
+    job = world.job("t")
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    zombie_writes(world, zombie)
+    commit(world, "t", "replace", {1: [1]})
+    world.clock.advance(PAST_GRACE)
+    assert len(sweep(world).leftovers) == 1
+    assert world.rows("t") == {"t": [(1, 1)]}
 
 
 def test_a_table_that_is_not_as_published_is_left_alone(table_world: World) -> None:

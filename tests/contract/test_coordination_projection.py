@@ -12,15 +12,33 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Published
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable, UnknownName
+from airflow_provider.domain.errors import (
+    Fenced,
+    InvalidInput,
+    StoreIncompatible,
+    StoreUnavailable,
+    UnknownName,
+)
 from airflow_provider.domain.records import table_key
 from airflow_provider.stores.base import CATALOG_NAME, StoreCapability
 from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Fault, FaultyStore, first
-from tests.contract.coordination_world import DOMAIN, Backend, SqlitePointers, World, day, owner
+from tests.contract.coordination_world import (
+    DOMAIN,
+    PAST_TTL,
+    Backend,
+    SqlitePointers,
+    World,
+    day,
+    owner,
+    rows,
+)
 from tests.contract.interruptions import Died, interrupted
 
 
@@ -313,3 +331,18 @@ def test_a_catalog_that_is_no_database_is_refused(tmp_path: Path) -> None:
     )
     with EpochService.open(settings) as service, pytest.raises(InvalidInput, match="Iceberg catalog"):
         service.formats["iceberg"]
+
+
+def test_a_pointer_that_is_behind_hides_nothing_of_what_was_left(world: World) -> None:
+    """R16, R17: what the store recorded is what was published, wherever the pointer is."""
+    job = world.job("job", [world.table("t")])
+    zombie = world.begin(job, day(1))
+    world.run(job, day(1), [1], owner(try_number=2))
+    with suppress(Fenced):
+        write_rows(world.coordinator, zombie, "t", rows([99], zombie.token))
+    dies_after_its_commit(world, 2)
+    world.clock.advance(PAST_TTL + DEFAULTS.leftover_grace)
+    assert len(list(leftovers(world.store, world.formats, DOMAIN, DEFAULTS))) == 1
+    assert not reached(world, "t")
+    assert len(world.retention.sweep(DOMAIN).leftovers) == 1
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
