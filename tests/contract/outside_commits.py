@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pyarrow as pa
+import pytest
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 
 def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> None:
@@ -17,7 +21,11 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
     compaction by Iceberg's own programs says; so it is written into the new metadata file afterwards.) Local files are
     named with one slash, as those programs name them.
     """
-    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as snapshot:
+    with (
+        _one_thread(),
+        table.transaction() as transaction,
+        transaction.update_snapshot().overwrite() as snapshot,
+    ):
         if operation != "append":
             for task in table.scan().plan_files():
                 snapshot.delete_data_file(task.file)
@@ -26,6 +34,14 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
                 file[1] = file.file_path.replace("file:///", "file:/", 1)
                 snapshot.append_data_file(file)
     _call_it(table, operation)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let pyiceberg look at manifests one by one: its threads share an evaluator that remembers the last one."""
+    with ThreadPoolExecutor(1) as alone, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ExecutorFactory, "get_or_create", lambda: alone)
+        yield
 
 
 def _call_it(table: Table, operation: str) -> None:
