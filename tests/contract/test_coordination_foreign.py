@@ -223,8 +223,9 @@ def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World,
     assert isinstance(world.coordinator.publish(attempts[4]), Published)
 
 
-def test_a_retired_job_has_no_say_in_what_is_adopted(world: World) -> None:
+def test_a_retired_job_has_no_say_in_what_is_adopted(table_world: World) -> None:
     """R7, R17: what its heir declares counts, and nobody declares anything where there is none."""
+    world = table_world
     for name in ("left", "taken"):
         world.run(world.job(f"old {name}", [adopting(world, name)]), day(1), [1])
         world.coordinator.retire(DOMAIN, f"old {name}", reason="renamed", by="ada")
