@@ -233,9 +233,8 @@ class _Doctor:
     def _waits(self) -> Iterator[Symptom]:
         """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
         jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
-        retired_first = sorted(
-            jobs, key=lambda one: not one.retired
-        )  # others may have taken their tables over
+        # Others may have taken over what a retired job had: theirs come last, and stay.
+        retired_first = sorted(jobs, key=lambda one: not one.retired)
         owners = {table.name: job for job in retired_first for table in job.outputs}
         for job in jobs:
             if job.retired or job.name in lapsed:
