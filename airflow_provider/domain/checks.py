@@ -213,7 +213,7 @@ def _of_columns(
 def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
     query = kept_text(sql, "sql").strip().rstrip(";")
     try:
-        tables = [one[1] for one in Formatter().parse(query) if one[1] is not None and not (one[2] or one[3])]
+        named = [tuple(one[1:]) for one in Formatter().parse(query) if one[1] is not None]
     except ValueError as error:
         raise InvalidInput(
             field="sql",
@@ -221,12 +221,14 @@ def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
             expected=f"braces around tables only ({error})",
             next_step="double braces that are not meant for a table: {{ and }}.",
         ) from error
-    if not tables:
+    if not named or any(spec or conversion for _, spec, conversion in named):
         raise InvalidInput(
-            field="sql", value=sql, expected="text with a table in braces: SELECT … FROM {flights}"
+            field="sql",
+            value=sql,
+            expected="text with tables in braces, and nothing but their names: SELECT … FROM {flights}",
         )
-    for one in tables:
-        table_name(one)
+    for table, *_ in named:
+        table_name(table)
     return Check(kind=kind, sql=query, name=_named(name) or f"{words} {' '.join(query.split())}")
 
 

@@ -111,6 +111,8 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "accepted values as one text": (lambda: accepted(A, "x", "abc"), "values"),
     "no column": (lambda: unique(A), "columns"),
     "SQL without a table": (lambda: no_rows("SELECT 1"), "sql"),
+    "SQL with a width beside a table": (lambda: no_rows("SELECT * FROM {a} JOIN {a:>9}"), "sql"),
+    "SQL with a format beside a table": (lambda: no_rows("SELECT * FROM {a} JOIN {a!r}"), "sql"),
     "SQL with braces": (lambda: is_true("SELECT '{' FROM {a}"), "sql"),
     "SQL with a width": (lambda: is_true("SELECT true FROM {a:>9}"), "sql"),
     "SQL with a format": (lambda: is_true("SELECT count(*) > 1 FROM {a!r}"), "sql"),
