@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyiceberg.table import StaticTable
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
@@ -21,7 +22,7 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import lock_key
+from airflow_provider.domain.records import Kind, lock_key
 from airflow_provider.domain.topology import Root, increment, previous
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import stage_rows
@@ -340,6 +341,17 @@ def test_att10_output_that_was_adopted_twice_is_published(world: World) -> None:
     world.run(job, day(1), [3], owner(try_number=3))
     assert world.rows("d") == {"d": [(1, 1)]}
     assert world.staged() == []
+    epoch = world.coordinator.epoch(DOMAIN, "d", day(1))
+    done = epoch and epoch.record.committed
+    assert done is not None
+    assert done.token > done.output_token == dead.token
+    (slice_of,) = world.store.scan(DOMAIN, Kind.SLICE, "d")
+    assert slice_of.record.token == dead.token, "the rows are of who wrote them"
+    if world.warehouse is not None:
+        snapshot = StaticTable.from_metadata(str(world.pointers.pointer(DOMAIN, "d"))).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        assert snapshot.summary.additional_properties["epochs.token"] == str(dead.token)
 
 
 @pytest.mark.parametrize("by", [owner(generation=1), owner("manual")], ids=["cleared", "another-run"])

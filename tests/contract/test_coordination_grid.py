@@ -91,6 +91,9 @@ def test_a_cell_tells_how_far_the_newest_attempt_is_and_what_readers_get_meanwhi
 
 def test_a_row_ends_where_the_domain_is_and_goes_a_week_back(world: World) -> None:
     """At the latest barrier that a table has or tries to reach; epochs that nobody began are shown between."""
+    world.begin(world.job("e"), day(1))
+    assert shown(world).shown.end == barrier(1), "before anything is committed"
+    world.clock.advance(PAST_TTL)
     for number in (1, 10):
         world.run(world.job("d"), day(number), [1])
     world.run(world.job("e"), day(2), [1])

@@ -20,7 +20,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import Remains
 from airflow_provider.tables.standing import Compared
-from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
 from tests.contract.test_coordination_foreign import commit
@@ -141,6 +141,24 @@ def test_adopted_output_is_no_leftover_after_the_next_revision(table_world: Worl
     world.clock.advance(PAST_GRACE)
     assert sweep(world).leftovers == ()
     assert world.rows_of(lease.cut) == {"t": [(1, 1)]}
+
+
+def test_what_a_try_that_published_anothers_output_wrote_itself_is_swept(table_world: World) -> None:
+    """R16: the commit of adopted output ends the try that adopted, and what it wrote besides is nobody's."""
+    world = table_world
+    job = world.job("t")
+    dead = world.begin(job, day(1))
+    world.write(dead, [1])
+    world.coordinator.complete(dead)
+    adopting = world.begin(job, day(1), owner(try_number=2))
+    assert adopting.adopted
+    stage_rows(world.coordinator, adopting, "t", rows([99], adopting.token))
+    world.coordinator.publish(adopting)
+    assert staged(world) == {dead.token, adopting.token}
+    world.clock.advance(PAST_GRACE)
+    sweep(world)
+    assert staged(world) == {dead.token}
+    assert world.rows("t") == {"t": [(1, 1)]}
 
 
 def test_what_a_check_refused_stays(table_world: World) -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.records import Key
+from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.topology import Edge, EpochTable, increment, previous, state, window
 from airflow_provider.stores.base import Reading
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
@@ -57,6 +58,22 @@ def test_each_lost_read_is_asked_again(world: World, question: Callable[[Any, Wo
         store = FaultyStore(world.store, at(number, Fault.REQUEST_LOST))
         assert question(store, world) == answer, counting.calls[number]
         assert len(store.calls) > len(counting.calls)
+
+
+def test_a_patient_reader_answers_what_the_store_answers(world: World) -> None:
+    """Each part of a question reaches the store."""
+    for number in (1, 2, 3):
+        world.run(world.job("t"), day(number))
+    reader = patient(world.store, clock=world.clock)
+    found = reader.scan(DOMAIN, Kind.EPOCH, "t")
+    assert found == world.store.scan(DOMAIN, Kind.EPOCH, "t")
+    first, second, third = found
+    assert reader.scan(DOMAIN, Kind.EPOCH, "t", reverse=True) == [third, second, first]
+    assert reader.scan(DOMAIN, Kind.EPOCH, "t", limit=1) == [first]
+    assert reader.scan(DOMAIN, Kind.EPOCH, "t", start=second.key.item) == [second, third]
+    assert second not in reader.scan(DOMAIN, Kind.EPOCH, "t", end=first.key.item)
+    assert [one.csn for one in reader.changes(DOMAIN, 1, limit=1)] == [2]
+    assert reader.domains() == [DOMAIN]
 
 
 def test_a_store_that_stays_away_is_told_to_the_reader(world: World) -> None:

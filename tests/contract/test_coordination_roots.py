@@ -17,8 +17,8 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, root_key
-from airflow_provider.domain.roots import Root, RootBounds, Span, iceberg_root
+from airflow_provider.domain.records import Kind, epoch_key, root_key
+from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, Span, iceberg_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.files import check_unchanged
 from airflow_provider.sources.roots import RootSources
@@ -123,6 +123,20 @@ def test_bounds_that_leave_a_gap_are_refused(world: World) -> None:
             world.begin(job, day(number), roots=proposed(span))
     world.begin(job, day(3), roots=proposed(Span(low=4, high=6)))
     world.begin(job, day(1), roots=proposed(Span(low=None, high=None)))
+
+
+def test_a_root_may_be_called_as_a_table_is(world: World) -> None:
+    """R6, I11: what is recorded of either leaves the other alone."""
+    world.run(world.job("queue"), day(1), [1])
+    job = world.job("reader", inputs=[Root("queue", "/queue/{start}", late=Late.NEXT)])
+    bounds = {"queue": RootBounds(root="queue", files=(BoundFile(uri="/x", size_bytes=1),))}
+    before = world.store.scan(DOMAIN, Kind.FENCE, "")
+    attempt = world.begin(job, day(1), roots=bounds)
+    assert world.store.scan(DOMAIN, Kind.FENCE, "")[: len(before)] == before
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+    world.run(world.job("queue"), day(1), [2], owner("again"))
+    assert world.rows("queue") == {"queue": [(1, 2)]}
 
 
 def test_a_skipped_epoch_leaves_its_rows_to_the_next(world: World, lake: Lake) -> None:

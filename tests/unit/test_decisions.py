@@ -239,6 +239,17 @@ def test_versions_go_that_were_not_the_newest_at_the_horizon_any_more() -> None:
     assert superseded == [[], [], [], [1], [1], [1, 3], [1, 3], [1, 3], [1, 3, 5], [1, 3, 5]]
 
 
+def test_a_state_without_a_version_can_always_be_claimed() -> None:
+    """R24: it reads nothing, so that nothing of it can be gone; another version than the newest can."""
+    gone = RetentionRecord(horizon=9)
+    assert not gone.superseded(1, None, ref(5))
+    assert not gone.superseded(1, None, None)
+    assert gone.superseded(1, ref(1), ref(5))
+    assert gone.superseded(1, ref(1), None)
+    assert not gone.superseded(1, ref(5), ref(5))
+    assert not gone.superseded(9, ref(1), ref(5))
+
+
 @pytest.mark.parametrize(
     ("epochs", "barrier", "needed"),
     [
