@@ -36,7 +36,7 @@ __all__ = ["store", "url"]  # fixtures of this module
 
 DOMAIN = DomainName("d")
 KEY = counter_key(DOMAIN)
-PATIENCE = timedelta(seconds=2)
+PATIENCE = timedelta(seconds=5)
 SOON_S = 12.0
 """Far more than the patience, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
 HEAD = b"/domains/d/head"
