@@ -19,16 +19,24 @@ _TOLD_EVERY_S = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print the counts and, as the last lines, the figures; return 1 when an invariant was violated."""
-    options = _parser().parse_args(arguments)
+    """Run, print the counts and, as the last lines, the figures; return 1 when an invariant was violated.
+
+    Without seeds by name it also returns 1 when it has met less than it promises: then it has shown nothing.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
     hush()
     if options.trace is not None:
         return _show(options.trace)
-    seeds, faults = _seeds(options.seeds), None if options.seeds else options.faults
+    try:
+        seeds, faults = _seeds(options.seeds), None if options.seeds else options.faults
+    except InvalidInput as error:
+        parser.error(str(error))
     started = time.monotonic()
     totals = simulate_all(seeds, faults=faults, processes=options.processes, told=_Progress(started, faults))
-    _print(totals, time.monotonic() - started)
-    return 1 if totals.broken else 0
+    short = [] if faults is None or totals.broken else totals.short_of(faults)
+    _print(totals, time.monotonic() - started, short)
+    return 1 if totals.broken or short else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,7 +81,7 @@ class _Progress:
             )
 
 
-def _print(totals: Totals, took: float) -> None:
+def _print(totals: Totals, took: float, short: Sequence[str]) -> None:
     for outcome in totals.broken:
         _print_broken(outcome)
     print(
@@ -84,6 +92,8 @@ def _print(totals: Totals, took: float) -> None:
         print(f"  {totals.events[event]:7d}  {event}{'  (promised)' if event in PROMISED else ''}")
     number, rarest = totals.rarest
     print(f"the rarest of those promised: {rarest}")
+    for words in short:
+        print(f"less than promised: {words}")
     print(f"figure simulate.faults {totals.faults}")
     print(f"figure simulate.epochs {totals.epochs}")
     print(f"figure simulate.violations {len(totals.broken)}")

@@ -41,6 +41,17 @@ class Totals:
         """The promised event that was met least often, and how often."""
         return min((self.events[one], one) for one in PROMISED)
 
+    def short_of(self, faults: int) -> list[str]:
+        """What a run until so many *faults* promises to have met, and this one has not."""
+        number, event = self.rarest
+        promises = {
+            f"{self.faults} faults of {faults}": self.faults >= faults,
+            f"{self.epochs} epochs, expected {faults // 10}": self.epochs >= faults // 10,
+            f"{self.steps} steps, expected ten for each fault": self.steps >= 10 * self.faults,
+            f"{event}: {number} times, expected {faults // 2000}": number >= faults // 2000,
+        }
+        return [words for words, kept in promises.items() if not kept]
+
 
 def hush() -> None:
     """Let the package's warnings about what is simulated go nowhere."""
