@@ -32,6 +32,7 @@ _EXPECTED_TEXT = (
     "start/end, or the start of an interval, written like 2013-02-07, 2013-02, 2013-Q1, 2013-W06, "
     "2013-02-07T05 or 2013-02-07T05:00:00+00:00"
 )
+_EXPECTED_TIME = "a time, written like 2013-02-08 (its midnight), 2013-02-08T05 or 2013-02-08T05:00:00+00:00"
 
 
 def run_interval(
@@ -94,7 +95,7 @@ def run_barrier(
     if isinstance(explicit, Interval):
         return explicit.end
     if explicit is not None and explicit != "":
-        return _end(cadence or _DAYS, explicit, "at")
+        return _end(cadence or _DAYS, explicit, "at", _EXPECTED_TIME)
     if cadence is not None:
         return run_interval(
             cadence, partition_key=partition_key, data_interval=data_interval, run_date=run_date
@@ -138,11 +139,11 @@ def _explicit(runs: Cadence, given: ExplicitInterval) -> Interval:
     )
 
 
-def _end(runs: Cadence, value: object, field: str) -> datetime:
+def _end(runs: Cadence, value: object, field: str, expected: str = _EXPECTED_TEXT) -> datetime:
     """One end of an interval: an aware datetime, or text."""
     if not isinstance(value, str):
         return as_utc(value, field)
-    return _named(runs, value, field).start
+    return _named(runs, value, field, expected).start
 
 
 def _keyed(runs: Cadence, text: str, field: str) -> Interval:
@@ -174,7 +175,7 @@ class _Named:
     end: datetime | None = None
 
 
-def _named(runs: Cadence, text: str, field: str) -> _Named:
+def _named(runs: Cadence, text: str, field: str, expected: str = _EXPECTED_TEXT) -> _Named:
     stripped = text.strip()
     try:
         for pattern, period in _PERIODS:
@@ -185,7 +186,7 @@ def _named(runs: Cadence, text: str, field: str) -> _Named:
     except InvalidInput:
         raise
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(field=field, value=text, expected=_EXPECTED_TEXT) from error
+        raise InvalidInput(field=field, value=text, expected=expected) from error
 
 
 def _moment(runs: Cadence, text: str, field: str) -> datetime:

@@ -272,3 +272,11 @@ def test_a_run_reads_at_the_end_of_what_it_would_compute(given: dict[str, object
 def test_a_barrier_that_cannot_be_read_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         run_barrier(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["noon", "2013-02-07/2013-02-08"])
+def test_who_asks_for_a_barrier_is_told_how_a_time_is_written(text: str) -> None:
+    """Not how an interval is, which would not be accepted either."""
+    with pytest.raises(InvalidInput, match="a time, written like 2013-02-08") as refused:
+        run_barrier(explicit=text)
+    assert refused.value.field == "at"
