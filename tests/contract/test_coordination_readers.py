@@ -118,7 +118,7 @@ class HeadFirst(FaultyStore):
 
 
 def test_an_epoch_that_publishes_between_head_and_table_is_not_missed(world: World) -> None:
-    """The table's record says that it has rows which are above the head: the look is taken again."""
+    """R3, R4: the table's record says that it has rows which are above the head: the look is taken again."""
     attempt = world.begin(world.job("t"), day(1))
     world.write(attempt, [1])
     store = HeadFirst(world.store, lambda _call: None)

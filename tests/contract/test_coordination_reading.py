@@ -87,6 +87,8 @@ def test_r20_a_session_sees_its_own_commits(world: World) -> None:
     world.run(d, day(3), [3])
     cut = world.cuts.cut(DOMAIN, ["d"], session=session)
     assert (4, 4) in world.rows_of(cut)["d"]
+    with pytest.raises(NotReady, match="d: this session"):
+        world.cuts.cut(DOMAIN, ["d"], at=barrier(3), session=session)
 
 
 def test_r20_a_session_of_another_store_or_domain_is_refused(world: World) -> None:

@@ -437,6 +437,7 @@ def test_an_earlier_rewrite_still_counts_after_a_later_one() -> None:
 
 
 def test_many_rewrites_are_remembered_together() -> None:
+    """R13: as one that touches all that they touched, and as late as the latest of them."""
     stamped = fence(FenceRecord(), None)
     many = DEFAULTS.rewrites_remembered + 5
     for number in range(many):
