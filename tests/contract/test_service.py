@@ -36,7 +36,7 @@ def test_whoever_opens_the_store_gets_what_the_settings_require(tmp_path: Path) 
 
 
 def test_a_catalog_elsewhere_is_refused_where_one_transaction_is_required(tmp_path: Path) -> None:
-    """R3: readers by catalog would see tables one after the other."""
+    """R2, R17: readers by catalog would see tables one after the other."""
     elsewhere = f"sqlite:///{tmp_path}/catalog.db"
     swaps = frozenset({StoreCapability.CATALOG_SWAP})
     with pytest.raises(StoreIncompatible, match="which lies elsewhere"):
@@ -46,7 +46,7 @@ def test_a_catalog_elsewhere_is_refused_where_one_transaction_is_required(tmp_pa
 
 
 def test_sources_and_ways_to_read_are_the_settings(tmp_path: Path) -> None:
-    """R17: reads that name neither level nor consistency take those; jobs find the databases of their roots."""
+    """Reads that name neither level nor consistency take those; jobs find the databases of their roots."""
     sources = {"shop": "postgresql://shop/db"}
     asking = settings(tmp_path, sources=sources, read_level="read_uncommitted", read_consistency="altogether")
     with EpochService.open(asking) as service:
