@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, Vetoed
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import Remains
 from airflow_provider.tables.standing import Compared
@@ -32,6 +32,16 @@ def zombie_writes(world: World, attempt: Attempt) -> None:
     """A writer that does not know yet that it is over leaves files."""
     with suppress(Fenced):
         write_rows(world.coordinator, attempt, "t", rows([99], attempt.token))
+
+
+def adopted(world: World, job: EpochJob, values: Sequence[int] = (1,)) -> tuple[Attempt, Attempt]:
+    """A try of the first day that died when its output was complete, and the one that goes on with it."""
+    first = world.begin(job, day(1))
+    world.write(first, values)
+    world.coordinator.complete(first)
+    second = world.begin(job, day(1), owner(try_number=2))
+    assert second.adopted
+    return first, second
 
 
 def places(world: World) -> list[Remains]:
@@ -117,12 +127,12 @@ def test_what_may_still_be_published_stays(table_world: World) -> None:
     world.coordinator.complete(first)
     world.clock.advance(DEFAULTS.leftover_grace)
     assert sweep(world).leftovers == ()
-    adopted = world.begin(job, day(1), owner(try_number=2))
-    assert adopted.adopted
+    second = world.begin(job, day(1), owner(try_number=2))
+    assert second.adopted
     world.clock.advance(DEFAULTS.leftover_grace)
-    world.coordinator.heartbeat(adopted)
+    world.coordinator.heartbeat(second)
     assert sweep(world).leftovers == ()
-    world.coordinator.publish(adopted)
+    world.coordinator.publish(second)
     world.clock.advance(PAST_GRACE)
     assert sweep(world).leftovers == ()
     assert world.rows("t") == {"t": [(1, 1)]}
@@ -146,12 +156,7 @@ def test_adopted_output_is_no_leftover_after_the_next_revision(table_world: Worl
 def test_what_a_try_that_published_anothers_output_wrote_itself_is_swept(table_world: World) -> None:
     """R16: the commit of adopted output ends the try that adopted, and what it wrote besides is nobody's."""
     world = table_world
-    job = world.job("t")
-    dead = world.begin(job, day(1))
-    world.write(dead, [1])
-    world.coordinator.complete(dead)
-    adopting = world.begin(job, day(1), owner(try_number=2))
-    assert adopting.adopted
+    dead, adopting = adopted(world, world.job("t"))
     stage_rows(world.coordinator, adopting, "t", rows([99], adopting.token))
     world.coordinator.publish(adopting)
     assert staged(world) == {dead.token, adopting.token}
@@ -180,11 +185,7 @@ def test_adopted_output_that_was_vetoed_stays(table_world: World) -> None:
     world = table_world
     table = world.table("t")
     job = world.job("t", [table], checks=[in_range(table, "value", at_most=1)])
-    first = world.begin(job, day(1))
-    world.write(first, [5])
-    world.coordinator.complete(first)
-    retry = world.begin(job, day(1), owner(try_number=2))
-    assert retry.adopted
+    first, retry = adopted(world, job, [5])
     with pytest.raises(Vetoed):
         world.coordinator.publish(retry)
     world.clock.advance(PAST_GRACE)
@@ -343,16 +344,11 @@ class Publishing(FaultyStore):
 def test_adopted_output_that_is_published_while_a_sweep_looks_stays(table_world: World) -> None:
     """R16: after its slices were looked at; it lies under the token of a try that was over long ago."""
     world = table_world
-    job = world.job("t")
-    first = world.begin(job, day(1))
-    world.write(first, [1])
-    world.coordinator.complete(first)
-    adopted = world.begin(job, day(1), owner(try_number=2))
-    assert adopted.adopted
+    _, second = adopted(world, world.job("t"))
     world.clock.advance(DEFAULTS.leftover_grace)
-    world.coordinator.heartbeat(adopted)
+    world.coordinator.heartbeat(second)
     store = Publishing(world.store, lambda _call: None)
-    store.publish = lambda: world.coordinator.publish(adopted)
+    store.publish = lambda: world.coordinator.publish(second)
     assert world.keeper(store).sweep(DOMAIN).leftovers == ()
     assert store.publish is None
     assert world.rows("t") == {"t": [(1, 1)]}
