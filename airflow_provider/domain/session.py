@@ -30,11 +30,13 @@ class Session:
     """What a reader has seen of a domain. A value: each cut makes the next one (:meth:`after`).
 
     :param incarnation: of the store that was seen; empty before the first cut.
+    :param csn: highest CSN seen, of whichever tables; no later cut is older, also of tables that were not read yet.
     """
 
     domain: DomainName
     incarnation: str = ""
     seen: Mapping[TableName, Seen] = field(default_factory=dict)
+    csn: int = 0
 
     @classmethod
     def of(cls, domain: str) -> Session:
@@ -48,7 +50,7 @@ class Session:
         """
         self._check_domain(cut.domain)
         seen = {name: Seen(csn=cut.csn, barrier=state.barrier) for name, state in cut.states.items()}
-        return replace(self, incarnation=cut.incarnation, seen=self._with(seen))
+        return replace(self, incarnation=cut.incarnation, seen=self._with(seen), csn=max(self.csn, cut.csn))
 
     def committed(self, published: Published) -> Session:
         """The session once it has published itself: it will see its own rows.
@@ -57,25 +59,28 @@ class Session:
         """
         self._check_domain(published.domain)
         own = Seen(csn=published.csn, barrier=published.interval.end)
-        return replace(self, seen=self._with({name: own for name, _ in published.tables}))
+        seen = self._with({name: own for name, _ in published.tables})
+        return replace(self, seen=seen, csn=max(self.csn, published.csn))
 
     def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Lag, ...]:
-        """The tables that a cut at *csn* and *barriers* would take back, with the reason."""
+        """The tables that a cut at *csn* and *barriers* would take back, with the reason.
+
+        A commit that was seen may be the cause of another table's rows: below the session's CSN no table is read.
+        """
         found = []
         for name, barrier in sorted(barriers.items()):
-            seen = self.seen.get(name)
-            if seen is not None and (csn < seen.csn or barrier < seen.barrier):
-                reason = (
-                    f"this session has seen {seen.barrier.isoformat()} at CSN {seen.csn}, "
-                    f"and the cut has {barrier.isoformat()} at CSN {csn}"
-                )
+            seen = self.seen.get(name, Seen(csn=0, barrier=barrier))
+            if csn < self.csn or barrier < seen.barrier:
+                had = f"{seen.barrier.isoformat()} at CSN {seen.csn}" if seen.csn else f"CSN {self.csn}"
+                reason = f"this session has seen {had}, and the cut has {barrier.isoformat()} at CSN {csn}"
                 found.append(Lag(table=name, watermark=barrier, wanted=seen.barrier, reason=reason))
         return tuple(found)
 
     def text(self) -> str:
         """As text, to keep it between two programs; :meth:`parse` reads it."""
         seen = {name: [one.csn, one.barrier.isoformat()] for name, one in sorted(self.seen.items())}
-        return json.dumps({"domain": self.domain, "incarnation": self.incarnation, "seen": seen})
+        facts = {"domain": self.domain, "incarnation": self.incarnation, "csn": self.csn, "seen": seen}
+        return json.dumps(facts)
 
     @classmethod
     def parse(cls, text: str) -> Session:
@@ -85,15 +90,19 @@ class Session:
         """
         try:
             found = json.loads(text)
+            seen = {
+                table_name(name): Seen(
+                    csn=_checked(csn, int), barrier=as_utc(datetime.fromisoformat(at), "barrier")
+                )
+                for name, (csn, at) in found["seen"].items()
+            }
+            # Texts of earlier versions name no CSN of their own.
+            highest = max((state.csn for state in seen.values()), default=0)
             return cls(
                 domain=domain_name(found["domain"]),
                 incarnation=_checked(found["incarnation"], str),
-                seen={
-                    table_name(name): Seen(
-                        csn=_checked(csn, int), barrier=as_utc(datetime.fromisoformat(at), "barrier")
-                    )
-                    for name, (csn, at) in found["seen"].items()
-                },
+                seen=seen,
+                csn=max(_checked(found.get("csn", highest), int), highest),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidInput(

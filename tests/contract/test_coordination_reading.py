@@ -11,6 +11,7 @@ from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.alignment import Consistency, ReadDefaults
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import TableKind, previous
@@ -89,6 +90,17 @@ def test_r20_a_session_sees_its_own_commits(world: World) -> None:
     assert (4, 4) in world.rows_of(cut)["d"]
     with pytest.raises(NotReady, match="d: this session"):
         world.cuts.cut(DOMAIN, ["d"], at=barrier(3), session=session)
+
+
+def test_r20_a_session_reads_no_other_table_at_an_older_commit(world: World) -> None:
+    """R20, I8: what was read of one table may have been the cause of another's rows: no later cut is older than it."""
+    jobs(world)
+    session = Session.of(DOMAIN).after(world.cut("d"))
+    older = world.cuts.reader.read(DOMAIN, []).head.csn - 1
+    assert [lag.table for lag in session.behind(older, {TableName("e"): barrier(1)})] == ["e"]
+    assert world.cuts.cut(DOMAIN, ["e"], at=barrier(1), session=session).csn == session.csn
+    written_before = session.text().replace(f'"csn": {session.csn}, ', "")
+    assert Session.parse(written_before) == session, "a text of before names no CSN of its own"
 
 
 def test_r20_a_session_of_another_store_or_domain_is_refused(world: World) -> None:

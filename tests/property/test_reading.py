@@ -163,15 +163,18 @@ def test_r20_a_session_only_goes_forward(seen: Sequence[tuple[str, int, int]]) -
         session = Session(
             domain=session.domain,
             seen=session._with({TableName(name): Seen(csn=csn, barrier=MOMENTS[hour])}),
+            csn=max(session.csn, csn),
         )
     assert Session.parse(session.text()) == session
+    csn = max((number for _, number, _ in seen), default=0)
     for name in {name for name, _, _ in seen}:
-        csn = max(one for other, one, _ in seen if other == name)
         barrier = max(MOMENTS[hour] for other, _, hour in seen if other == name)
         key = TableName(name)
         assert session.behind(csn, {key: barrier}) == ()
         assert len(session.behind(csn - 1, {key: barrier})) == 1
         assert len(session.behind(csn, {key: barrier - HOUR})) == 1
+    assert session.behind(csn, {TableName("unseen"): MOMENTS[0]}) == ()
+    assert len(session.behind(csn - 1, {TableName("unseen"): MOMENTS[0]})) == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), min_size=1, max_size=20))
