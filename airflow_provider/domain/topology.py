@@ -60,6 +60,7 @@ class OnUpstreamRevision(StrEnum):
 
     CASCADE = "cascade"
     HOLD = "hold"
+    """Refused until restatements are built; stores of earlier versions may hold it, where it acts as ``cascade``."""
     IGNORE = "ignore"
 
 
@@ -218,6 +219,13 @@ def _edge(
             expected="state() or previous(): each slice of a full table is its whole state",
         )
     policy = _member(OnUpstreamRevision, on_upstream_revision, "on_upstream_revision")
+    if policy is OnUpstreamRevision.HOLD:
+        raise InvalidInput(
+            field="on_upstream_revision",
+            value=policy.value,
+            expected="cascade or ignore: nothing can be held before restatements are built",
+            next_step=f"leave it out: what {table.name!r} had when it was read cannot be computed again then.",
+        )
     return Edge(
         table.name, kind, as_of=as_of, length=length, on_upstream_revision=policy, domain=table.domain
     )
