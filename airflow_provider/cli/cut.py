@@ -45,6 +45,7 @@ def cut(arguments: Namespace) -> None:
             "level": found.level.value,
             "readable until": found.readable_until.isoformat(timespec="seconds"),
             "lease": found.lease,
+            "outdated": "\n".join(str(one) for one in found.outdated),
         }
     )
     columns = ["table", "barrier", "format", "version", "found from"]
@@ -94,6 +95,16 @@ def _facts(found: Cut, states: list[dict[str, Any]]) -> dict[str, Any]:
         "level": found.level.value,
         "readable_until": found.readable_until.isoformat(),
         "lease": found.lease,
+        "outdated": [
+            {
+                "table": one.table,
+                "source": one.source,
+                "csn": one.csn,
+                "start": one.start.isoformat(),
+                "end": None if one.end is None else one.end.isoformat(),
+            }
+            for one in found.outdated
+        ],
         "tables": states,
     }
 

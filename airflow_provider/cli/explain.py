@@ -38,6 +38,7 @@ def explain_epoch(arguments: Namespace) -> None:
             "lapsed": found.lapsed
             and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
             "kept in": "\n".join(found.places),
+            "outdated": "\n".join(found.outdated),
             "next step": found.next_step,
         }
     )
@@ -109,6 +110,7 @@ def _plain(found: Explanation) -> dict[str, object]:
         "places": list(found.places),
         "withdrawn": list(found.withdrawn),
         "retired": found.retired,
+        "outdated": list(found.outdated),
         "lapsed": None if found.lapsed is None else found.lapsed.isoformat(),
         "log": [
             {

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import (
     Latest,
@@ -33,6 +34,7 @@ from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired,
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.lease import read_ended
+from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import (
     Key,
     Kind,
@@ -41,6 +43,7 @@ from airflow_provider.domain.records import (
     lease_key,
     schema_key,
     table_key,
+    topology_key,
 )
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
@@ -77,6 +80,7 @@ class Cuts:
     ) -> None:
         self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
         self._standings = Standings(self.reader)
+        self._outdated = OutdatedRows(self.reader)
         self._states = Latest[Mapping[TableName, State]]()
         self.formats = formats
         self.defaults = defaults
@@ -138,7 +142,15 @@ class Cuts:
             level=chosen,
             states=dict(states),
             readable_until=answer.reading.now + self.defaults.read_grace,
+            outdated=self._outdated.of(name, answer.reading.get(topology_key(name)), states, head.csn),
         )
+
+    def outdated(
+        self, domain: DomainName, states: Mapping[TableName, State], csn: int
+    ) -> tuple[Outdated, ...]:
+        """Rows of *states* that stand on an earlier state of an input, because an edge ignores its revisions."""
+        key = topology_key(domain)
+        return self._outdated.of(domain, self.reader.read(domain, [key]).get(key), states, csn)
 
     def _uncommitted_cut(
         self, domain: DomainName, names: Sequence[TableName], wish: Wish, *, explicit: bool
@@ -174,6 +186,7 @@ class Cuts:
             level=Level.READ_UNCOMMITTED,
             states=states,
             readable_until=reading.now + self.defaults.read_grace,
+            outdated=self.outdated(domain, states, reading.head.csn),
         )
 
     def schema(self, domain: DomainName, state: State) -> str:

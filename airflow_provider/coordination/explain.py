@@ -7,11 +7,12 @@ from datetime import datetime
 
 from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
+from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
 from airflow_provider.domain.checks import Finding
-from airflow_provider.domain.cut import as_of
+from airflow_provider.domain.cut import State, as_of
 from airflow_provider.domain.epoch import (
     BarrierRecord,
     EpochRecord,
@@ -33,6 +34,7 @@ from airflow_provider.domain.records import (
     lock_key,
     retention_key,
     table_key,
+    topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnRerun
@@ -49,6 +51,7 @@ class Explanation:
     :param retired: why nothing more comes of the job; empty while something may.
     :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
+    :param outdated: rows of its tables and inputs that stand on an earlier state of an input (R18), a line each.
     """
 
     domain: DomainName
@@ -66,6 +69,7 @@ class Explanation:
     lapsed: datetime | None = None
     withdrawn: tuple[str, ...] = ()
     retired: str = ""
+    outdated: tuple[str, ...] = ()
 
 
 def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
@@ -89,7 +93,7 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
     tables = [table_key(name, edge.table) for edge in record.edges]
     tables += [table_key(name, table.name) for table in record.outputs]
-    reading = reader.read(name, [*keys, retention_key(name), *dict.fromkeys(tables)])
+    reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     log = tuple(
         sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
     )
@@ -100,6 +104,7 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
+    explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
     gone = retention_of(name, reading).withdrawn_at({table.name: epoch.end for table in record.outputs})
     if record.retired:
         step = f"nothing; `airflow epochs revive {owner}` brings the job back."
@@ -117,6 +122,22 @@ def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> I
     if start is None:
         return job.cadence.ended_by(reading.now)
     return Interval(start, job.cadence.next_after(start))
+
+
+def _outdated(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading
+) -> tuple[str, ...]:
+    """Rows that an ``ignore`` edge has left behind, in what the job writes and reads at *epoch*."""
+    names = (*(table.name for table in job.outputs), *(edge.table for edge in job.edges))
+    csn = reading.head.csn
+    states = {}
+    for table in names:
+        stamped = reading.get(table_key(domain, table))
+        if stamped is not None:
+            kind = stamped.record.kind
+            states[table] = State(table=table, kind=kind, barrier=epoch.end, low=None, csn=csn, ref=None)
+    found = OutdatedRows(reader).of(domain, reading.get(topology_key(domain)), states, csn)
+    return tuple(str(one) for one in found)
 
 
 def _lacking(domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
@@ -106,7 +107,7 @@ class Leases:
             _refuse_other_wish(held, wanted, until)
             return self._renew(held, reading, ttl)
 
-        return self._done(request, key)
+        return self._labelled(self._done(request, key))
 
     def acquire(self, cut: Cut, *, name: str, owner: str, ttl: timedelta | None = None) -> Lease:
         """Claim all states of *cut* or none; again for the same owner and cut it renews.
@@ -128,14 +129,14 @@ class Leases:
                 raise _other_wish(held, f"{cut.barrier.isoformat()} at CSN {cut.csn}")
             return self._renew(held, reading, ttl)
 
-        return self._done(request, key)
+        return self._labelled(self._done(request, key))
 
     def renew(self, lease: Lease, ttl: timedelta | None = None) -> Lease:
         """Make *lease* last for *ttl* from now; never shorter than it does already.
 
         :raises LeaseExpired: it has ended: what it held may be gone.
         """
-        return self._done(lambda: self._renew(*self._own(lease), ttl), _key(lease))
+        return self._labelled(self._done(lambda: self._renew(*self._own(lease), ttl), _key(lease)))
 
     def release(self, lease: Lease, tables: Iterable[str | EpochTable]) -> Lease | None:
         """Give up *tables*; the rest is held as long as before. None when nothing is left: then it is dropped.
@@ -170,7 +171,7 @@ class Leases:
         key = lease_key(domain_name(domain), lease_id(name))
         reading = self.store.read(key.domain, [key])
         held = reading.get(key)
-        return None if held is None or _over(held, reading) else _lease(held, reading)
+        return None if held is None or _over(held, reading) else self._labelled(_lease(held, reading))
 
     def all(self, domain: str) -> list[Lease]:
         """Return the live leases of *domain*, by id."""
@@ -178,6 +179,12 @@ class Leases:
         reading = self.store.read(checked, [])
         found = pages(self.store, checked, Kind.LEASE, "")
         return [_lease(one, reading) for one in found if not _over(one, reading)]
+
+    def _labelled(self, lease: Lease) -> Lease:
+        """*lease* with the outdated rows of its cut: a lease's record holds states, and their label may grow (R18)."""
+        cut = lease.cut
+        outdated = self.cuts.outdated(cut.domain, cut.states, cut.csn)
+        return replace(lease, cut=replace(cut, outdated=outdated)) if outdated else lease
 
     # --- one try each; RequirementFailed when somebody else was faster ------------------------------------------
 

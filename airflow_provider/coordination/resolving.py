@@ -12,7 +12,7 @@ from airflow_provider.domain.alignment import Align, Aligned, Consistency, align
 from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, standing
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
-from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key
+from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
@@ -100,7 +100,7 @@ class Standings:
         """
         keys = {name: table_key(domain, name) for name in names}
         for _ in range(_TRIES):
-            reading = self.reader.read(domain, [retention_key(domain), *keys.values()])
+            reading = self.reader.read(domain, [retention_key(domain), topology_key(domain), *keys.values()])
             records, csn = reading.records, reading.head.csn
             stood = {
                 name: self._stood(name, records[key], csn) for name, key in keys.items() if key in records

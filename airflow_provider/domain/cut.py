@@ -11,6 +11,7 @@ from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
@@ -60,6 +61,7 @@ class Cut:
 
     :param readable_until: by the store's clock; of a leased cut as it was when the lease was last renewed here.
     :param lease: the claim that keeps it readable; None for the grace that every cut has.
+    :param outdated: rows that stand on an earlier state of an input, because an edge ignores its revisions (R18).
     """
 
     domain: DomainName
@@ -70,6 +72,7 @@ class Cut:
     states: Mapping[TableName, State]
     readable_until: datetime
     lease: LeaseId | None = None
+    outdated: tuple[Outdated, ...] = ()
 
     @property
     def behind(self) -> Mapping[TableName, timedelta]:

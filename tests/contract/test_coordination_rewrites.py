@@ -252,6 +252,47 @@ def test_readers_that_ignore_revisions_are_not_asked(world: World) -> None:
     assert world.rows("d", "r") == {"d": [(1, 10), (2, 20)], "r": [(1, 1), (2, 2)]}
 
 
+def test_rows_that_an_ignored_revision_left_behind_carry_a_label(world: World) -> None:
+    """R18: a cut and a lease name the tables whose rows stand on an earlier state, transitively, until they do not."""
+    d, r = world.table("d"), world.table("r")
+    ignores = world.job("r", inputs=[increment(d, on_upstream_revision="ignore")])
+    source, behind = world.job("d"), world.job("e", inputs=[increment(r)])
+    full = world.job("f", [world.table("f", kind="full")], inputs=[state(r)])
+    for number in (1, 2, 3):
+        for job in (source, ignores, behind, full):
+            world.run(job, day(number), [number])
+    tables = ["d", "r", "e", "f"]
+    assert world.cuts.cut(DOMAIN, tables).outdated == ()
+    again = world.run(source, day(2), [20], owner("manual"))
+    found = world.cuts.cut(DOMAIN, tables).outdated
+    rows = [(one.table, one.source, one.csn, one.start, one.end) for one in found]
+    assert rows == [
+        ("e", "d", again.csn, barrier(1), barrier(2)),
+        ("f", "d", again.csn, barrier(1), None),
+        ("r", "d", again.csn, barrier(1), barrier(2)),
+    ]
+    assert world.cuts.cut(DOMAIN, tables, at=barrier(1)).outdated == (), "before the first of them"
+    assert world.cuts.cut(DOMAIN, ["d"]).outdated == ()
+    lease = world.leases.cut(DOMAIN, tables, name="l", owner="me")
+    assert lease.cut.outdated == found == world.leases.renew(lease).cut.outdated
+    assert "r: rows from" in explain(world.store, DOMAIN, "e", day(2)).outdated[-1]
+    assert explain(world.store, DOMAIN, "d", day(2)).outdated == ()
+
+
+def test_rows_computed_again_lose_their_label(world: World) -> None:
+    """R18: an epoch that was begun before the revision and committed after it is labelled; its next revision is not."""
+    job = world.job("d")
+    reader = world.job("r", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    world.run(job, day(1), [1])
+    attempt = world.begin(reader, day(1))
+    world.write(attempt, [1])
+    world.run(job, day(1), [10], owner("manual"))
+    world.coordinator.publish(attempt)
+    assert [one.table for one in world.cut("r").outdated] == ["r"]
+    world.run(reader, day(1), [10], owner("again"))
+    assert world.cut("r").outdated == ()
+
+
 def test_rerun_without_readers_replaces_the_rows(table_world: World) -> None:
     """I1: revision 2 replaces the slice; a cut that was taken before reads what it read (R19)."""
     world = table_world

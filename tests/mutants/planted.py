@@ -255,5 +255,21 @@ PLANTED = (
         new="",
         tests=(RETENTION,),
     ),
+    Mutant(
+        name="rows that stand on an earlier state of an input carry no label",
+        rule="R18",
+        file="domain/outdated.py",
+        old="if touched and read.csn < rewrite.csn:",
+        new="if touched and read.csn > rewrite.csn:",
+        tests=(REWRITES,),
+    ),
+    Mutant(
+        name="a session forgets the commits of tables that it does not read now",
+        rule="R20",
+        file="domain/session.py",
+        old="if csn < self.csn or barrier < seen.barrier:",
+        new="if csn < seen.csn or barrier < seen.barrier:",
+        tests=("tests/contract/test_coordination_reading.py",),
+    ),
 )
 """The planted errors, in the order in which they are tried."""

@@ -1,0 +1,145 @@
+"""Finds rows that were computed from what an ``ignore`` edge has let go: the label of cuts and of ``explain`` (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.outdated import (
+    Outdated,
+    ignoring_edges,
+    known_rewrites,
+    missed_rewrite,
+    spread,
+    upstream_jobs,
+)
+from airflow_provider.domain.publishing import last_dependent_end
+from airflow_provider.domain.records import Key, Kind, Stamped, fence_key, table_key
+from airflow_provider.domain.registration import JobRecord, TopologyRecord
+from airflow_provider.domain.topology import Edge
+from airflow_provider.domain.version import FenceRecord, Rewrite
+from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages
+
+_PAGE = 100
+
+Epochs = tuple[datetime, datetime, int]
+"""Start of the first and end of the last outdated epoch, and the newest commit that they do not know."""
+
+
+class OutdatedRows:
+    """Rows that stand on an earlier state of an input, as *reader* finds them.
+
+    A domain without an ``ignore`` edge costs one look at its jobs for each version of its topology.
+    """
+
+    def __init__(self, reader: MetadataReader) -> None:
+        self.reader = reader
+        self._jobs: dict[DomainName, tuple[int, list[JobRecord]]] = {}
+        self._epochs: dict[tuple[DomainName, str, TableName], tuple[object, Epochs | None]] = {}
+
+    def of(
+        self,
+        domain: DomainName,
+        topology: Stamped[TopologyRecord] | None,
+        states: Mapping[TableName, State],
+        csn: int,
+    ) -> tuple[Outdated, ...]:
+        """Return the outdated rows of *states*, sorted; *csn* is that of the cut."""
+        jobs = [] if topology is None else self._known_jobs(domain, topology.version)
+        ignoring = ignoring_edges(jobs)
+        if ignoring:
+            upstream = upstream_jobs(jobs, states)
+            ignoring = [(job, edge) for job, edge in ignoring if job.name in upstream]
+        if not ignoring:
+            return ()
+        found = self._found(domain, ignoring, csn)
+        kinds = {table.name: table.kind for job in jobs for table in job.outputs}
+        read = [
+            one
+            for one in spread(found, jobs, kinds)
+            if one.table in states and one.is_read_at(states[one.table].kind, states[one.table].barrier)
+        ]
+        return tuple(sorted(read, key=lambda one: (one.table, one.source)))
+
+    def _known_jobs(self, domain: DomainName, version: int) -> list[JobRecord]:
+        known = self._jobs.get(domain)
+        if known is None or known[0] != version:
+            jobs = [stamped.record for stamped in pages(self.reader, domain, Kind.JOB, "")]
+            known = self._jobs[domain] = (version, jobs)
+        return known[1]
+
+    def _found(
+        self, domain: DomainName, ignoring: Sequence[tuple[JobRecord, Edge]], csn: int
+    ) -> list[Outdated]:
+        """What the ignoring jobs themselves have computed from earlier states."""
+        keys: list[Key] = []
+        for job, edge in ignoring:
+            keys += [
+                fence_key(domain, edge.table),
+                *(table_key(domain, table) for table in job.all_outputs),
+            ]
+        reading = self.reader.read(domain, list(dict.fromkeys(keys)))
+        found = []
+        for job, edge in ignoring:
+            epochs = self._outdated_epochs(domain, job, edge, reading, csn)
+            if epochs is not None:
+                start, end, unknown = epochs
+                found += [
+                    Outdated(table=table, source=edge.table, csn=unknown, start=start, end=end)
+                    for table in job.all_outputs
+                ]
+        return found
+
+    def _outdated_epochs(
+        self, domain: DomainName, job: JobRecord, edge: Edge, reading: Reading, csn: int
+    ) -> Epochs | None:
+        """The epochs of *job* that read *edge* before it was computed again; looked for once until either moves."""
+        fence: Stamped[FenceRecord] | None = reading.get(fence_key(domain, edge.table))
+        rewrites = [] if fence is None else known_rewrites(fence, csn)
+        outputs = [reading.get(table_key(domain, table)) for table in job.all_outputs]
+        question = (tuple(rewrites), tuple(stamped and stamped.version for stamped in outputs))
+        place = (domain, job.name, edge.table)
+        known = self._epochs.get(place)
+        if known is None or known[0] != question:
+            known = self._epochs[place] = (question, self._search(domain, job, edge, rewrites))
+        return known[1]
+
+    def _search(
+        self, domain: DomainName, job: JobRecord, edge: Edge, rewrites: list[Rewrite]
+    ) -> Epochs | None:
+        if not rewrites:
+            return None
+        low = min(rewrite.low for rewrite in rewrites)
+        ends = [last_dependent_end(edge, Interval(rewrite.low, rewrite.high)) for rewrite in rewrites]
+        last = None if None in ends else max(end for end in ends if end is not None)
+        between = time_key(job.cadence.last_before(low)), None if last is None else time_key(last)
+
+        def missed(*, reverse: bool) -> Epochs | None:
+            for epoch in self._scanned(domain, job.name, between, reverse=reverse):
+                rewrite = missed_rewrite(epoch, edge.table, rewrites)
+                if rewrite is not None:
+                    return epoch.interval.start, epoch.interval.end, rewrite.csn
+            return None
+
+        first, final = missed(reverse=False), missed(reverse=True)
+        if first is None or final is None:
+            return None
+        return first[0], final[1], max(first[2], final[2])
+
+    def _scanned(
+        self, domain: DomainName, job: JobName, between: tuple[str, str | None], *, reverse: bool
+    ) -> Iterator[EpochRecord]:
+        """The epochs of *job* between two keys, from the front or from the back."""
+        start, end = between
+        while True:
+            page = self.reader.scan(
+                domain, Kind.EPOCH, job, start=start, end=end, limit=_PAGE, reverse=reverse
+            )
+            yield from (stamped.record for stamped in page)
+            if len(page) < _PAGE:
+                return
+            start, end = (start, page[-1].key.item) if reverse else (page[-1].key.item + FIRST_CHARACTER, end)

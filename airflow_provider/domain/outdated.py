@@ -1,0 +1,137 @@
+"""Rows that were computed from what an ``ignore`` edge has let go (R18): how they spread. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision, TableKind
+from airflow_provider.domain.version import FenceRecord, Rewrite
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outdated:
+    """Rows of a table that stand on an earlier state of *source*, because an edge ignores its revisions.
+
+    :param csn: the newest commit of *source* that these rows do not know.
+    :param start: of the first epoch with such rows. :param end: of the last one; None where later ones add to them.
+    """
+
+    table: TableName
+    source: TableName
+    csn: int
+    start: datetime
+    end: datetime | None
+
+    def __str__(self) -> str:
+        until = "on" if self.end is None else f"to {self.end.isoformat()}"
+        return (
+            f"{self.table}: rows from {self.start.isoformat()} {until} were computed before {self.source} "
+            f"was computed again (CSN {self.csn})"
+        )
+
+    def is_read_at(self, kind: TableKind, barrier: datetime) -> bool:
+        """Whether the table's state at *barrier* has such rows."""
+        ended = kind is TableKind.FULL and self.end is not None and barrier > self.end
+        return self.start < barrier and not ended
+
+
+def ignoring_edges(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, Edge]]:
+    """Edges, also of earlier declarations, that ignore revisions of what they read."""
+    ignores = OnUpstreamRevision.IGNORE
+    return [(job, edge) for job in jobs for edge in job.all_edges if edge.on_upstream_revision is ignores]
+
+
+def upstream_jobs(jobs: Iterable[JobRecord], tables: Iterable[TableName]) -> set[JobName]:
+    """The jobs that *tables* were computed by, directly or through others."""
+    writers: dict[TableName, list[JobRecord]] = {}
+    for job in jobs:
+        for table in job.all_outputs:
+            writers.setdefault(table, []).append(job)
+    found: set[JobName] = set()
+    waiting = [job for table in tables for job in writers.get(table, ())]
+    while waiting:
+        job = waiting.pop()
+        if job.name not in found:
+            found.add(job.name)
+            waiting += [writer for edge in job.all_edges for writer in writers.get(edge.table, ())]
+    return found
+
+
+def known_rewrites(fence: Stamped[FenceRecord], csn: int) -> list[Rewrite]:
+    """The rewrites of a table up to *csn* that its record remembers, newest first."""
+    rewrites = list(fence.record.earlier)
+    latest = fence.record.latest
+    if latest is not None and fence.csn is not None:
+        rewrites.insert(0, Rewrite(csn=fence.csn, low=latest.start, high=latest.end))
+    return [rewrite for rewrite in rewrites if rewrite.csn <= csn]
+
+
+def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewrite]) -> Rewrite | None:
+    """The newest of *rewrites* (newest first) that a committed epoch does not know though it read what changed."""
+    if epoch.committed is None:
+        return None
+    reads = [
+        read
+        for read in epoch.committed.inputs
+        if read.table == table and read.on_upstream_revision is OnUpstreamRevision.IGNORE
+    ]
+    for rewrite in rewrites:
+        for read in reads:
+            touched = rewrite.low < read.high and (read.low is None or read.low < rewrite.high)
+            if touched and read.csn < rewrite.csn:
+                return rewrite
+    return None
+
+
+def spread(
+    found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind]
+) -> list[Outdated]:
+    """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated."""
+    known = {(one.table, one.source): one for one in found}
+    waiting = list(known.values())
+    while waiting:
+        outdated = waiting.pop()
+        for job in jobs:
+            for edge in job.all_edges:
+                if edge.table != outdated.table:
+                    continue
+                end = _last_reader(edge, outdated.end, kinds.get(edge.table), job.cadence)
+                for table in job.all_outputs:
+                    key = (table, outdated.source)
+                    merged = _merged(known.get(key), outdated, table, end)
+                    if known.get(key) != merged:
+                        known[key] = merged
+                        waiting.append(merged)
+    return list(known.values())
+
+
+def _last_reader(
+    edge: Edge, end: datetime | None, kind: TableKind | None, cadence: Cadence
+) -> datetime | None:
+    """No epoch that starts at or after it reads rows of before *end* by *edge*; None when later ones still do."""
+    if end is None or edge.as_of is not None:
+        return None
+    if edge.kind is EdgeKind.PREVIOUS and kind is TableKind.FULL:
+        return cadence.next_after(end)
+    if edge.kind is EdgeKind.INCREMENT or (edge.kind is EdgeKind.STATE and kind is TableKind.FULL):
+        return end
+    return end + edge.length if edge.kind is EdgeKind.WINDOW and edge.length is not None else None
+
+
+def _merged(known: Outdated | None, cause: Outdated, table: TableName, end: datetime | None) -> Outdated:
+    if known is None:
+        return Outdated(table=table, source=cause.source, csn=cause.csn, start=cause.start, end=end)
+    return Outdated(
+        table=table,
+        source=cause.source,
+        csn=max(known.csn, cause.csn),
+        start=min(known.start, cause.start),
+        end=None if known.end is None or end is None else max(known.end, end),
+    )
