@@ -27,7 +27,7 @@ def check(arguments: Namespace) -> None:
     catalog = None if settings.catalog_url is None else check_catalog(settings.catalog_url)
     _answer(arguments, found, catalog)
     if found is not None:
-        found.require_current()
+        found.require_usable()
     if catalog is False:
         raise StoreIncompatible(
             f"{redacted(settings.catalog_url)} has no Iceberg catalog yet.",
@@ -76,6 +76,7 @@ def _answer(arguments: Namespace, found: SchemaStatus | None, catalog: bool | No
             "schema": found.fit.value,
             "found": found.found or "none",
             "expected": found.expected,
+            "record format": str(found.format),
         }
     if catalog is not None:
         facts["catalog"] = "current" if catalog else "absent"

@@ -42,6 +42,10 @@ class PatientReader(MetadataReader):
         self._clock = clock or SystemClock()
         self._random = random or Random()  # noqa: S311 - pauses need no secrecy
 
+    @property
+    def format(self) -> int:
+        return self._inner.format
+
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
         return self._ask(lambda: self._inner.read(domain, keys))
 

@@ -64,6 +64,10 @@ class StoreUnavailable(RetryableError):
     """The metadata store did not answer; nothing was changed by this call."""
 
 
+class PackageTooOld(RetryableError):
+    """A newer version of the package wrote to the store what this one does not know; an upgraded host goes on."""
+
+
 class SourceUnavailable(RetryableError):
     """A root's source did not answer; nothing was recorded of it."""
 

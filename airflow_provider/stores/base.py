@@ -30,6 +30,7 @@ from typing import Any, Self
 
 from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 
@@ -208,6 +209,14 @@ class MetadataReader(ABC):
     """The side of a store that changes nothing: all that sensors, readers, the UI and ``status`` get."""
 
     capabilities: frozenset[StoreCapability] = frozenset()
+
+    @property
+    def format(self) -> int:
+        """The format in which records are written: what came with a later one waits for `airflow epochs db upgrade`.
+
+        As it was when last looked at; it only rises.
+        """
+        return FORMAT
 
     @abstractmethod
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:

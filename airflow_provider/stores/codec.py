@@ -1,30 +1,33 @@
 """How records are written down: JSON with a format version in front, the same in every store.
 
-A stored record is ``{"format":1,"record":{...}}``, its fields in the order of their declaration, so that equal
+A stored record is ``{"format":2,"record":{...}}``, its fields in the order of their declaration, so that equal
 records have equal bytes. Times are ISO 8601 in UTC with microseconds, durations ISO 8601.
 
-Changing a record: a new field with a default needs nothing (older records lack it and get the default); any
-other change needs a new format version, and a step in :data:`UPGRADES` that turns the older one into it.
+Changing a record: a new field has a default (older records lack it and get the default) and says by
+:func:`~airflow_provider.domain.record_format.since` which format it came with, as do new kinds
+(:data:`KINDS_SINCE`) and new values (:data:`VALUES_SINCE`). A store of an older format gets none of them, so
+that older versions of the package go on reading it. Any other change needs a step in :data:`UPGRADES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, LockRecord
-from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.lease import LeaseRecord
+from airflow_provider.domain.record_format import FORMAT, format_of, is_optional
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord, TopologyRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
-
-FORMAT = 1
-"""Version of what :func:`encode` writes."""
 
 MAX_RECORD_BYTES = 1_000_000
 """Largest encoded record; a little less than a ZooKeeper node or message may be (1 MiB)."""
@@ -50,8 +53,17 @@ RECORDS: Mapping[Kind, type[Any]] = {
 UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older format of a kind, what turns the fields of that format into the next one's."""
 
-_FRONT = b'{"format":%d,"record":' % FORMAT
+KINDS_SINCE: Mapping[Kind, int] = {}
+"""The format that each newer kind of record came with."""
+
+VALUES_SINCE: Mapping[Enum, int] = {}
+"""The format that each newer member of an enumeration came with."""
+
+_FRONTS = {number: b'{"format":%d,"record":' % number for number in range(1, FORMAT + 1)}
+_FRONT = _FRONTS[FORMAT]
+_NUMBERS = {front: number for number, front in _FRONTS.items()}
 _encoder = msgspec.json.Encoder(order="deterministic")
+_in_order = msgspec.json.Encoder()
 _plain = msgspec.json.Decoder()
 
 
@@ -68,11 +80,12 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _decoders = {kind: msgspec.json.Decoder(record) for kind, record in RECORDS.items()}
 
 
-def encode(key: Key, record: object) -> bytes:
-    """Return *record* as it is stored at *key*.
+def encode(key: Key, record: object, number: int = FORMAT) -> bytes:
+    """Return *record* as it is stored at *key* in a store of the format *number*.
 
     :raises InvalidInput: the record is not of the key's kind, a field has a value of another type, or it is
         larger than :data:`MAX_RECORD_BYTES`.
+    :raises StoreIncompatible: it holds what came with a newer format than the store has.
     """
     wanted = RECORDS[key.kind]
     if type(record) is not wanted:
@@ -92,6 +105,8 @@ def encode(key: Key, record: object) -> bytes:
             value=record,
             expected=f"fields of the types that {wanted.__name__} has",
         )
+    if number < FORMAT:
+        body = _as_older(key, record, body, number)
     if len(body) + len(_FRONT) + 1 > MAX_RECORD_BYTES:
         raise InvalidInput(
             f"record {key}: {len(body) + len(_FRONT) + 1} bytes are too large; at most {MAX_RECORD_BYTES} bytes.",
@@ -100,18 +115,87 @@ def encode(key: Key, record: object) -> bytes:
             value=len(body) + len(_FRONT) + 1,
             expected=MAX_RECORD_BYTES,
         )
-    return _FRONT + body + b"}"
+    return _FRONTS[number] + body + b"}"
+
+
+def _as_older(key: Key, record: object, body: bytes, number: int) -> bytes:
+    """Return *body*, which is *record*, without what a store of the format *number* does not know."""
+    if KINDS_SINCE.get(key.kind, 1) > number:
+        raise older_store(f"record {key}", number, KINDS_SINCE[key.kind])
+    plain = _plain.decode(body)
+    _leave_out(key, record, plain, number, "")
+    return _in_order.encode(plain)
+
+
+def _leave_out(key: Key, value: Any, plain: Any, number: int, path: str) -> None:
+    """Remove from *plain*, the encoded *value*, the fields that are newer than the format *number*."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in _fields(value.__class__):
+            part, name = getattr(value, field.name), f"{path}{field.name}"
+            _leave_out_field(key, field, part, plain, number=number, path=name)
+    elif isinstance(value, Enum):
+        if VALUES_SINCE.get(value, 1) > number:
+            raise older_store(f"record {key}, {path}{value}", number, VALUES_SINCE[value])
+    else:
+        for item, plain_item in _members(value, plain):
+            _leave_out(key, item, plain_item, number, path)
+
+
+def _leave_out_field(key: Key, field: Field[Any], value: Any, plain: Any, *, number: int, path: str) -> None:
+    if format_of(field.metadata) <= number:
+        _leave_out(key, value, plain[field.name], number, f"{path}.")
+    elif is_optional(field.metadata) or value == _default(field):
+        del plain[field.name]
+    else:
+        raise older_store(f"record {key}, field {path}", number, format_of(field.metadata))
+
+
+def _members(value: Any, plain: Any) -> Iterable[tuple[Any, Any]]:
+    """Pair the members of a list or mapping with those of *plain*; a mapping's were sorted by their names."""
+    if isinstance(value, list | tuple):
+        return zip(value, plain, strict=True)
+    if isinstance(value, Mapping):
+        names = msgspec.to_builtins(list(value), str_keys=True)
+        return [(item, plain[str(name)]) for name, item in zip(names, value.values(), strict=True)]
+    return ()
+
+
+@lru_cache
+def _fields(record: type[Any]) -> tuple[Field[Any], ...]:
+    return fields(record)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def older_store(what: str, found: int, expected: int) -> StoreIncompatible:
+    """The error for *what*, which a store of the format *found* cannot hold."""
+    return StoreIncompatible(
+        f"{what} needs the format {expected} of the store, which has the format {found}: versions of the package that "
+        "know no other may still use it.",
+        next_step="upgrade the package on every host, then run `airflow epochs db upgrade`.",
+        found=found,
+        expected=expected,
+    )
 
 
 def decode(key: Key, stored: bytes | str) -> Any:
     """Return the record that *stored* is.
 
-    :raises StoreIncompatible: it is of a format that this version does not know, or it is damaged.
+    :raises PackageTooOld: a newer version of the package wrote it.
+    :raises StoreIncompatible: it is damaged, or of a format without a way up.
     """
     body = stored.encode() if isinstance(stored, str) else stored
-    if body.startswith(_FRONT):
+    number = _NUMBERS.get(body[: len(_FRONT)])
+    if number == FORMAT or (number is not None and not _steps(key.kind, number)):
         return _decode_current(key, body[len(_FRONT) : -1])
     return _decode_other(key, body)
+
+
+def _steps(kind: Kind, number: int) -> list[int]:
+    """Return the formats from *number* on that turn fields of *kind* into something else."""
+    return [step for step in range(number, FORMAT) if (kind, step) in UPGRADES]
 
 
 def _decode_current(key: Key, body: bytes) -> Any:
@@ -131,16 +215,16 @@ def _decode_other(key: Key, body: bytes) -> Any:
         envelope = _envelope.decode(body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise _damaged(key, str(error)) from error
-    if envelope.format == FORMAT:
+    version, oldest = envelope.format, min(_FRONTS)
+    if version > FORMAT or (version < oldest and (key.kind, version) not in UPGRADES):
+        raise _unknown_format(key, version)
+    steps = _steps(key.kind, version)
+    if not steps:
         return _decode_current(key, bytes(envelope.record))
-    version = envelope.format
-    fields = _plain.decode(envelope.record)
-    while version < FORMAT and (key.kind, version) in UPGRADES:
-        fields = UPGRADES[key.kind, version](fields)
-        version += 1
-    if version != FORMAT:
-        raise _unknown_format(key, envelope.format)
-    return _decode_current(key, _encoder.encode(fields))
+    plain = _plain.decode(envelope.record)
+    for step in steps:
+        plain = UPGRADES[key.kind, step](plain)
+    return _decode_current(key, _in_order.encode(plain))
 
 
 def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None:
@@ -148,9 +232,10 @@ def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None
     if isinstance(stored, dict) and isinstance(known, dict):
         for name, value in stored.items():
             if name not in known:
-                raise StoreIncompatible(
+                raise PackageTooOld(
                     f"record {key} has the unknown field {path}{name}: a newer version of the package wrote it.",
-                    next_step="upgrade the package on this host, then `airflow epochs db check`.",
+                    next_step="upgrade the package on this host, then `airflow epochs db check`; a task may be "
+                    "tried again on a host that has the newer one.",
                     key=key,
                     field=f"{path}{name}",
                     found=sorted(stored),
@@ -162,12 +247,13 @@ def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None
             _refuse_unknown_fields(key, one, other, path)
 
 
-def _unknown_format(key: Key, found: int) -> StoreIncompatible:
+def _unknown_format(key: Key, found: int) -> StoreIncompatible | PackageTooOld:
     newer = found > FORMAT
-    return StoreIncompatible(
-        f"record {key} has the format {found}; this version of the package knows the format {FORMAT}.",
+    return (PackageTooOld if newer else StoreIncompatible)(
+        f"record {key} has the format {found}; this version of the package knows the formats up to {FORMAT}.",
         next_step=(
-            "upgrade the package on this host; see `airflow epochs db check`."
+            "upgrade the package on this host; see `airflow epochs db check`. A task may be tried again on a host "
+            "that has the newer one."
             if newer
             else "run `airflow epochs db upgrade`."
         ),

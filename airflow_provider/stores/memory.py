@@ -18,6 +18,7 @@ from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores import codec
@@ -107,6 +108,7 @@ class _Server:
     """What the stores of one name share; ``changed`` guards it all."""
 
     incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
+    format: int = FORMAT
     lock: RLock = field(default_factory=RLock)
     entries: dict[Key, _Entry] = field(default_factory=dict)
     items: defaultdict[tuple[DomainName, Kind, str], list[str]] = field(
@@ -174,6 +176,10 @@ class MemoryStore(MetadataStore):
         self._now = now
         self._closed = False
         self._remembered = Remembered()
+
+    @property
+    def format(self) -> int:
+        return self._server.format
 
     def __repr__(self) -> str:
         return f"MemoryStore(memory://{self._name})"
@@ -247,7 +253,7 @@ class MemoryStore(MetadataStore):
     # --- changing --------------------------------------------------------------------------------------------
 
     def transact(self, transaction: Transaction) -> Receipt:
-        request = checked(transaction, self.capabilities)
+        request = checked(transaction, self.capabilities, self._server.format)
         with self._open() as server:
             _require(server, request)
             csn = _next_number(server, request.domain, transaction.number)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName, kept_text
+from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (
@@ -22,7 +23,7 @@ from airflow_provider.stores.base import (
     Transaction,
     commit_key,
 )
-from airflow_provider.stores.codec import encode
+from airflow_provider.stores.codec import encode, older_store
 
 MAX_KEY_BYTES = 1024
 """Longest part of a key, in bytes of UTF-8."""
@@ -45,10 +46,14 @@ class CheckedTransaction:
     commit: tuple[CommitRecord, bytes] | None
 
 
-def checked(transaction: Transaction, capabilities: Collection[StoreCapability]) -> CheckedTransaction:
+def checked(
+    transaction: Transaction, capabilities: Collection[StoreCapability], number: int = FORMAT
+) -> CheckedTransaction:
     """Check and encode *transaction*.
 
+    :param number: the store's format.
     :raises InvalidInput: naming what is wrong with it.
+    :raises StoreIncompatible: a record needs a newer format than the store has.
     """
     updated: set[Key | tuple[str, str]] = set()
     puts, deletes, swaps = [], [], []
@@ -64,7 +69,7 @@ def checked(transaction: Transaction, capabilities: Collection[StoreCapability])
                 swaps.append(update)
             case Put(key, record):
                 _check_update(transaction.domain, key)
-                puts.append((update, encode(key, record)))
+                puts.append((update, encode(key, record, number)))
             case Delete(key):
                 _check_update(transaction.domain, key)
                 deletes.append(key)
@@ -81,8 +86,36 @@ def checked(transaction: Transaction, capabilities: Collection[StoreCapability])
         puts=tuple(puts),
         deletes=tuple(deletes),
         swaps=tuple(swaps),
-        commit=_encoded_commit(transaction),
+        commit=_encoded_commit(transaction, number),
     )
+
+
+def checked_again(
+    transaction: Transaction,
+    capabilities: Collection[StoreCapability],
+    number: int,
+    look: Callable[[], int],
+) -> CheckedTransaction:
+    """Check and encode *transaction*; where a record needs a newer format, ask whether the store has it by now.
+
+    :param number: the store's format, as it was seen. :param look: returns it as it is.
+    """
+    try:
+        return checked(transaction, capabilities, number)
+    except StoreIncompatible:
+        if (found := look()) <= number:
+            raise
+        return checked(transaction, capabilities, found)
+
+
+def require_format(found: int, expected: int, what: str) -> None:
+    """Refuse, before any work is done, what only a store of the format *expected* can hold.
+
+    :param found: the store's format. :param what: the feature, as the message's subject.
+    :raises StoreIncompatible: the store has an older one; says what to run.
+    """
+    if found < expected:
+        raise older_store(what, found, expected)
 
 
 def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
@@ -141,8 +174,8 @@ def _check_update(domain: DomainName, key: Key) -> None:
         )
 
 
-def _encoded_commit(transaction: Transaction) -> tuple[CommitRecord, bytes] | None:
+def _encoded_commit(transaction: Transaction, number: int) -> tuple[CommitRecord, bytes] | None:
     if transaction.number is None:
         return None
     commit = transaction.number.commit
-    return commit, encode(commit_key(transaction.domain, 0), commit)
+    return commit, encode(commit_key(transaction.domain, 0), commit, number)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider.domain.errors import StoreIncompatible
+from airflow_provider.domain.errors import PackageTooOld, StoreIncompatible
+from airflow_provider.domain.record_format import FORMAT
 
 
 class Fit(StrEnum):
@@ -16,24 +18,55 @@ class Fit(StrEnum):
     """The database has no tables at all."""
     ABSENT = "absent"
     """The database has tables, and none of the store's."""
-    OLDER = "older"
+    UPGRADABLE = "upgradable"
+    """Of an older format, which this version works with until all others know the newer one, too."""
     NEWER = "newer"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaStatus:
-    """What a database has. Revisions are Alembic's; ``found`` is None when the store has no schema yet."""
+    """What a database has. Revisions are Alembic's; ``found`` is None when the store has no schema yet.
+
+    :param format: in which records are written; what came with a later one is refused until the schema is upgraded.
+    """
 
     location: str
     fit: Fit
     found: str | None
     expected: str
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, location: str, found: str | None, revisions: Sequence[str], *, empty: bool) -> SchemaStatus:
+        """Compare the revision *found* with all that there have been: each came with a format, from 1 on.
+
+        :param empty: whether nothing else is there either.
+        """
+        if found is None:
+            fit = Fit.EMPTY if empty else Fit.ABSENT
+        elif found == revisions[-1]:
+            fit = Fit.CURRENT
+        else:
+            fit = Fit.UPGRADABLE if found in revisions else Fit.NEWER
+        number = revisions.index(found) + 1 if found in revisions else FORMAT
+        return cls(location=location, fit=fit, found=found, expected=revisions[-1], format=number)
 
     def require_current(self) -> None:
-        """:raises StoreIncompatible: the schema is not the one that is needed; says what to run."""
-        if self.fit is Fit.CURRENT:
-            return
-        raise StoreIncompatible(
+        """:raises StoreIncompatible: the schema is not the newest; says what to run."""
+        if self.fit is not Fit.CURRENT:
+            raise self._misfit()
+
+    def require_usable(self) -> None:
+        """Refuse a schema that this version of the package cannot work with.
+
+        :raises PackageTooOld: it is newer. :raises StoreIncompatible: there is none; says what to run.
+        """
+        if self.fit not in (Fit.CURRENT, Fit.UPGRADABLE):
+            raise self._misfit()
+
+    def _misfit(self) -> StoreIncompatible | PackageTooOld:
+        kind = PackageTooOld if self.fit is Fit.NEWER else StoreIncompatible
+        return kind(
             f"{self.location}: {_PROBLEMS[self.fit].format(self)}",
             next_step=_NEXT_STEPS[self.fit],
             store=self.location,
@@ -46,13 +79,15 @@ class SchemaStatus:
 _PROBLEMS = {
     Fit.EMPTY: "the database has no schema yet; this version of the package needs revision {0.expected}.",
     Fit.ABSENT: "the database has other tables and none of the store's; revision {0.expected} is needed.",
-    Fit.OLDER: "the schema has the revision {0.found}; this version of the package needs {0.expected}.",
+    Fit.UPGRADABLE: "the schema has the revision {0.found}, with which this version of the package works; its own is "
+    "{0.expected}.",
     Fit.NEWER: "the schema has the revision {0.found}, which this version of the package does not know; "
     "it knows up to {0.expected}.",
 }
 _NEXT_STEPS = {
     Fit.EMPTY: "run `airflow epochs db upgrade`.",
     Fit.ABSENT: "check that this is the database you mean; then run `airflow epochs db upgrade`.",
-    Fit.OLDER: "stop what uses the store, make a backup, and run `airflow epochs db upgrade`.",
-    Fit.NEWER: "upgrade the package on this host to the version that made the schema.",
+    Fit.UPGRADABLE: "once every host has this version, make a backup and run `airflow epochs db upgrade`.",
+    Fit.NEWER: "upgrade the package on this host to the version that made the schema; a task may be tried again on "
+    "a host that has it.",
 }

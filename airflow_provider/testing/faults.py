@@ -70,6 +70,10 @@ class FaultyStore(MetadataStore):
         self.calls: list[Call] = []
         self.capabilities = inner.capabilities
 
+    @property
+    def format(self) -> int:
+        return self._inner.format
+
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
         return self._reading("read", lambda: self._inner.read(domain, keys))
 

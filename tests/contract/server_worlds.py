@@ -68,6 +68,10 @@ class TimedStore(MetadataStore):
     def _timed(self, one: Stamped[Any]) -> Stamped[Any]:
         return replace(one, at=self._clock.of(one.at))
 
+    @property
+    def format(self) -> int:
+        return self._inner.format
+
     def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
         found = self._inner.read(domain, keys)
         records = {key: self._timed(one) for key, one in found.records.items()}

@@ -23,10 +23,18 @@ from pyiceberg.catalog.sql import SqlCatalog, SqlCatalogBaseTable
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.dialects import sqlite
 
-from airflow_provider.domain.errors import InvalidInput, OutcomeUnknown, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.errors import (
+    InvalidInput,
+    OutcomeUnknown,
+    PackageTooOld,
+    StoreIncompatible,
+    StoreUnavailable,
+)
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import SchemaRecord
+from airflow_provider.stores import codec
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, MetadataStore, Put, Transaction
 from airflow_provider.stores.factory import catalog_properties, check_schema, open_store, upgrade_schema
 from airflow_provider.stores.schema_status import Fit
@@ -59,6 +67,13 @@ def store(url: str) -> Iterator[MetadataStore]:
 def execute(path: Path, statement: str, *parameters: object) -> list[Any]:
     with closing(sqlite3.connect(path)) as connection, connection:
         return connection.execute(statement, parameters).fetchall()
+
+
+def make_older(url: str, path: Path) -> None:
+    """Make a store as the first version of the package made it."""
+    open_store(url).close()
+    execute(path, "ALTER TABLE epochs_store DROP COLUMN lineage")
+    execute(path, "UPDATE epochs_alembic_version SET version_num = ?", REVISIONS[0])
 
 
 def tables(path: Path) -> set[str]:
@@ -99,17 +114,31 @@ def test_a_new_file_gets_the_schema_once(url: str, path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.usefixtures("store")
-def test_an_older_schema_is_not_upgraded_by_opening_it(
+def test_an_older_schema_is_worked_with_and_not_upgraded_by_opening_it(url: str, path: Path) -> None:
+    make_older(url, path)
+    status = check_schema(url)
+    assert (status.fit, status.found, status.format) == (Fit.UPGRADABLE, REVISIONS[0], 1)
+    with open_store(url) as store:
+        assert store.format == 1
+        write(store, put(counter_key(DOMAIN)))
+    assert execute(path, "SELECT substr(body, 1, 12) FROM epochs_record") == [('{"format":1,',)]
+    assert execute(path, "SELECT version_num FROM epochs_alembic_version") == [(REVISIONS[0],)]
+
+
+def test_what_needs_a_newer_format_waits_for_the_upgrade(
     url: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrate, "REVISIONS", (*REVISIONS, "9998"))
-    status = check_schema(url)
-    assert (status.fit, status.found) == (Fit.OLDER, REVISIONS[-1])
-    with pytest.raises(StoreIncompatible, match="airflow epochs db upgrade") as refused:
-        open_store(url)
-    assert refused.value.found == REVISIONS[-1]
-    assert execute(path, "SELECT version_num FROM epochs_alembic_version") == [(REVISIONS[-1],)]
+    """R36: a store that was opened before the upgrade writes in the newer format after it."""
+    make_older(url, path)
+    monkeypatch.setattr(codec, "KINDS_SINCE", {Kind.TOPOLOGY: 2})
+    with open_store(url) as store:
+        with pytest.raises(StoreIncompatible, match="airflow epochs db upgrade"):
+            write(store, put(counter_key(DOMAIN)))
+        assert not store.read(DOMAIN, [counter_key(DOMAIN)]).records
+        assert upgrade_schema(url).fit is Fit.CURRENT
+        write(store, put(counter_key(DOMAIN)))
+        assert store.format == FORMAT
+    assert execute(path, "SELECT substr(body, 1, 12) FROM epochs_record") == [('{"format":2,',)]
 
 
 @pytest.mark.usefixtures("store")
@@ -117,7 +146,7 @@ def test_a_newer_schema_is_left_alone(url: str, path: Path) -> None:
     execute(path, "UPDATE epochs_alembic_version SET version_num = '9999'")
     assert check_schema(url).fit is Fit.NEWER
     for use in (open_store, upgrade_schema):
-        with pytest.raises(StoreIncompatible, match="upgrade the package") as refused:
+        with pytest.raises(PackageTooOld, match="upgrade the package") as refused:
             use(url)
         assert (refused.value.found, refused.value.expected) == ("9999", REVISIONS[-1])
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from enum import StrEnum
 
 import pytest
 
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.errors import InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.record_format import FORMAT, since
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import TopologyRecord
 from airflow_provider.domain.version import SchemaRecord
 from airflow_provider.stores import codec
-from airflow_provider.stores.codec import FORMAT, MAX_RECORD_BYTES, RECORDS, decode, encode
+from airflow_provider.stores.codec import MAX_RECORD_BYTES, RECORDS, decode, encode
 from airflow_provider.testing.store_cases.samples import bare, sample
 
 
@@ -47,7 +49,7 @@ def test_what_is_decoded_is_what_was_encoded(kind: Kind, make: type) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_body_is_json_with_its_format_in_front(kind: Kind) -> None:
     body = encode(key_of(kind), sample(kind))
-    assert body.startswith(b'{"format":1,"record":{')
+    assert body.startswith(b'{"format":%d,"record":{' % FORMAT)
     assert list(json.loads(body)["record"]) == list(RECORDS[kind].__dataclass_fields__)
 
 
@@ -65,7 +67,7 @@ def test_durations_keep_their_microseconds() -> None:
 
 @pytest.mark.parametrize("found", [FORMAT + 1, 99])
 def test_a_newer_format_asks_for_a_newer_package(found: int) -> None:
-    with pytest.raises(StoreIncompatible) as refused:
+    with pytest.raises(PackageTooOld) as refused:
         decode(TOPOLOGY, f'{{"format":{found},"record":{{"generation":1,"more":{{}}}}}}')
     error = refused.value
     assert (error.key, error.found, error.expected) == (TOPOLOGY, found, FORMAT)
@@ -88,7 +90,7 @@ def test_an_older_format_with_a_way_up_is_read(monkeypatch: pytest.MonkeyPatch) 
 def test_an_unknown_field_deep_inside_is_named() -> None:
     body = json.loads(encode(key_of(Kind.JOB), sample(Kind.JOB)))
     body["record"]["cadence"]["calendar"] = "lunar"
-    with pytest.raises(StoreIncompatible) as refused:
+    with pytest.raises(PackageTooOld) as refused:
         decode(key_of(Kind.JOB), json.dumps(body))
     assert refused.value.field == "cadence.calendar"
 
@@ -96,7 +98,7 @@ def test_an_unknown_field_deep_inside_is_named() -> None:
 def test_an_unknown_field_in_a_list_is_named() -> None:
     body = json.loads(encode(key_of(Kind.JOB), sample(Kind.JOB)))
     body["record"]["outputs"][1]["colour"] = "red"
-    with pytest.raises(StoreIncompatible) as refused:
+    with pytest.raises(PackageTooOld) as refused:
         decode(key_of(Kind.JOB), json.dumps(body))
     assert refused.value.field == "outputs.colour"
 
@@ -168,3 +170,76 @@ def test_the_size_is_that_of_the_encoded_record() -> None:
         encode(key_of(Kind.SCHEMA), SchemaRecord(schema=largest.schema + "éé"))
     assert refused.value.expected == MAX_RECORD_BYTES
     assert refused.value.value > MAX_RECORD_BYTES
+
+
+class Colour(StrEnum):
+    RED = "red"
+    GREEN = "green"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a record that got fields."""
+
+    name: str
+    size: int = field(default=0, metadata=since(2))
+    note: str = field(default="", metadata=since(2, optional=True))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A record that got fields."""
+
+    parts: tuple[Part, ...] = ()
+    by_name: dict[str, Part] = field(default_factory=dict)
+    colour: Colour = Colour.RED
+    tags: tuple[str, ...] = field(default=(), metadata=since(2))
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Key:
+    """Where a record lies that got fields and values."""
+    monkeypatch.setattr(codec, "RECORDS", {Kind.TOPOLOGY: Whole})
+    monkeypatch.setattr(codec, "_decoders", {Kind.TOPOLOGY: codec.msgspec.json.Decoder(Whole)})
+    monkeypatch.setattr(codec, "VALUES_SINCE", {Colour.GREEN: 2})
+    return TOPOLOGY
+
+
+def test_an_older_store_gets_no_newer_field(whole: Key) -> None:
+    record = Whole(parts=(Part("a"), Part("b", note="left out")), by_name={"c": Part("c"), "b": Part("d")})
+    body = encode(whole, record, 1)
+    assert body == (
+        b'{"format":1,"record":{"parts":[{"name":"a"},{"name":"b"}],'
+        b'"by_name":{"b":{"name":"d"},"c":{"name":"c"}},"colour":"red"}}'
+    )
+    assert decode(whole, body) == replace(record, parts=(Part("a"), Part("b")))
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        (Whole(tags=("x",)), "field tags"),
+        (Whole(parts=(Part("a", size=1),)), "field parts.size"),
+        (Whole(by_name={"b": Part("b", size=1)}), "field by_name.size"),
+        (Whole(colour=Colour.GREEN), "colour.green"),
+    ],
+    ids=str,
+)
+def test_what_an_older_store_cannot_hold_is_refused(whole: Key, record: Whole, named: str) -> None:
+    with pytest.raises(StoreIncompatible, match=named) as refused:
+        encode(whole, record, 1)
+    assert (refused.value.found, refused.value.expected) == (1, 2)
+    assert "airflow epochs db upgrade" in refused.value.next_step
+    assert decode(whole, encode(whole, record, 2)) == record
+
+
+def test_an_older_store_gets_no_newer_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "KINDS_SINCE", {Kind.TOPOLOGY: 2})
+    with pytest.raises(StoreIncompatible, match="db upgrade"):
+        encode(TOPOLOGY, TopologyRecord(generation=1), 1)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_bare_record_fits_every_format(kind: Kind) -> None:
+    for number in range(1, FORMAT + 1):
+        assert decode(key_of(kind), encode(key_of(kind), bare(kind), number)) == bare(kind)

@@ -20,6 +20,7 @@ from airflow_provider.coordination.grid import grid, latest_dags
 from airflow_provider.domain.errors import (
     EpochError,
     InvalidInput,
+    PackageTooOld,
     RetryableError,
     StoreIncompatible,
     StoreUnavailable,
@@ -115,7 +116,7 @@ def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
     try:
         with hook.get_reader() as reader:
             yield reader
-    except (StoreUnavailable, StoreIncompatible, UnknownConnection, InvalidInput) as error:
+    except (StoreUnavailable, StoreIncompatible, PackageTooOld, UnknownConnection, InvalidInput) as error:
         if isinstance(error, InvalidInput) and not {"store", "conn_id"} & set(error.details):
             raise
         log.warning("connection %s: %s", hook.epochs_conn_id, error)

@@ -13,27 +13,16 @@ SCRIPTS = "airflow_provider.stores.sql:migrations"
 def status(connection: Connection, location: str) -> SchemaStatus:
     """Look at the schema; changes nothing."""
     tables = inspect(connection).get_table_names()
-    if VERSION_TABLE not in tables:
-        return SchemaStatus(
-            location=location,
-            fit=Fit.ABSENT if tables else Fit.EMPTY,
-            found=None,
-            expected=REVISIONS[-1],
-        )
-    found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
-    return SchemaStatus(location=location, fit=_fit(found), found=found, expected=REVISIONS[-1])
-
-
-def _fit(found: str | None) -> Fit:
-    if found == REVISIONS[-1]:
-        return Fit.CURRENT
-    return Fit.OLDER if found is None or found in REVISIONS else Fit.NEWER
+    found = None
+    if VERSION_TABLE in tables:
+        found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
+    return SchemaStatus.of(location, found, REVISIONS, empty=not tables)
 
 
 def upgrade(connection: Connection, location: str) -> SchemaStatus:
     """Bring the schema up to date within the transaction that *connection* is in.
 
-    :raises StoreIncompatible: the schema is newer than this version of the package.
+    :raises PackageTooOld: the schema is newer than this version of the package.
     """
     before = status(connection, location)
     if before.fit is Fit.NEWER:

@@ -9,8 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 VERSION_TABLE = "epochs_alembic_version"
 
-REVISIONS = ("0001",)
-"""Every revision of the schema, oldest first; the last one is what this version of the package needs."""
+REVISIONS = ("0001", "0002")
+"""Every revision of the schema, oldest first: each came with the next record format, from 1 on."""
 
 metadata = MetaData()
 
@@ -51,8 +51,10 @@ store_table = Table(
     Column("incarnation", Text, primary_key=True),
     Column("created_at", BigInteger, nullable=False),
     Column("last_version", BigInteger, nullable=False),
+    Column("lineage", Text),
 )
-"""One row: the store's identity, and the counter of record versions (of databases without sequences)."""
+"""One row: the store's identity, the counter of record versions (of databases without sequences), and the history
+of the server that had this identity (of PostgreSQL)."""
 
 iceberg_tables = Table(
     "iceberg_tables",

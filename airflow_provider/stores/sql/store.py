@@ -15,6 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import from_micros
+from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (
@@ -27,7 +28,13 @@ from airflow_provider.stores.base import (
     Transaction,
 )
 from airflow_provider.stores.remembering import Remembered
-from airflow_provider.stores.requests import CheckedTransaction, check_keys, check_scan, check_text, checked
+from airflow_provider.stores.requests import (
+    CheckedTransaction,
+    check_keys,
+    check_scan,
+    check_text,
+    checked_again,
+)
 from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate, rows, statements
 from airflow_provider.stores.sql.dialect import Held, Purpose, SqlDialect
@@ -46,7 +53,12 @@ class SqlStore(MetadataStore):
         self._dialect = dialect
         self._closed = False
         self._remembered = Remembered()
+        self._format = FORMAT
         self.capabilities = dialect.capabilities
+
+    @property
+    def format(self) -> int:
+        return self._format
 
     def __repr__(self) -> str:
         return f"SqlStore({self._dialect.location})"
@@ -63,7 +75,7 @@ class SqlStore(MetadataStore):
             found = self.schema_status()
             if found.fit is Fit.EMPTY and self._dialect.embedded:
                 found = self.upgrade_schema()
-            found.require_current()
+            found.require_usable()
         except BaseException:
             self.close()
             raise
@@ -78,7 +90,9 @@ class SqlStore(MetadataStore):
 
     def schema_status(self) -> SchemaStatus:
         """Look at the schema; changes nothing."""
-        return self._run(lambda connection: migrate.status(connection, self._dialect.location))
+        found = self._run(lambda connection: migrate.status(connection, self._dialect.location))
+        self._format = found.format
+        return found
 
     def upgrade_schema(self) -> SchemaStatus:
         """Bring the schema up to date, wholly or not at all."""
@@ -91,7 +105,7 @@ class SqlStore(MetadataStore):
 
     def new_incarnation(self) -> str:
         """Give the store another identity than it had; return it (R33)."""
-        self.schema_status().require_current()
+        self.schema_status().require_usable()
         new = uuid.uuid4().hex
         self._run(
             lambda connection: connection.execute(update(store_table).values(incarnation=new)),
@@ -162,7 +176,9 @@ class SqlStore(MetadataStore):
     # --- changing --------------------------------------------------------------------------------------------
 
     def transact(self, transaction: Transaction) -> Receipt:
-        request = checked(transaction, self.capabilities)
+        request = checked_again(
+            transaction, self.capabilities, self._format, lambda: self.schema_status().format
+        )
 
         def decide(connection: Connection) -> Held:
             held = self._dialect.hold(connection, request)

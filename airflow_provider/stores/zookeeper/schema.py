@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 
 from kazoo.exceptions import KazooException, NodeExistsError
 
@@ -12,8 +13,8 @@ from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.records import children
 from airflow_provider.stores.zookeeper.session import Deadline, Get, Operation, ReplyLostError, Session
 
-LAYOUTS = ("1",)
-"""Every version of the layout, oldest first; the last one is what this version of the package needs."""
+LAYOUTS = ("1", "2")
+"""Every version of the layout, oldest first: each came with the next record format, from 1 on."""
 _TRIES = 5
 
 
@@ -23,27 +24,25 @@ def status(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
         deadline, [lambda client: client.sync_async("/"), Get(paths.schema), children(paths.chroot)]
     )
     found = None if answer is None else answer[0].decode(errors="replace")
-    if found is None:
-        fit = Fit.ABSENT if names else Fit.EMPTY
-    elif found == LAYOUTS[-1]:
-        fit = Fit.CURRENT
-    else:
-        fit = Fit.OLDER if found in LAYOUTS else Fit.NEWER
-    return SchemaStatus(location=session.location, fit=fit, found=found, expected=LAYOUTS[-1])
+    return SchemaStatus.of(session.location, found, LAYOUTS, empty=not names)
 
 
 def upgrade(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
-    """Make the layout where there is none; each step may be done by several at once.
+    """Make the layout where there is none, or raise its version; each step may be done by several at once.
 
-    :raises StoreIncompatible: it is newer than this version of the package.
+    :raises PackageTooOld: it is newer than this version of the package.
     """
     for _ in range(_TRIES):
         found = status(session, paths, deadline)
         if found.fit is Fit.CURRENT:
             return found
-        if found.fit is not Fit.EMPTY and found.fit is not Fit.ABSENT:
-            found.require_current()
-        _make(session, paths, deadline)
+        if found.fit is Fit.NEWER:
+            found.require_usable()
+        if found.fit is Fit.UPGRADABLE:
+            with suppress(ReplyLostError):  # the next look tells
+                session.change(deadline, [Operation("set_data", paths.schema, LAYOUTS[-1].encode())])
+        else:
+            _make(session, paths, deadline)
     return status(session, paths, deadline)
 
 

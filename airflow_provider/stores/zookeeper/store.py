@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (
@@ -21,7 +22,7 @@ from airflow_provider.stores.base import (
     StoreCapability,
     Transaction,
 )
-from airflow_provider.stores.requests import check_keys, check_scan, check_text, checked
+from airflow_provider.stores.requests import check_keys, check_scan, check_text, checked_again
 from airflow_provider.stores.schema_status import SchemaStatus
 from airflow_provider.stores.zookeeper import schema
 from airflow_provider.stores.zookeeper.address import Address
@@ -52,6 +53,7 @@ class ZookeeperStore(MetadataStore):
         self._address = address
         self._patience_s = patience.total_seconds()
         self._closed = False
+        self._format = FORMAT
         self._session = Session(address)
         self._paths = Paths(address.chroot)
         self._begin()
@@ -67,6 +69,10 @@ class ZookeeperStore(MetadataStore):
         self._maintenance = Maintenance(self._session, self._paths, self._known, self._records)
         self._watches = Watches(self._session, self._paths, self._records)
 
+    @property
+    def format(self) -> int:
+        return self._format
+
     def __repr__(self) -> str:
         return f"ZookeeperStore({self._address.location})"
 
@@ -77,7 +83,7 @@ class ZookeeperStore(MetadataStore):
         :raises StoreUnavailable: the ensemble does not answer.
         """
         try:
-            self.schema_status().require_current()
+            self.schema_status().require_usable()
             self._greet(self._deadline(read=True))
         except BaseException:
             self.close()
@@ -86,7 +92,9 @@ class ZookeeperStore(MetadataStore):
 
     def schema_status(self) -> SchemaStatus:
         """Look at the layout; changes nothing."""
-        return schema.status(self._session, self._paths, self._opening())
+        found = schema.status(self._session, self._paths, self._opening())
+        self._format = found.format
+        return found
 
     def upgrade_schema(self) -> SchemaStatus:
         """Make the layout where there is none."""
@@ -95,7 +103,7 @@ class ZookeeperStore(MetadataStore):
 
     def new_incarnation(self) -> str:
         """Give the store another identity than it had; return it (R33)."""
-        self.schema_status().require_current()
+        self.schema_status().require_usable()
         new = schema.new_incarnation(self._session, self._paths, self._deadline())
         self._known.clear()
         return new
@@ -159,7 +167,9 @@ class ZookeeperStore(MetadataStore):
     # --- changing --------------------------------------------------------------------------------------------
 
     def transact(self, transaction: Transaction) -> Receipt:
-        request = checked(transaction, self.capabilities)
+        request = checked_again(
+            transaction, self.capabilities, self._format, lambda: self.schema_status().format
+        )
         deadline = self._deadline()
         self._greet(deadline)
         receipt, plan = self._writer.apply(request, transaction.number, deadline)
@@ -215,7 +225,7 @@ class ZookeeperStore(MetadataStore):
         touch: Request = lambda client: client.set_async(self._paths.clock, b"")  # noqa: E731 - one of two requests
         stat, answer = self._session.ask(deadline, [touch, Get(self._paths.incarnation)])
         if stat is None or answer is None:
-            self.schema_status().require_current()
+            self.schema_status().require_usable()
             raise StoreIncompatible(
                 f"{self._address.location}: the nodes clock and incarnation are not both there.",
                 next_step="restore the store from a backup, never edit it by hand.",
