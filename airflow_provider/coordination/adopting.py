@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
-from airflow_provider.coordination.table_commits import prepared_or_moved, table_commit
+from airflow_provider.coordination.table_commits import ADOPTED_BY, prepared_or_moved, table_commit
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
@@ -115,7 +115,7 @@ class _Adoption:
         stamped: Stamped[TableRecord] = reading.records[table_key(self._domain, self.table.name)]
         fence: Stamped[FenceRecord] = reading.records[fence_key(self._domain, self.table.name)]
         defaults = self.coordinator.defaults
-        updates, number = table_commit(stamped, span, *published, by="another program", defaults=defaults)
+        updates, number = table_commit(stamped, span, *published, by=ADOPTED_BY, defaults=defaults)
         return Transaction(
             domain=self._domain,
             store=SameStore(reading.head.incarnation),

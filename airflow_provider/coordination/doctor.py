@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_provider.coordination.adopting import foreign_span
+from airflow_provider.coordination.auditing import missing_files, stale_reads
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.explain import Explanation, explain
 from airflow_provider.coordination.lapsing import lapsed_jobs
@@ -109,6 +110,8 @@ class _Doctor:
             self._waits,
             self._leases,
             self._leftovers,
+            self._stale_reads,
+            self._missing_files,
         )
         for look in looks:
             yield from look()
@@ -278,6 +281,46 @@ class _Doctor:
                 next_step=f"{self._command('retention sweep')} deletes them.",
                 urgent=False,
             )
+
+    # --- invariants ------------------------------------------------------------------------------------------
+
+    def _stale_reads(self) -> Iterator[Symptom]:
+        """Committed epochs whose inputs have changed since (I4)."""
+        found: dict[JobName, list[str]] = {}
+        for stale in stale_reads(self.reader, self.domain):
+            found.setdefault(stale.job, []).append(str(stale))
+        for job, lines in found.items():
+            yield Symptom(
+                subject=f"inputs of {job}",
+                found=f"{len(lines)} inputs of committed epochs are not what was read: {self._listed(lines)}",
+                next_step="clear the tasks of these epochs: the next revision reads what is there now. "
+                f"{self._command(f'explain {job} START/END')} shows one; an epoch that others have read stays as it "
+                "is until they can be computed again with it.",
+            )
+
+    def _missing_files(self) -> Iterator[Symptom]:
+        """Files of what can be read, or is to be published, that are not there (I6)."""
+        found: dict[TableName, dict[str, str]] = {}
+        for gone in missing_files(self.reader, self.formats, self.domain, defaults=self.defaults):
+            for file in gone.files:
+                epoch = (
+                    "" if file.barrier is None else f" of the epoch that ends at {file.barrier.isoformat()}"
+                )
+                user = "" if gone.used_by == "readers" else f", for {gone.used_by}"
+                found.setdefault(gone.table, {}).setdefault(file.uri, f"{file.uri}{epoch}{user}")
+        for table, lines in found.items():
+            yield Symptom(
+                subject=f"files of {table}",
+                found=f"{len(lines)} files are missing: {self._listed(list(lines.values()))}",
+                next_step="bring them back from a backup of the warehouse; without one, clear the tasks of these "
+                f"epochs, which {self._command('explain JOB START/END')} shows one by one.",
+            )
+
+    def _listed(self, lines: Sequence[str]) -> str:
+        """The first of *lines*, and how many more there are."""
+        most = self.defaults.listed_readers
+        more = f"; and {len(lines) - most} more" if len(lines) > most else ""
+        return "; ".join(lines[:most]) + more
 
 
 def _in_vain(

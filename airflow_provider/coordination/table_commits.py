@@ -18,6 +18,9 @@ from airflow_provider.stores.base import Exists, MetadataReader, Number, Put, Re
 from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 from airflow_provider.tables.factory import TableFormats
 
+ADOPTED_BY = "another program"
+"""What a commit says that took over rows which nobody published: no slice tells of it."""
+
 
 def prepared_or_moved(
     reader: MetadataReader, formats: TableFormats, publication: Publication, stamped: Stamped[TableRecord]

@@ -192,6 +192,17 @@ class Statistics:
     columns: Mapping[str, ColumnBounds]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MissingFile:
+    """A file that a version or staged output names and that is not there.
+
+    :param barrier: of the epoch whose rows it holds; None for a file that describes others.
+    """
+
+    uri: str
+    barrier: datetime | None = None
+
+
 class TablesAhead(FinalError):
     """A table's metadata names a CSN that the store has not given out (R33); ``found_csn`` says which."""
 
@@ -354,6 +365,16 @@ class TableFormat(ABC):
         a crash, repeating it deletes the rest.
 
         :raises Unavailable: a kept version cannot be read; nothing was deleted.
+        """
+
+    @abstractmethod
+    def missing(
+        self, table: EpochTable, refs: Sequence[TableRef], staged: Sequence[Committable] = ()
+    ) -> list[MissingFile]:
+        """Return the files of the versions *refs* and of *staged* output that are not there, each once.
+
+        Looks for each file by its name, at the warehouse itself, and reads no row. What only a missing description
+        names cannot be told.
         """
 
     @abstractmethod

@@ -25,6 +25,7 @@ from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.stores.memory import MemoryCatalog, memory_catalog
 from airflow_provider.tables import checks, memory_versions, projection
 from airflow_provider.tables.base import (
+    MissingFile,
     Place,
     Prepared,
     Projected,
@@ -293,6 +294,20 @@ class MemoryFormat(TableFormat):
         files = {uri for version in versions for _, uri in version.slices} - needed
         wanted = (*sorted(files), *gone)
         return [uri for uri in wanted if self._catalog.objects.pop(uri, None) is not None]
+
+    def missing(
+        self,
+        table: EpochTable,  # noqa: ARG002 - names say all
+        refs: Sequence[TableRef],
+        staged: Sequence[Committable] = (),
+    ) -> list[MissingFile]:
+        named: dict[str, datetime | None] = {part.uri: None for one in staged for part in one.parts}
+        for ref in refs:
+            version = self._catalog.objects.get(ref.location)
+            named[ref.location] = None
+            named |= {uri: barrier for barrier, uri in version.slices} if isinstance(version, Version) else {}
+        objects = self._catalog.objects
+        return [MissingFile(uri=uri, barrier=found) for uri, found in named.items() if uri not in objects]
 
     def files(self, state: State) -> list[str]:
         committed = [] if state.ref is None else list(self._version(state.ref.location).slices)

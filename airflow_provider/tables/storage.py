@@ -11,6 +11,7 @@ connection, in Spark's settings or in what is sent to workers.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,6 +94,21 @@ def remove(found: pafs.FileSystem, path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def missing(uris: Iterable[str]) -> list[str]:
+    """Return those of *uris* at which there is no file."""
+    by_root: dict[str, list[str]] = {}
+    for uri in uris:
+        by_root.setdefault(split(uri)[0], []).append(uri)
+    return [
+        uri
+        for root, named in by_root.items()
+        for uri, info in zip(
+            named, open_root(root).get_file_info([split(uri)[1] for uri in named]), strict=True
+        )
+        if info.type is not pafs.FileType.File
+    ]
 
 
 def sync(found: pafs.FileSystem, path: str) -> None:

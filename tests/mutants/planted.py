@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ATTEMPTS = "tests/contract/test_coordination_attempts.py"
+AUDITING = "tests/contract/test_coordination_auditing.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
@@ -231,6 +232,30 @@ PLANTED = (
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="the audit takes what was read as nothing for granted",
+        rule="I4",
+        file="domain/auditing.py",
+        old="elif read.ref is None and (",
+        new="elif read.ref is not None and (",
+        tests=(AUDITING,),
+    ),
+    Mutant(
+        name="the audit does not know that a skipped epoch is a copy",
+        rule="I4",
+        file="coordination/auditing.py",
+        old=" or (skips and name in job.all_outputs)",
+        new="",
+        tests=(AUDITING,),
+    ),
+    Mutant(
+        name="the audit looks for the newest version's files only",
+        rule="I6",
+        file="coordination/auditing.py",
+        old="(ref, *found.get(table, ()), *claimed.get(table, ()))",
+        new="(ref,)",
+        tests=(AUDITING,),
     ),
     Mutant(
         name="a lapsed job is waited for",

@@ -21,6 +21,7 @@ from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.base import (
+    MissingFile,
     Place,
     Prepared,
     Projected,
@@ -41,6 +42,7 @@ from airflow_provider.tables.iceberg import (
     foreign,
     manifest_files,
     manifests,
+    missing,
     publishing,
     reclaiming,
     schemas,
@@ -296,6 +298,15 @@ class IcebergFormat(DraftingFormat):
             return reclaiming.reclaim(
                 self._io, [one.location for one in withdrawn], staying, shared_by_epochs=shared
             )
+
+    def missing(
+        self,
+        table: EpochTable,  # noqa: ARG002 - names say all
+        refs: Sequence[TableRef],
+        staged: Sequence[Committable] = (),
+    ) -> list[MissingFile]:
+        with checks.translated(self._warehouse):
+            return missing.missing(self._io, [one.location for one in refs], staged)
 
     def files(self, state: State) -> list[str]:
         with checks.translated(self._warehouse):

@@ -102,6 +102,23 @@ class ReclaimingCases(TableCases):
         assert older.location in deleted
         assert first[0] not in deleted
 
+    def test_files_that_are_missing_are_named(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """I6: of versions and of staged output, each with its epoch where a description says so."""
+        older = publisher.publish(table, day(0), [1])
+        newest = publisher.publish(table, day(1), [2])
+        staged = publisher.stage(table, day(2), [batch([3])])
+        fresh = backend.format()
+        assert fresh.missing(table, [older, newest], [staged]) == []
+        first = files_of(publisher, table, older)
+        backend.lose(next(iter(first)))
+        backend.lose(staged.parts[0].uri)
+        backend.lose(older.location)
+        found = {file.uri: file.barrier for file in fresh.missing(table, [older, newest], [staged])}
+        assert found == {next(iter(first)): day(0).end, older.location: None, staged.parts[0].uri: None}
+        assert {file.uri for file in fresh.missing(table, [newest])} == first
+
     @pytest.mark.parametrize("seed", range(3))
     def test_any_kept_versions_stay_whole(self, publisher: Publisher, table: EpochTable, seed: int) -> None:
         """Random histories, long enough that descriptions of files are united; any of their versions withdrawn."""

@@ -1,0 +1,111 @@
+"""Whether what committed epochs have read is still what it was (invariant I4). Pure decisions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.domain.epoch import Commitment, Provenance
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import OnUpstreamRevision
+
+_BLOCK = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A commit that gave *interval* of a table the rows that it has now."""
+
+    interval: Interval
+    csn: int
+    rows: int
+
+
+class TableHistory:
+    """The newest commit of each epoch of one table; answers for any range without looking at all of them.
+
+    :param slices: in any order; of each interval the one with the highest CSN counts.
+    :param spans: commits that changed rows of several epochs at once, such as rows that were adopted.
+    """
+
+    def __init__(self, slices: Iterable[Change], spans: Iterable[Change] = ()) -> None:
+        newest: dict[Interval, Change] = {}
+        for change in slices:
+            known = newest.get(change.interval)
+            if known is None or known.csn < change.csn:
+                newest[change.interval] = change
+        self._changes = sorted(newest.values(), key=lambda change: change.interval)
+        self._spans = tuple(spans)
+        self._starts = [change.interval.start for change in self._changes]
+        self._ends = [change.interval.end for change in self._changes]
+        self._blocks = [
+            max(self._changes[first : first + _BLOCK], key=_csn)
+            for first in range(0, len(self._changes), _BLOCK)
+        ]
+
+    def newest(self, low: datetime | None, high: datetime) -> Change | None:
+        """The latest commit that touches ``[low, high)``; ``low=None`` is the beginning of time."""
+        first, last = self._range(low, high)
+        spans = (span for span in self._spans if span.interval.meets(low, high))
+        return max((*self._tops(first, last), *spans), key=_csn, default=None)
+
+    def has_rows(self, low: datetime | None, high: datetime) -> Change | None:
+        """A commit within ``[low, high)`` that has rows, if any."""
+        first, last = self._range(low, high)
+        return next((change for change in self._changes[first:last] if change.rows), None)
+
+    def _range(self, low: datetime | None, high: datetime) -> tuple[int, int]:
+        first = 0 if low is None else bisect_right(self._ends, low)
+        return first, max(first, bisect_left(self._starts, high))
+
+    def _tops(self, first: int, last: int) -> Iterator[Change]:
+        """The changes of ``[first, last)`` that may be the latest: all at the edges, one for each whole block."""
+        lower, upper = -(-first // _BLOCK), last // _BLOCK
+        if lower >= upper:
+            yield from self._changes[first:last]
+            return
+        yield from self._changes[first : lower * _BLOCK]
+        yield from self._blocks[lower:upper]
+        yield from self._changes[upper * _BLOCK : last]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StaleInput:
+    """An input of a committed epoch that is not what was read.
+
+    :param changed: what was committed in the range that was read.
+    """
+
+    read: Provenance
+    changed: Change
+    reason: str
+
+
+def stale_inputs(
+    committed: Commitment,
+    histories: Mapping[TableName, TableHistory],
+    origins: Mapping[TableName, datetime | None],
+) -> Iterator[StaleInput]:
+    """Yield the inputs of *committed* that have changed since, among the tables of *histories*.
+
+    What a skip has copied of a full table is such an input, too.
+
+    :param origins: where the tables begin now: a read from the beginning of time is one from there on.
+    """
+    for read in committed.inputs:
+        history = histories.get(read.table)
+        if history is None or read.on_upstream_revision is OnUpstreamRevision.IGNORE:
+            continue
+        low = origins.get(read.table) if read.low is None else read.low
+        newest = history.newest(low, read.high)
+        if newest is not None and newest.csn > read.csn:
+            yield StaleInput(read=read, changed=newest, reason="it was committed after it was read")
+        elif read.ref is None and (left_out := history.has_rows(read.low, read.high)) is not None:
+            yield StaleInput(read=read, changed=left_out, reason="nothing was read where there are rows")
+
+
+def _csn(change: Change) -> int:
+    return change.csn

@@ -1,0 +1,53 @@
+"""Which files of versions and of staged output are not there (I6). Descriptions are read, rows are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestFile
+
+from airflow_provider.domain.interval import from_micros
+from airflow_provider.domain.version import Committable
+from airflow_provider.tables import storage
+from airflow_provider.tables.base import MissingFile
+from airflow_provider.tables.iceberg import manifest_files, manifests
+
+_AT_ONCE = 1_000
+"""Files that are looked for in one call of the file system."""
+
+
+def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> list[MissingFile]:
+    """Return the lists, manifests and data files that *lists* and *staged* lead to and that are missing."""
+    gone: dict[str, MissingFile] = {}
+    named: dict[str, datetime] = {}
+    seen: set[str] = set()
+    for manifest in _manifests(io, lists, staged, gone):
+        if manifest.manifest_path in seen:
+            continue
+        seen.add(manifest.manifest_path)
+        try:
+            entries = manifest_files.entries(io, manifest)
+        except FileNotFoundError:
+            gone[manifest.manifest_path] = MissingFile(uri=manifest.manifest_path)
+            continue
+        named |= {one.data_file.file_path: from_micros(manifests.barrier_of(one)) for one in entries}
+    uris = list(named)
+    for start in range(0, len(uris), _AT_ONCE):
+        for uri in storage.missing(uris[start : start + _AT_ONCE]):
+            gone[uri] = MissingFile(uri=uri, barrier=named[uri])
+    return list(gone.values())
+
+
+def _manifests(
+    io: FileIO, lists: Sequence[str], staged: Sequence[Committable], gone: dict[str, MissingFile]
+) -> Iterator[ManifestFile]:
+    """The manifests that are named; a list that is missing goes to *gone*."""
+    for uri in dict.fromkeys(lists):
+        try:
+            yield from manifest_files.read_list(io, uri)
+        except FileNotFoundError:
+            gone[uri] = MissingFile(uri=uri)
+    for one in staged:
+        yield from (manifests.staged(part, 0) for part in one.parts)
