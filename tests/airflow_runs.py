@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from airflow.cli import cli_parser
-from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
+from airflow.sdk.api.datamodels._generated import (
+    AssetEventDagRunReference,
+    AssetReferenceAssetEventDagRun,
+    DagRun,
+    DagRunState,
+    DagRunType,
+)
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 DAY_END = datetime(2013, 2, 8, tzinfo=UTC)
@@ -27,11 +34,16 @@ def task_context(
     cleared_after: int = 0,
     try_number: int = 1,
     retries: int = 2,
+    run_type: DagRunType = DagRunType.SCHEDULED,
+    events: Sequence[Mapping[str, Any]] = (),
 ) -> Any:
     """The context of a run; without a data interval of its own it has Airflow 3's empty one.
 
     :param cleared_after: tries that the task had when it was cleared.
+    :param events: the extras of the assets' events that have started it: then it has no date.
     """
+    if events:
+        run_date, run_type = None, DagRunType.ASSET_TRIGGERED
     start, end = data_interval or (run_date, run_date)
     run = DagRun(
         dag_id=dag_id,
@@ -43,9 +55,9 @@ def task_context(
         start_date=None,
         end_date=None,
         clear_number=1 if cleared_after else 0,
-        run_type=DagRunType.SCHEDULED,
+        run_type=run_type,
         state=DagRunState.RUNNING,
-        consumed_asset_events=[],
+        consumed_asset_events=[_event(extra) for extra in events],
         partition_key=partition_key,
     )
     return {
@@ -55,6 +67,26 @@ def task_context(
         ),
         "outlet_events": OutletEventAccessors(),
     }
+
+
+def published(table: str, *intervals: tuple[datetime, datetime], domain: str = "default") -> dict[str, Any]:
+    """The extra of the event that tells of *table*'s epochs."""
+    epochs = [{"start": start.isoformat(), "end": end.isoformat(), "revision": 1} for start, end in intervals]
+    return {"domain": domain, "table": table, "job": "maker", "csn": 1, "epochs": epochs}
+
+
+def _event(extra: Mapping[str, Any]) -> AssetEventDagRunReference:
+    name = str(extra.get("table", "an asset of others"))
+    return AssetEventDagRunReference(
+        asset=AssetReferenceAssetEventDagRun(name=name, uri=f"x://{name}", extra={}),
+        extra=dict(extra),
+        source_task_id=None,
+        source_dag_id=None,
+        source_run_id=None,
+        source_map_index=None,
+        source_aliases=[],
+        timestamp=DAY_END,
+    )
 
 
 def epochs_connection(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which interval a run computes: explicit, else partition key, else data interval, else the run's date.
+"""Which interval a run computes: explicit, else partition key, else what started it, else data interval, else its date.
 
 Pure functions of what Airflow says about a run. :func:`run_interval` answers the whole interval;
 ``cadence.split`` cuts it into the job's epochs.
@@ -11,7 +11,7 @@ the one interval of the run's calendar that starts then.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, cast
@@ -58,23 +58,59 @@ def run_interval(
     """
     runs = batch or cadence
     if explicit is not None and explicit != "":
-        return _on_calendar(cadence, _explicit(runs, explicit), "interval", explicit)
+        return on_calendar(cadence, _explicit(runs, explicit), "interval", explicit)
     if partition_key:
-        return _on_calendar(
+        return on_calendar(
             cadence, _keyed(runs, partition_key, "partition_key"), "partition_key", partition_key
         )
     if data_interval is not None and as_utc(data_interval[0], "start") != as_utc(data_interval[1], "end"):
         given = Interval(*data_interval)
-        return _on_calendar(cadence, given, "data_interval", str(given))
+        return on_calendar(cadence, given, "data_interval", str(given))
     if run_date is not None:
         moment = as_utc(run_date, "run_date")
-        return _on_calendar(cadence, runs.ended_by(moment), "batch", str(runs))
+        return on_calendar(cadence, runs.ended_by(moment), "batch", str(runs))
     raise InvalidInput(
         field="interval",
         value=None,
         expected="an explicit interval, a partition key, a data interval or a run's date",
         next_step="pass interval= to the task: runs without a date cannot say which epoch they mean.",
     )
+
+
+def published_intervals(extra: Mapping[str, Any]) -> list[Interval]:
+    """Return the epochs that the *extra* of an event names; none for an event that this package did not send."""
+    entries = extra.get("epochs")
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        return []
+    try:
+        ends = [(datetime.fromisoformat(one["start"]), datetime.fromisoformat(one["end"])) for one in entries]
+        return [Interval(start, end) for start, end in ends]
+    except (InvalidInput, KeyError, TypeError, ValueError):
+        return []
+
+
+def caused_intervals(runs: Cadence, events: Iterable[Interval]) -> list[Interval]:
+    """Return what a run computes that assets' events have started (R37), epochs that touch joined.
+
+    An event that names ``[start, end)`` causes the intervals of *runs* that end within ``(start, end]``: on one
+    calendar the same interval, of a finer calendar all that it holds, of a coarser one the interval that it
+    completes, if it does. A function of the events alone: neither the clock nor the order in which they came counts.
+
+    :param runs: calendar of the runs: ``batch``, or the job's own.
+    """
+    ends: set[datetime] = set()
+    for event in events:
+        end = runs.next_after(event.start)
+        while end <= event.end:
+            ends.add(end)
+            end = runs.next_after(end)
+    joined: list[Interval] = []
+    for end in sorted(ends):
+        start = runs.last_before(end)
+        if joined and joined[-1].end == start:
+            start = joined.pop().start
+        joined.append(Interval(start, end))
+    return joined
 
 
 def run_barrier(
@@ -113,7 +149,7 @@ def run_barrier(
     return as_utc(moment, "at")
 
 
-def _on_calendar(cadence: Cadence, interval: Interval, field: str, value: object) -> Interval:
+def on_calendar(cadence: Cadence, interval: Interval, field: str, value: object) -> Interval:
     """Refuse an interval that cuts through an epoch of the job."""
     for moment in (interval.start, interval.end):
         if not cadence.is_barrier(moment):

@@ -5,18 +5,30 @@ Pure functions of Airflow's context, for operators, decorators and sensors alike
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired
+from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.schedule import (
+    ExplicitInterval,
+    caused_intervals,
+    on_calendar,
+    published_intervals,
+    run_barrier,
+    run_interval,
+)
+from airflow_provider.domain.topology import EdgeKind, EpochJob
+
+_ASSET_TRIGGERED = "asset_triggered"
+_BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", "backfill"})
+"""Types of runs whose ``run_after`` stands for a date that they lack; a new type of Airflow's says nothing."""
 
 
 def task_owner(context: Mapping[str, Any]) -> Owner:
@@ -36,6 +48,28 @@ def task_owner(context: Mapping[str, Any]) -> Owner:
     )
 
 
+def task_intervals(
+    context: Mapping[str, Any],
+    job: EpochJob,
+    *,
+    explicit: ExplicitInterval | None = None,
+    batch: Cadence | None = None,
+    cadence: Cadence | None = None,
+) -> list[Interval]:
+    """Return the intervals of *job* that this task run computes, earliest first, none touching the next.
+
+    A run that assets' events have started computes what they name (R37); every other run has one interval.
+
+    :param cadence: calendar on which they must lie; by default the job's.
+    :raises AirflowSkipException: the events complete no interval of the calendar yet.
+    :raises InvalidInput: as :func:`task_interval`; or a run started by events of which none names an epoch.
+    """
+    run, cadence = context["dag_run"], cadence or job.cadence
+    if is_set(explicit) or run.partition_key or not started_by_assets(run):
+        return [task_interval(context, cadence, explicit=explicit, batch=batch)]
+    return _caused(run, batch or cadence, cadence, job.domain, leave_out=_not_driving(job))
+
+
 def task_interval(
     context: Mapping[str, Any],
     cadence: Cadence,
@@ -53,7 +87,7 @@ def task_interval(
         explicit=explicit,
         partition_key=run.partition_key,
         data_interval=_data_interval(run),
-        run_date=run.logical_date or run.run_after,
+        run_date=_run_date(run),
         batch=batch,
     )
 
@@ -63,19 +97,46 @@ def task_barrier(
     cadence: Cadence | None = None,
     *,
     explicit: Interval | datetime | str | None = None,
+    domain: DomainName | None = None,
 ) -> datetime:
     """Return the barrier at which this task run reads, as :func:`run_barrier` says.
 
+    :param domain: of what it reads; events of other domains have not started it.
+    :raises AirflowSkipException: as :func:`task_intervals`.
     :raises InvalidInput: the run names no time.
     """
     run = context["dag_run"]
+    if not is_set(explicit) and not run.partition_key and domain and started_by_assets(run):
+        if cadence is None:
+            return max(event.end for event in _named_epochs(run, domain))
+        return _caused(run, cadence, cadence, domain)[-1].end
     return run_barrier(
         cadence,
         explicit=explicit,
         partition_key=run.partition_key,
         data_interval=_data_interval(run),
-        run_date=run.logical_date or run.run_after,
+        run_date=_run_date(run),
     )
+
+
+def hull(intervals: Sequence[Interval]) -> Interval:
+    """Return from where to where *intervals* reach."""
+    return Interval(intervals[0].start, intervals[-1].end)
+
+
+def named(intervals: Sequence[Interval]) -> str:
+    """Return *intervals* as a log line shows them."""
+    return ", ".join(map(str, intervals))
+
+
+def started_by_assets(run: Any) -> bool:
+    """Whether events have started *run*: then no clock says what it computes."""
+    return _type_of(run) == _ASSET_TRIGGERED
+
+
+def is_set(value: object) -> bool:
+    """Whether an author has said something; a template may render to empty text."""
+    return value is not None and value != ""
 
 
 @contextmanager
@@ -113,6 +174,71 @@ def grid_query(conn_id: str, job: EpochJob, interval: Interval) -> dict[str, str
         "from": interval.start.isoformat(),
         "to": interval.end.isoformat(),
     }
+
+
+def _caused(
+    run: Any,
+    calendar: Cadence,
+    cadence: Cadence,
+    domain: DomainName,
+    *,
+    leave_out: frozenset[TableName] = frozenset(),
+) -> list[Interval]:
+    events = _named_epochs(run, domain, leave_out=leave_out)
+    found = caused_intervals(calendar, events)
+    if not found:
+        raise AirflowSkipException(
+            f"The events that started this run name epochs up to {max(one.end for one in events).isoformat()}, with "
+            f"which no interval of {calendar} ends: the run whose event completes it computes it."
+        )
+    return [on_calendar(cadence, interval, "batch", str(calendar)) for interval in found]
+
+
+def _named_epochs(
+    run: Any, domain: DomainName, *, leave_out: frozenset[TableName] = frozenset()
+) -> list[Interval]:
+    """The epochs that the events of *run* say were published in *domain*.
+
+    :raises InvalidInput: none says so.
+    """
+    events = list(getattr(run, "consumed_asset_events", None) or ())
+    extras = [event.extra or {} for event in events]
+    found = [
+        epoch
+        for extra in extras
+        if extra.get("domain") == domain and extra.get("table") not in leave_out
+        for epoch in published_intervals(extra)
+    ]
+    if found:
+        return found
+    names = sorted({str(getattr(event.asset, "name", event.asset)) for event in events})
+    raise InvalidInput(
+        f"run {run.run_id!r} was started by {len(events)} asset events, and none says which epoch of domain "
+        f"{domain!r} it is about: {', '.join(names) or 'no event is known'}.",
+        next_step="let the DAG follow assets of tables of this domain that the job reads at its own barrier, or run "
+        "it by a calendar and wait with EpochSensor, or pass interval= to the task.",
+        field="run",
+        value=names,
+        expected="an event whose extra names epochs, as the tables' assets send it",
+    )
+
+
+def _not_driving(job: EpochJob) -> frozenset[TableName]:
+    """Tables that *job* reads, and none of them at its own barrier: their events say nothing about its epochs."""
+    at_barrier = {
+        edge.table for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS and edge.as_of is None
+    }
+    return frozenset({edge.table for edge in job.edges} - at_barrier)
+
+
+def _run_date(run: Any) -> datetime | None:
+    """The date of *run*: logical, or, of one started by hand without any, when it was started."""
+    return run.logical_date or (run.run_after if _type_of(run) in _BY_HAND else None)
+
+
+def _type_of(run: Any) -> str:
+    kind = getattr(run, "run_type", None)
+    return str(getattr(kind, "value", kind))
 
 
 def _data_interval(run: Any) -> tuple[datetime, datetime] | None:

@@ -27,11 +27,14 @@ from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
 from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
     final_errors_end_retries,
     grid_query,
-    task_interval,
+    hull,
+    named,
+    task_intervals,
     task_owner,
 )
 from airflow_provider.links.epochs import EpochGridLink
@@ -128,6 +131,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         self.batch = as_cadence(batch, "batch")
         if is_parsed(self):
             known_interval(self.job.cadence, interval, self.batch)
+            refuse_schedule(self, self.job, self.batch, interval)
 
     def execute(self, context: Context) -> Any:
         """Compute and publish the run's epochs.
@@ -136,17 +140,18 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         :raises AirflowFailException: for an error that no retry can cure.
         """
         with final_errors_end_retries():
-            interval = task_interval(context, self.job.cadence, explicit=self.interval, batch=self.batch)
-            self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
+            refuse_schedule(self, self.job, self.batch, self.interval)
+            intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
             owner = task_owner(context)
             settings = EpochsHook(self.epochs_conn_id).get_settings(sources=sources_of(self.job))
-            epochs = self.job.cadence.split(interval)
-            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), interval, owner)
+            epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
             with EpochService.open(settings) as service:
                 published = published_epochs(service.store, self.job, epochs, owner)
                 returned: list[Any] = []
                 if len(published) < len(epochs):
-                    returned = self._compute(context, interval, owner, settings)
+                    returned = self._compute(context, intervals, owner, settings)
                     published = published_epochs(service.store, self.job, epochs, owner)
                 refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
             announce(context, self.job, published)
@@ -154,13 +159,18 @@ class EpochDecoratedOperator(EpochFunctionOperator):
                 return returned[0] if returned else None
             return returned
 
-    def _compute(self, context: Context, interval: Interval, owner: Owner, settings: Settings) -> list[Any]:
+    def _compute(
+        self, context: Context, intervals: Sequence[Interval], owner: Owner, settings: Settings
+    ) -> list[Any]:
         returned = []
         with spark_of(self.spark_conn_id) as self._spark:
-            for epoch in epoch_runs(self.job, interval, spark=self._spark, owner=owner, settings=settings):
-                with epoch:
-                    returned.append(self._call(context, epoch))
-                self.log.info("Published %s", epoch.attempt)
+            for interval in intervals:
+                for epoch in epoch_runs(
+                    self.job, interval, spark=self._spark, owner=owner, settings=settings
+                ):
+                    with epoch:
+                        returned.append(self._call(context, epoch))
+                    self.log.info("Published %s", epoch.attempt)
         self._spark = None
         return returned
 

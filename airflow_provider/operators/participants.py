@@ -38,10 +38,12 @@ from airflow_provider.hooks.arguments import (
     refuse_connections,
 )
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     final_errors_end_retries,
     grid_query,
-    task_interval,
+    hull,
+    task_intervals,
     task_owner,
 )
 from airflow_provider.links.epochs import EpochGridLink
@@ -99,6 +101,7 @@ class EpochBeginOperator(BaseOperator):
             if not is_left_to_the_run(participants):
                 refuse_participants(_number(participants))
             _refuse_several(job, known_interval(job.cadence, interval))
+            refuse_schedule(self, job, None, interval)
             refuse_shared_ttl(lock_ttl, DEFAULTS)
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
@@ -111,7 +114,8 @@ class EpochBeginOperator(BaseOperator):
         """
         with final_errors_end_retries():
             number = _number(self.participants)
-            interval = task_interval(context, self.job.cadence, explicit=self.interval)
+            refuse_schedule(self, self.job, None, self.interval)
+            interval = hull(task_intervals(context, self.job, explicit=self.interval))
             self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
             _refuse_several(self.job, interval)
             with _opened(self.epochs_conn_id, self.job) as service:

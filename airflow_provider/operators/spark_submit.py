@@ -22,11 +22,14 @@ from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
 from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
     final_errors_end_retries,
     grid_query,
-    task_interval,
+    hull,
+    named,
+    task_intervals,
     task_owner,
 )
 from airflow_provider.links.epochs import EpochGridLink
@@ -88,6 +91,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self.batch = as_cadence(batch, "batch")
         if is_parsed(self):
             known_interval(job.cadence, interval, self.batch)
+            refuse_schedule(self, job, self.batch, interval)
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.grid_query: dict[str, str] = {}
@@ -99,11 +103,12 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         :raises AirflowFailException: for an error that no retry can cure.
         """
         with final_errors_end_retries():
-            interval = task_interval(context, self.job.cadence, explicit=self.interval, batch=self.batch)
-            epochs = self.job.cadence.split(interval)
-            self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
+            refuse_schedule(self, self.job, self.batch, self.interval)
+            intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
+            epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+            self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
             owner = task_owner(context)
-            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), interval, owner)
+            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
             hook = EpochsHook(self.epochs_conn_id)
             with EpochService.open(settings := hook.get_settings(sources=sources_of(self.job))) as service:
                 self._refuse_cluster_mode(service)
@@ -111,12 +116,14 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
                 if len(published) == len(epochs):
                     self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
                 elif self.batch is None and len(epochs) == 1:
-                    published = [self._compute_one(context, service, settings, interval, owner)]
+                    published = [self._compute_one(context, service, settings, epochs[0], owner)]
                 else:
-                    order = HandOver(
-                        settings=settings, job=self.job, batch=Batch(interval=interval, owner=owner)
-                    )
-                    published = self._compute_batch(context, service, order, epochs, owner)
+                    for interval in intervals:
+                        order = HandOver(
+                            settings=settings, job=self.job, batch=Batch(interval=interval, owner=owner)
+                        )
+                        self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
+                    published = published_epochs(service.store, self.job, epochs, owner)
             announce(context, self.job, published)
 
     def on_kill(self) -> None:
@@ -190,7 +197,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         order: HandOver,
         epochs: Sequence[Interval],
         owner: Owner,
-    ) -> list[Published]:
+    ) -> None:
         try:
             self._submit(context, order)
         except AirflowException as error:
@@ -199,7 +206,6 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         published = published_epochs(service.store, self.job, epochs, owner)
         refuse_unpublished(self.job, epochs, published, self.application)
         self.log.info("All %d epochs are committed, the last at CSN %d", len(epochs), published[-1].csn)
-        return published
 
     def _refuse_vetoed(
         self, service: EpochService, epochs: Sequence[Interval], owner: Owner, error: BaseException

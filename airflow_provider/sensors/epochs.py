@@ -15,7 +15,13 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.hooks.arguments import is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
-from airflow_provider.hooks.task_run import as_cadence, final_errors_end_retries, task_barrier, task_interval
+from airflow_provider.hooks.task_run import (
+    as_cadence,
+    final_errors_end_retries,
+    hull,
+    task_barrier,
+    task_intervals,
+)
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
@@ -97,7 +103,9 @@ class EpochSensor(BaseSensorOperator):
     def _wish(self, context: Context) -> datetime | JobInputs:
         """Say up to where the tables are waited for, or for which epochs of the job."""
         if self.job is None:
-            wish: datetime | JobInputs = task_barrier(context, self.cadence, explicit=self.at)
+            wish: datetime | JobInputs = task_barrier(
+                context, self.cadence, explicit=self.at, domain=self.domain
+            )
         else:
             wish = JobInputs.of(self.job, self._interval(context, self.job))
         barrier = wish.interval.end if isinstance(wish, JobInputs) else wish
@@ -115,7 +123,7 @@ class EpochSensor(BaseSensorOperator):
         if isinstance(self.at, Interval):
             return self.at
         if not self.at:
-            return task_interval(context, calendar)
+            return hull(task_intervals(context, job, cadence=calendar))
         barrier = task_barrier(context, calendar, explicit=self.at)
         return Interval(calendar.last_before(barrier), barrier)
 

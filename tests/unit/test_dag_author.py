@@ -9,10 +9,20 @@ from functools import partial
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, Asset, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    CronDataIntervalTimetable,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    task,
+)
+from airflow.sdk.api.datamodels._generated import DagRunType
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_provider.coordination.waiting import JobInputs
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochBusy,
@@ -24,8 +34,14 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
-from airflow_provider.hooks.task_run import final_errors_end_retries, task_barrier, task_interval, task_owner
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.hooks.task_run import (
+    final_errors_end_retries,
+    task_barrier,
+    task_interval,
+    task_intervals,
+    task_owner,
+)
 from airflow_provider.links.epochs import EpochGridLink, grid_link
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import epoch_task
@@ -33,9 +49,9 @@ from airflow_provider.operators.participants import EpochCommitOperator, epoch_t
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers.epochs import EpochTrigger
-from tests.airflow_runs import DAY_END, task_context
+from tests.airflow_runs import DAY_END, published, task_context
 
-A, B, C = EpochTable("a"), EpochTable("b"), EpochTable("c")
+A, B, C, D = EpochTable("a"), EpochTable("b"), EpochTable("c"), EpochTable("d")
 JOB = EpochJob("job", inputs=[A, B, previous(C)], outputs=[C], cadence="@daily")
 ELSEWHERE = EpochTable("a", domain="other")
 NAIVE = datetime(2013, 2, 8)  # noqa: DTZ001 - that is what is wrong with it
@@ -307,7 +323,169 @@ def test_a_run_says_what_it_computes_and_where_it_reads() -> None:
 
 
 def test_a_manual_run_without_a_date_reads_at_the_time_it_may_start() -> None:
-    assert task_barrier(task_context(run_date=None)) == DAY_END
+    context = task_context(run_date=None, run_type=DagRunType.MANUAL)
+    assert task_barrier(context) == DAY_END
+    assert task_intervals(context, DAILY) == [days(7)]
+
+
+# --- runs that assets have started ---------------------------------------------------------------------------
+
+
+def hours(first: int, last: int) -> list[Interval]:
+    """The hours of 7 February from *first* up to *last*."""
+    midnight = datetime(2013, 2, 7, tzinfo=UTC)
+    return [
+        Interval(midnight + timedelta(hours=hour), midnight + timedelta(hours=hour + 1))
+        for hour in range(first, last)
+    ]
+
+
+def days(first: int, last: int | None = None) -> Interval:
+    """The days of February from *first* to *last*, inclusive."""
+    return Interval(datetime(2013, 2, first, tzinfo=UTC), datetime(2013, 2, (last or first) + 1, tzinfo=UTC))
+
+
+def told(table: str, *intervals: Interval, domain: str = "default") -> dict[str, Any]:
+    return published(table, *((one.start, one.end) for one in intervals), domain=domain)
+
+
+DAILY = EpochJob(
+    "daily", inputs=[A, B, state(D, as_of=timedelta(0)), previous(C)], outputs=[C], cadence="@daily"
+)
+HOURLY = EpochJob("hourly", inputs=[A], outputs=[C], cadence="@hourly")
+
+
+@pytest.mark.parametrize(
+    ("job", "events", "computed"),
+    [
+        (DAILY, [told("a", days(7))], [days(7)]),
+        (DAILY, [told("a", days(7)), told("b", days(7))], [days(7)]),
+        (DAILY, [told("a", days(9), days(7))], [days(7), days(9)]),
+        (DAILY, [told("a", days(7)), told("b", days(8))], [days(7, 8)]),
+        (DAILY, [told("a", days(7)), {}, told("b", days(1), domain="other")], [days(7)]),
+        (DAILY, [told("a", *hours(23, 24))], [days(7)]),
+        (HOURLY, [told("a", days(7))], [days(7)]),
+        (DAILY, [told("a", days(7)), told("d", days(11)), told("c", days(6))], [days(7)]),
+    ],
+    ids=[
+        "one",
+        "two of one day",
+        "two days",
+        "neighbours",
+        "others' events",
+        "last hour",
+        "finer",
+        "lagging",
+    ],
+)
+def test_ast1_a_run_started_by_assets_computes_what_their_events_name(
+    job: EpochJob, events: list[dict[str, Any]], computed: list[Interval]
+) -> None:
+    """R37: the clock, which is weeks later, says nothing."""
+    context = task_context(events=events)
+    assert task_intervals(context, job) == computed
+
+
+def test_ast1_a_run_whose_events_complete_no_epoch_is_skipped() -> None:
+    with pytest.raises(AirflowSkipException, match="2013-02-07T13.*0 0"):
+        task_intervals(task_context(events=[told("a", *hours(12, 13))]), DAILY)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"from_rest_api": True},
+        told("a", days(7), domain="other"),
+        told("d", days(7)),
+        told("a"),
+        {**told("a"), "epochs": [{"start": "x"}]},
+    ],
+)
+def test_ast1_a_run_whose_events_name_no_epoch_is_refused(event: dict[str, Any]) -> None:
+    """R37: it is never guessed from the clock."""
+    with pytest.raises(InvalidInput, match="none says which epoch") as caught:
+        task_intervals(task_context(events=[event]), DAILY)
+    assert caught.value.details["field"] == "run"
+
+
+def test_ast1_an_interval_or_a_key_decides_over_events() -> None:
+    events = [told("a", days(7))]
+    assert task_intervals(task_context(events=events), DAILY, explicit="2013-02-03") == [days(3)]
+    assert task_intervals(task_context(events=events, partition_key="2013-02-04"), DAILY) == [days(4)]
+
+
+def test_ast1_a_sensor_waits_for_what_the_events_name() -> None:
+    context = task_context(events=[told("a", days(9), days(7))])
+    assert sensor(tables=[A])._wish(context) == datetime(2013, 2, 10, tzinfo=UTC)
+    inputs = sensor(job=DAILY)._wish(context)
+    assert isinstance(inputs, JobInputs)
+    assert inputs.interval == days(7, 9)
+
+
+# --- the DAG's schedule --------------------------------------------------------------------------------------
+
+
+def scheduled(schedule: Any, cadence: Any, **options: Any) -> None:
+    job = EpochJob("job", outputs=[C], cadence=cadence)
+    with DAG("dag", schedule=schedule, start_date=datetime(2013, 1, 1, tzinfo=UTC)):
+        submit(job=job, **options)
+
+
+DAYS = CronTriggerTimetable("@daily", timezone="UTC")
+BERLIN = Cadence("@daily", "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cadence", "options", "told"),
+    [
+        ("@daily", "@hourly", {}, "computes 1 epoch and misses 23"),
+        ("@hourly", "@daily", {}, "the run before has computed 1"),
+        ("@hourly", "@hourly", {"batch": "@daily"}, "computes 24 epochs, of which the run before has computed 24"),
+        ("0 6 * * 1-5", "@daily", {}, "2024-01-15.*misses 2"),
+        (timedelta(days=1), "@hourly", {}, "misses 23"),
+        (CronDataIntervalTimetable("@hourly", timezone="UTC"), "@daily", {}, "cannot say what it computes"),
+        (CronTriggerTimetable("0 1 * * *", timezone="Europe/Berlin"), "@daily", {}, "2024-03-31.*computed 1"),
+        (CronPartitionTimetable("@daily", timezone="UTC", run_offset=-1), "@hourly", {}, "misses 23"),
+        (AssetOrTimeSchedule(assets=[asset_of(A)], timetable=DAYS), "@hourly", {}, "misses 23"),
+    ],
+)  # fmt: skip
+def test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed(
+    schedule: Any, cadence: Any, options: dict[str, Any], told: str
+) -> None:
+    """R38: it would be green, and compute one hour of 24."""
+    with pytest.raises(InvalidInput, match=told) as caught:
+        scheduled(schedule, cadence, **options)
+    assert caught.value.details["field"] == "schedule"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cadence", "options"),
+    [
+        ("@daily", "@daily", {}),
+        ("0 3 * * *", "@daily", {}),
+        ("@daily", "@hourly", {"batch": "@daily"}),
+        ("@daily", "@hourly", {"interval": "{{ ds }}"}),
+        ("0 6 * * 1-5", "@daily", {"batch": "0 0 * * 1-5"}),
+        (CronDataIntervalTimetable("@daily", timezone="UTC"), "@hourly", {}),
+        (CronTriggerTimetable("30 2 * * *", timezone="Europe/Berlin"), BERLIN, {}),
+        ("0 1 * * *", BERLIN, {}),
+        (timedelta(hours=6), "0 */6 * * *", {}),
+        (CronPartitionTimetable("@daily", timezone="UTC", run_offset=-1, key_format="%Y-%m-%d"), "@hourly", {}),
+        ("@daily", Cadence("@daily", since=datetime(2025, 1, 1, tzinfo=UTC), before=Cadence("@hourly")), {}),
+        (None, "@hourly", {}),
+        ([asset_of(A)], "@hourly", {}),
+        ("@once", "@hourly", {}),
+    ],
+)  # fmt: skip
+def test_a_schedule_that_fits_is_taken(schedule: Any, cadence: Any, options: dict[str, Any]) -> None:
+    scheduled(schedule, cadence, **options)
+
+
+def test_a_task_that_gets_its_dag_later_is_refused_before_any_work() -> None:
+    task = submit(job=EpochJob("job", outputs=[C], cadence="@hourly"))
+    task.dag = DAG("dag", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC))
+    with pytest.raises(AirflowFailException, match="misses 23"):
+        task.execute(task_context())
 
 
 def test_retries_are_one_wish_and_a_clearing_is_another() -> None:

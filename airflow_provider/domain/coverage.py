@@ -1,0 +1,126 @@
+"""Whether the runs of a schedule compute every epoch of a job, and each once (R38).
+
+Pure: a sample of consecutive runs, each with what it says about itself. Every run is asked what it computes as the
+task itself will be; what one run computes must end where the next one's begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pendulum
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.schedule import run_interval
+
+FROM = datetime.fromisoformat("2024-01-08T00:00:00+00:00")
+_DAY = timedelta(days=1)
+_YEAR = 366 * _DAY
+_FREQUENT, _SELDOM, _RARE = 30, 45, 12
+"""Runs that are looked at: a day of hours, six weeks of days, a year of months."""
+_BESIDE_CHANGE = 2 * _DAY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScheduledRun:
+    """What a run of the schedule says about itself."""
+
+    date: datetime
+    data_interval: tuple[datetime, datetime] | None = None
+    partition_key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """What a schedule is asked: whether its runs compute each epoch of a job once.
+
+    :param schedule: as messages name it. :param zone: of the schedule.
+    :param cadence: of the job. :param batch: as the task has it.
+    """
+
+    job: str
+    schedule: str
+    cadence: Cadence
+    batch: Cadence | None = None
+    zone: str = "UTC"
+
+    def refuse_gaps(self, runs: Callable[[datetime], Iterable[ScheduledRun]]) -> None:
+        """Look at runs of a day or six weeks, and, where time zones differ, at those beside a year's clock changes.
+
+        :param runs: consecutive ones from a time on, without end.
+        :raises InvalidInput: naming both calendars, and how many epochs a run computes and misses, or computes again.
+        """
+        for low, length in self._windows():
+            before: Interval | None = None
+            for number, run in enumerate(runs(low)):
+                found = self._computed(run)
+                if before is not None and before.end != found.start:
+                    raise self._refusal(run, _difference(self.cadence, before, found))
+                before = found
+                if number >= 2 and _is_enough(number, run.date - low, length):
+                    break
+
+    def _windows(self) -> list[tuple[datetime, timedelta]]:
+        """From when on to look, and for how long; no length says: until it is enough."""
+        start = max([FROM, *self.cadence.changes, *(self.batch.changes if self.batch else ())])
+        zones = {self.zone, (self.batch or self.cadence).timezone}
+        changes = _clock_changes(zones, start) if len(zones) > 1 else []
+        return [(start, timedelta()), *((day - _BESIDE_CHANGE, 2 * _BESIDE_CHANGE) for day in changes)]
+
+    def _computed(self, run: ScheduledRun) -> Interval:
+        """What the task computes in *run*, by the rule that the task itself goes by."""
+        try:
+            return run_interval(
+                self.cadence,
+                partition_key=run.partition_key,
+                data_interval=run.data_interval,
+                run_date=run.date,
+                batch=self.batch,
+            )
+        except InvalidInput as error:
+            raise self._refusal(run, f"cannot say what it computes ({error.message.rstrip('.')})") from error
+
+    def _refusal(self, run: ScheduledRun, what: str) -> InvalidInput:
+        by_batch = "" if self.batch is None else f" with batch {self.batch}"
+        return InvalidInput(
+            f"the DAG's schedule {self.schedule} does not fit the cadence {self.cadence} of job {self.job!r}{by_batch}"
+            f": the run of {run.date.isoformat()} {what}.",
+            next_step="give the task batch= (the calendar of the DAG's runs, such as batch='@daily': one run computes "
+            "all epochs of its day), or run the DAG by the job's cadence, or pass interval= to the task.",
+            field="schedule",
+            value=self.schedule,
+            expected=f"runs that compute each epoch of {self.cadence} once",
+        )
+
+
+def _is_enough(number: int, span: timedelta, length: timedelta) -> bool:
+    if length:
+        return span > length
+    if span < number * _DAY / 2:
+        return number >= _FREQUENT
+    return number >= (_RARE if span > _YEAR else _SELDOM)
+
+
+def _clock_changes(zones: Collection[str], start: datetime) -> list[datetime]:
+    """The days of a year on which clocks change in one of *zones*."""
+    known = [cast("Any", pendulum.timezone(zone)) for zone in zones]
+    days = [start + number * _DAY for number in range(_YEAR // _DAY)]
+    offsets = [[day.astimezone(zone).utcoffset() for zone in known] for day in days]
+    return [day for day, one, after in zip(days, offsets, offsets[1:], strict=False) if one != after]
+
+
+def _difference(cadence: Cadence, before: Interval, found: Interval) -> str:
+    computed = len(cadence.split(found))
+    if before.end < found.start:
+        missed = len(cadence.split(Interval(before.end, found.start)))
+        return f"computes {_epochs(computed)} and misses {missed} since the run before"
+    again = len(cadence.split(Interval(max(before.start, found.start), min(before.end, found.end))))
+    return f"computes {_epochs(computed)}, of which the run before has computed {again}"
+
+
+def _epochs(number: int) -> str:
+    return f"{number} epoch" if number == 1 else f"{number} epochs"
