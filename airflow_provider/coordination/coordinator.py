@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from random import Random
+from random import Random, SystemRandom
 from typing import TypeVar
 
 from airflow_provider.coordination.altering import written_columns
@@ -67,7 +67,7 @@ class Coordinator:
     """All changes of the protocol, on any store and any table format.
 
     :param clock: for waiting only; what expires is judged by the store's time.
-    :param random: for pauses between tries.
+    :param random: for pauses between tries and ids of requests; by default the system's, which forks do not share.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Coordinator:
         self.store = store
         self.formats = formats
         self.clock = clock or SystemClock()
-        self.random = random or Random()  # noqa: S311 - pauses need no secrecy
+        self.random = random or SystemRandom()
         self.defaults = defaults
         self._crowded_until: dict[DomainName, float] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
+from random import Random, SystemRandom
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.cuts import Cuts
@@ -74,7 +74,7 @@ class Leases:
         self.cuts = cuts
         self.defaults = defaults
         self._clock = clock or SystemClock()
-        self._random = random or Random()  # noqa: S311 - pauses need no secrecy
+        self._random = random or SystemRandom()
 
     def cut(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from random import Random
+from random import Random, SystemRandom
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.settling import settled
@@ -40,7 +40,7 @@ class PatientReader(MetadataReader):
         self._inner = inner
         self._patience = patience
         self._clock = clock or SystemClock()
-        self._random = random or Random()  # noqa: S311 - pauses need no secrecy
+        self._random = random or SystemRandom()
 
     @property
     def format(self) -> int:

@@ -420,6 +420,7 @@ class Publish:
             change_set=commit.change_set,
             tables=tuple((delta.table, delta.ref) for delta in commit.tables),
             at=at,
+            incarnation=attempt.incarnation,
         )
 
 

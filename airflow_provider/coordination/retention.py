@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from random import Random
+from random import Random, SystemRandom
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.claims import claimed_versions, end_expired
@@ -91,7 +91,7 @@ class Retention:
         self.formats = formats
         self.defaults = defaults
         self._clock = clock or SystemClock()
-        self._random = random or Random()  # noqa: S311 - pauses need no secrecy
+        self._random = random or SystemRandom()
 
     def withdraw(self, domain: str, table: str | EpochTable, barrier: datetime) -> None:
         """Let no cut be made of *table* at *barrier* any more; again it changes nothing.

@@ -345,7 +345,7 @@ class AlreadyCommitted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """Answer of publish: the same for every repetition."""
+    """Answer of publish, of the store with *incarnation*: the same for every repetition."""
 
     domain: DomainName
     job: JobName
@@ -355,6 +355,7 @@ class Published:
     change_set: ChangeSetId
     tables: tuple[tuple[TableName, TableRef | None], ...]
     at: datetime
+    incarnation: str
 
 
 def committed_csn(stamped: Stamped[EpochRecord]) -> int | None:

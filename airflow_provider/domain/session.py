@@ -29,7 +29,7 @@ class Seen:
 class Session:
     """What a reader has seen of a domain. A value: each cut makes the next one (:meth:`after`).
 
-    :param incarnation: of the store that was seen; empty before the first cut.
+    :param incarnation: of the store that was seen first; empty before. What another one knew is never joined to it.
     :param csn: highest CSN seen, of whichever tables; no later cut is older, also of tables that were not read yet.
     """
 
@@ -50,7 +50,7 @@ class Session:
         """
         self._check_domain(cut.domain)
         seen = {name: Seen(csn=cut.csn, barrier=state.barrier) for name, state in cut.states.items()}
-        return replace(self, incarnation=cut.incarnation, seen=self._with(seen), csn=max(self.csn, cut.csn))
+        return self._having(cut.incarnation, seen, cut.csn)
 
     def committed(self, published: Published) -> Session:
         """The session once it has published itself: it will see its own rows.
@@ -59,8 +59,11 @@ class Session:
         """
         self._check_domain(published.domain)
         own = Seen(csn=published.csn, barrier=published.interval.end)
-        seen = self._with({name: own for name, _ in published.tables})
-        return replace(self, seen=seen, csn=max(self.csn, published.csn))
+        return self._having(published.incarnation, {name: own for name, _ in published.tables}, published.csn)
+
+    def _having(self, incarnation: str, seen: Mapping[TableName, Seen], csn: int) -> Session:
+        first = self.incarnation or incarnation
+        return replace(self, incarnation=first, seen=self._with(seen), csn=max(self.csn, csn))
 
     def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Lag, ...]:
         """The tables that a cut at *csn* and *barriers* would take back, with the reason.

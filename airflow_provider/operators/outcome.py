@@ -41,9 +41,10 @@ def published_epochs(
     done = [one for one in found if _fulfilled(reader, job, one, owner)]
     csns = {one.key: committed_csn(one) or 0 for one in done}
     commits = reader.read(job.domain, [commit_key(job.domain, csn) for csn in set(csns.values())])
+    here = reading.head.incarnation
     return sorted(
         (
-            _published(job, one, csns[one.key], commits.records[commit_key(job.domain, csns[one.key])])
+            _published(job, one, csns[one.key], commits.records[commit_key(job.domain, csns[one.key])], here)
             for one in done
         ),
         key=lambda one: one.interval,
@@ -53,7 +54,8 @@ def published_epochs(
 def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Published:
     """Return what an earlier try published: its reply was lost, or the task ended before it could say so."""
     key = commit_key(answer.domain, answer.csn)
-    commit = reader.read(answer.domain, [key]).records[key]
+    reading = reader.read(answer.domain, [key])
+    commit = reading.records[key]
     return Published(
         domain=answer.domain,
         job=answer.job,
@@ -63,6 +65,7 @@ def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Publis
         change_set=answer.change_set,
         tables=tuple((delta.table, delta.ref) for delta in commit.record.tables),
         at=commit.at,
+        incarnation=reading.head.incarnation,
     )
 
 
@@ -136,7 +139,7 @@ def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Int
 
 
 def _published(
-    job: EpochJob, stamped: Stamped[EpochRecord], csn: int, commit: Stamped[CommitRecord]
+    job: EpochJob, stamped: Stamped[EpochRecord], csn: int, commit: Stamped[CommitRecord], incarnation: str
 ) -> Published:
     committed = stamped.record.committed
     if committed is None:
@@ -150,4 +153,5 @@ def _published(
         change_set=committed.change_set,
         tables=tuple((delta.table, delta.ref) for delta in commit.record.tables),
         at=commit.at,
+        incarnation=incarnation,
     )

@@ -29,8 +29,8 @@ OF_ROWS = frozenset(
 
 LEA1 has a full table, whose rows stay in the draft's own files: it is about when those are deleted.
 """
-_ROW = re.compile(r"^\| ([A-Z]{3}\d+) ([^|]+?) \| ([^|]*?) \| ([^|]*?) \| ([^|]*?) \|$", re.MULTILINE)
-_TEST = re.compile(r"test_([a-z]{3}\d+)_")
+_ROW = re.compile(r"^\| ([A-Z]{2,4}\d+) ([^|]+?) \| ([^|]*?) \| ([^|]*?) \| ([^|]*?) \|$", re.MULTILINE)
+_TEST = re.compile(r"test_([a-z]{2,4}\d+)_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

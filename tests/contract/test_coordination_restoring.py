@@ -90,6 +90,18 @@ def test_readers_of_before_are_told(world: World) -> None:
             change()
 
 
+def test_a_session_that_has_only_published_is_told(world: World) -> None:
+    """R20, R33: its own commit may be gone, whatever numbers the restored store has given out since."""
+    job = world.job("t")
+    session = Session.of(DOMAIN).committed(world.run(job, day(1), [1]))
+    assert session.incarnation == world.store.read(DOMAIN, []).head.incarnation
+    renewed(world)
+    again = world.run(job, day(2), [2])
+    for later in (session, session.committed(again), session.after(world.cut("t"))):
+        with pytest.raises(Unavailable, match="incarnation"):
+            world.cuts.cut(DOMAIN, ["t"], session=later)
+
+
 def test_it_may_be_said_twice(world: World) -> None:
     """R33: after a lost reply it is said again."""
     assert len({renewed(world), renewed(world), world.store.read(DOMAIN, []).head.incarnation}) == 2

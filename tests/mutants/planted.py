@@ -10,9 +10,11 @@ CALENDARS = "tests/contract/test_coordination_calendars.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
 DECISIONS = "tests/unit/test_decisions.py"
+FORKED = "tests/contract/test_forked_attempts.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 RACES = "tests/contract/test_coordination_races.py"
+RESTORING = "tests/contract/test_coordination_restoring.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
@@ -40,6 +42,22 @@ class Mutant:
 
 
 PLANTED = (
+    Mutant(
+        name="children of a process draw the same request ids",
+        rule="R10",
+        file="coordination/coordinator.py",
+        old="self.random = random or SystemRandom()",
+        new="self.random = random or Random()  # noqa: S311",
+        tests=(FORKED,),
+    ),
+    Mutant(
+        name="a session does not know where it has published",
+        rule="R20",
+        file="domain/session.py",
+        old="first = self.incarnation or incarnation",
+        new="first = self.incarnation",
+        tests=(RESTORING,),
+    ),
     Mutant(
         name="a report is written without a look at the token",
         rule="R10",
