@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping
 
 from benchmarks import cut, files, growth, protocol, publish, share, wake
 from benchmarks.figures import progress
+from benchmarks.sizes import Size
 from benchmarks.stores import STORES, Store, place
 
-PARTS: Mapping[str, Callable[[Store], None]] = {
+PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "protocol": protocol.measure,
     "wake": wake.measure,
     "publish": publish.measure,
     "cut": cut.measure,
 }
-SLOW: Mapping[str, Callable[[Store], None]] = {"cut": cut.measure_slow}
+SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""
-ONCE: Mapping[str, Callable[[], None]] = {
+ONCE: Mapping[str, Callable[[Size], None]] = {
     "files": files.measure,
     "growth": growth.measure,
     "share": share.measure,
@@ -30,7 +31,9 @@ def main() -> None:
     parser.add_argument("--stores", nargs="+", choices=sorted(STORES), default=list(STORES))
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, *ONCE])
     parser.add_argument("--slow", action="store_true", help="measure what takes long, and nothing else")
+    parser.add_argument("--smallest", action="store_true", help="run every line; the figures mean nothing")
     chosen = parser.parse_args()
+    size = Size.SMALLEST if chosen.smallest else Size.FULL
     parts = SLOW if chosen.slow else PARTS
     wanted = chosen.parts or [*parts, *([] if chosen.slow else ONCE)]
     progress(f"measuring on {place()}")
@@ -39,10 +42,10 @@ def main() -> None:
             progress(f"{name} is running")
             for part in wanted:
                 if part in parts:
-                    parts[part](store)
+                    parts[part](store, size)
     for part in wanted:
         if part in ONCE:
-            ONCE[part]()
+            ONCE[part](size)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from datetime import datetime
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.factory import open_store
-from airflow_provider.tables.factory import TableFormats
 from benchmarks.figures import figure, percentile, progress
-from benchmarks.histories import MOVES, History
+from benchmarks.histories import FORMATS, MOVES, History
 from benchmarks.job import HOUR, ORIGIN
+from benchmarks.sizes import Size
 from benchmarks.stores import Store
 
 TABLES = (100, 1000)
@@ -44,21 +44,22 @@ class Question:
     at: datetime | None
 
 
-def measure(store: Store) -> None:
+def measure(store: Store, size: Size = Size.FULL) -> None:
     """Print how long a cut takes by the number of tables and by that of epochs, at a new barrier and an old one."""
-    wide = History(domain=DomainName("cut"), tables=max(TABLES), epochs=MOVES, commits=COMMITS)
+    widths = [size.of(number, number // 50) for number in TABLES]
+    wide = History(domain=DomainName("cut"), tables=max(widths), epochs=MOVES, commits=COMMITS)
     wide.write(store)
-    for number in TABLES:
-        _answer(store, _questions(store, f"tables_{number}", wide, number))
-    _measure_epochs(store, 100, COMMITS)
+    for name, number in zip(TABLES, widths, strict=True):
+        _answer(store, _questions(store, f"tables_{name}", wide, number), size)
+    _measure_epochs(store, size.of(100, 2), size.of(COMMITS, MOVES), size)
 
 
-def measure_slow(store: Store) -> None:
+def measure_slow(store: Store, size: Size = Size.FULL) -> None:
     """Print it for many tables of many epochs."""
-    _measure_epochs(store, SLOW_TABLES, SLOW_COMMITS)
+    _measure_epochs(store, size.of(SLOW_TABLES, 2), size.of(SLOW_COMMITS, MOVES), size)
 
 
-def _measure_epochs(store: Store, tables: int, commits: int) -> None:
+def _measure_epochs(store: Store, tables: int, commits: int, size: Size) -> None:
     """Measure domains that differ in epochs by turns: what disturbs one disturbs the other."""
     questions = []
     for epochs in EPOCHS:
@@ -66,7 +67,7 @@ def _measure_epochs(store: Store, tables: int, commits: int) -> None:
         history = History(domain=domain, tables=tables, epochs=epochs, commits=commits)
         history.write(store)
         questions += _questions(store, f"epochs_{epochs}", history, tables)
-    few, few_old, many, many_old = _answer(store, questions)
+    few, few_old, many, many_old = _answer(store, questions, size)
     figure(f"bench.cut.{store.name}.epochs_ratio", many / few)
     figure(f"bench.cut.{store.name}.epochs_ratio.old", many_old / few_old)
 
@@ -80,16 +81,16 @@ def _questions(store: Store, name: str, history: History, tables: int) -> list[Q
     ]
 
 
-def _answer(store: Store, questions: Sequence[Question]) -> list[float]:
+def _answer(store: Store, questions: Sequence[Question], size: Size) -> list[float]:
     """Print and return for each question the median over rounds of each round's 99th percentile, in ms."""
     rounds: list[list[float]] = [[] for _ in questions]
     with ExitStack() as stack:
-        readers = [Cuts(stack.enter_context(open_store(store.url)), TableFormats({})) for _ in questions]
+        readers = [Cuts(stack.enter_context(open_store(store.url)), FORMATS) for _ in questions]
         for reader, question in zip(readers, questions, strict=True):
             _check(reader, question)
-        for _ in range(ROUNDS):
+        for _ in range(size.of(ROUNDS, 1)):
             for reader, question, taken in zip(readers, questions, rounds, strict=True):
-                taken.append(percentile([_ms(reader, question) for _ in range(CUTS)], 0.99))
+                taken.append(percentile([_ms(reader, question) for _ in range(size.of(CUTS, 2))], 0.99))
     found = [statistics.median(taken) for taken in rounds]
     for question, value in zip(questions, found, strict=True):
         progress(

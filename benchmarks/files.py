@@ -10,6 +10,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.tables.base import WrittenFile
 from benchmarks.figures import figure, progress
 from benchmarks.iceberg_job import ROWS, IcebergJob, iceberg_coordinator
+from benchmarks.sizes import Size
 from benchmarks.stores import directory
 
 PARTICIPANTS = 200
@@ -19,27 +20,28 @@ EPOCHS = 2
 """The first one comes to an empty table, the second one to one with manifests."""
 
 
-def measure() -> None:
+def measure(size: Size = Size.FULL) -> None:
     """Print how long each participant's WRITTEN took, and publish, which only lists what they wrote."""
+    participants, files = size.of(PARTICIPANTS, 2), size.of(FILES, 2)
     with directory("files") as path, iceberg_coordinator(path) as coordinator:
-        job = IcebergJob(coordinator, "files", participants=PARTICIPANTS)
+        job = IcebergJob(coordinator, "files", participants=participants)
         written, published = [], []
         for number in range(EPOCHS):
             attempt = job.begin(number)
-            joined = (coordinator.join(attempt, one, attempt.owner) for one in range(PARTICIPANTS))
-            written += [_write(job, writer) for writer in joined]
+            joined = (coordinator.join(attempt, one, attempt.owner) for one in range(participants))
+            written += [_write(job, writer, files) for writer in joined]
             began = time.perf_counter()
             coordinator.publish(attempt)
             published.append(time.perf_counter() - began)
             progress(
-                f"files, epoch {number + 1} of {EPOCHS}: {PARTICIPANTS * FILES} files, a participant's manifest "
+                f"files, epoch {number + 1} of {EPOCHS}: {participants * files} files, a participant's manifest "
                 f"{statistics.median(written):.3f} s, publish {published[-1]:.2f} s"
             )
     figure("bench.files.publish_seconds", max(published))
     figure("bench.files.written_seconds", statistics.median(written))
 
 
-def _write(job: IcebergJob, attempt: Attempt) -> float:
+def _write(job: IcebergJob, attempt: Attempt, number: int) -> float:
     """Stage files for one participant, and report them; return how long that took, the files not counted.
 
     One file is written; the others are described as it is, since neither WRITTEN nor publish reads any.
@@ -49,7 +51,7 @@ def _write(job: IcebergJob, attempt: Attempt) -> float:
     info = table_format.create(table, ROWS.schema)
     place = coordinator.place(attempt, job.sink)
     (file,) = table_format.task_writer(place, info)(ROWS.to_batches())
-    files = [_copy(file, place.uri, number) for number in range(FILES)]
+    files = [_copy(file, place.uri, position) for position in range(number)]
     began = time.perf_counter()
     committable = table_format.describe_output(place, info, files)
     coordinator.processed(attempt, job.sink)

@@ -7,6 +7,7 @@ import time
 
 from benchmarks.figures import figure, progress
 from benchmarks.iceberg_job import IcebergJob, iceberg_coordinator
+from benchmarks.sizes import Size
 from benchmarks.stores import directory
 
 EPOCHS = 1000
@@ -14,17 +15,18 @@ AROUND = 20
 """So many publishes around the early epoch, and as many around the late one, by turns."""
 
 
-def measure() -> None:
+def measure(size: Size = Size.FULL) -> None:
     """Print the median of publishes around a table's 1,000th epoch over that around another table's 10th."""
     with directory("growth") as path, iceberg_coordinator(path) as coordinator:
         old, young = IcebergJob(coordinator, "old"), IcebergJob(coordinator, "young")
-        first = EPOCHS - AROUND // 2
+        epochs, around = size.of(EPOCHS, 3), size.of(AROUND, 2)
+        first = epochs - around // 2
         for number in range(first):
             _publish_ms(old, number)
             if number % 200 == 199:
-                progress(f"growth: {number + 1} of {EPOCHS} epochs")
+                progress(f"growth: {number + 1} of {epochs} epochs")
         late, early = [], []
-        for number in range(AROUND):
+        for number in range(around):
             early.append(_publish_ms(young, number))
             late.append(_publish_ms(old, first + number))
     figure("bench.publish.growth", statistics.median(late) / statistics.median(early))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from threading import RLock
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.defaults import DEFAULTS
@@ -16,7 +17,9 @@ from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import CommitRecord, Member, TableDelta, TableRef
 from airflow_provider.stores.base import Exists, MetadataStore, Number, Put, Transaction
 from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.memory import MemoryCatalog
 from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.memory import MemoryFormat
 from benchmarks.figures import progress
 from benchmarks.job import HOUR, ORIGIN
 from benchmarks.stores import Store
@@ -24,6 +27,9 @@ from benchmarks.stores import Store
 TABLES_OF_A_JOB = 100
 MOVES = DEFAULTS.states_remembered + 2
 """After so many a table's record holds as many earlier states as it ever does."""
+
+FORMATS = TableFormats({"memory": lambda: MemoryFormat(MemoryCatalog(RLock()), swaps=False)}, projected=True)
+"""What the tables are declared as; no row is written, and no cut here looks for one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +52,7 @@ class History:
     def write(self, store: Store) -> None:
         """Register the jobs, and commit their epochs one by one."""
         with open_store(store.url) as writer:
-            coordinator = Coordinator(writer, TableFormats({}))
+            coordinator = Coordinator(writer, FORMATS)
             jobs = [self._job(first) for first in range(0, self.tables, TABLES_OF_A_JOB)]
             for job in jobs:
                 coordinator.register(job)

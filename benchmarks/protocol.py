@@ -9,6 +9,7 @@ from collections.abc import Callable
 from benchmarks import bare
 from benchmarks.figures import figure, percentile, progress
 from benchmarks.job import MeasuredJob
+from benchmarks.sizes import Size
 from benchmarks.stores import Store
 
 MOST_TRANSACTIONS = 6
@@ -18,17 +19,24 @@ EPOCHS = 40
 WARM_UP = 10
 
 
-def measure(store: Store) -> None:
+def measure(store: Store, size: Size = Size.FULL) -> None:
     """Print the ratio through the store's library and through the raw driver, and how long an epoch took."""
     bare.prepare(store.url, 2)
     job = MeasuredJob(store.url, "protocol", "job", ["first", "second"])
     library, raw = bare.library_client(store.url, 1), bare.raw_client(store.url, 2)
     try:
-        for _ in range(WARM_UP):
+        for _ in range(size.of(WARM_UP, 1)):
             job.run()
             _many(library.transaction, MOST_TRANSACTIONS)
             _many(raw.transaction, MOST_TRANSACTIONS)
-        rounds = [_round(store, job, library, raw, number) for number in range(1, ROUNDS + 1)]
+        rounds = []
+        for number in range(1, size.of(ROUNDS, 1) + 1):
+            rounds.append(_round((job, library, raw), size.of(EPOCHS, 2)))
+            epoch, by_library, by_driver = rounds[-1]
+            progress(
+                f"protocol on {store.name}, round {number}: epoch {epoch:.2f} ms, {MOST_TRANSACTIONS} bare "
+                f"transactions {by_library:.2f} ms, through the driver {by_driver:.2f} ms"
+            )
     finally:
         for one in (job, library, raw):
             one.close()
@@ -43,23 +51,18 @@ def measure(store: Store) -> None:
 
 
 def _round(
-    store: Store, job: MeasuredJob, library: bare.BareClient, raw: bare.BareClient, number: int
+    clients: tuple[MeasuredJob, bare.BareClient, bare.BareClient], epochs: int
 ) -> tuple[float, float, float]:
     """The medians of an epoch, of as many transactions through the library, and through the driver, in ms."""
-    ours, by_library, by_driver = [], [], []
-    for _ in range(EPOCHS):
+    (job, library, raw), ours, by_library, by_driver = clients, [], [], []
+    for _ in range(epochs):
         before = job.transactions()
         ours.append(_ms(job.run))
         sent = job.transactions() - before
         assert sent == MOST_TRANSACTIONS, f"an epoch with two sinks took {sent} transactions"
         by_library.append(_ms(lambda: _many(library.transaction, MOST_TRANSACTIONS)))
         by_driver.append(_ms(lambda: _many(raw.transaction, MOST_TRANSACTIONS)))
-    found = percentile(ours, 0.5), percentile(by_library, 0.5), percentile(by_driver, 0.5)
-    progress(
-        f"protocol on {store.name}, round {number} of {ROUNDS}: epoch {found[0]:.2f} ms, "
-        f"{MOST_TRANSACTIONS} bare transactions {found[1]:.2f} ms, through the driver {found[2]:.2f} ms"
-    )
-    return found
+    return percentile(ours, 0.5), percentile(by_library, 0.5), percentile(by_driver, 0.5)
 
 
 def _many(transaction: Callable[[], None], times: int) -> None:

@@ -9,6 +9,7 @@ from airflow_provider.domain.epoch import Attempt
 from benchmarks import bare
 from benchmarks.figures import figure, percentile, progress
 from benchmarks.job import MeasuredJob
+from benchmarks.sizes import Size
 from benchmarks.stores import Store
 from benchmarks.workers import Workers, common_start, wait_until
 
@@ -68,26 +69,28 @@ def raw_client(url: str, position: int) -> ComparingClient:
     return ComparingClient(bare.raw_client(url, position))
 
 
-def measure(store: Store) -> None:
+def measure(store: Store, size: Size = Size.FULL) -> None:
     """Print the rate of bare clients over that of the jobs, both rates, and the slowest publishes."""
     bare.prepare(store.url, 0)
+    clients, last = size.of(JOBS, 2), size.of(ROUNDS, 1)
+    bare_s = BARE_S / size.of(1, 20)
     with (
-        Workers(JOBS, PublishingJob, store.url) as jobs,
-        Workers(JOBS, library_client, store.url) as library,
-        Workers(JOBS, raw_client, store.url) as raw,
+        Workers(clients, PublishingJob, store.url, size) as jobs,
+        Workers(clients, library_client, store.url, size) as library,
+        Workers(clients, raw_client, store.url, size) as raw,
     ):
         jobs.all("prepare", 2)
         jobs.all("publish_all", common_start())
         rounds, waits = [], []
-        for number in range(1, ROUNDS + 1):
-            jobs.all("prepare", PUBLISHES)
-            by_library = _bare_rate(library)
+        for number in range(1, last + 1):
+            jobs.all("prepare", size.of(PUBLISHES, 2))
+            by_library = _bare_rate(library, bare_s)
             ours, took = _publish_rate(jobs)
-            by_driver = _bare_rate(raw)
+            by_driver = _bare_rate(raw, bare_s)
             rounds.append((by_library, by_driver, ours))
             waits += took
             progress(
-                f"publish on {store.name}, round {number} of {ROUNDS}: {ours:.0f} publishes a second, "
+                f"publish on {store.name}, round {number} of {last}: {ours:.0f} publishes a second, "
                 f"bare {by_library:.0f}, through the driver {by_driver:.0f}"
             )
     figure(f"bench.publish.{store.name}.ratio", statistics.median(one / ours for one, _, ours in rounds))
@@ -97,8 +100,8 @@ def measure(store: Store) -> None:
     figure(f"bench.publish.{store.name}.p99_ms", percentile(waits, 0.99))
 
 
-def _bare_rate(clients: Workers) -> float:
-    return float(sum(clients.all("compare_and_set_for", common_start(), BARE_S)) / BARE_S)
+def _bare_rate(clients: Workers, seconds: float) -> float:
+    return float(sum(clients.all("compare_and_set_for", common_start(), seconds)) / seconds)
 
 
 def _publish_rate(jobs: Workers) -> tuple[float, list[float]]:

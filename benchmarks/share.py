@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.connect import connected
 from airflow_provider.testing.servers.ports import free_port
 from benchmarks.figures import figure, progress
+from benchmarks.sizes import Size
 from benchmarks.stores import directory
 from demo import landing
 from demo.airflow_cluster import own_environment
@@ -105,22 +106,29 @@ class Spent:
         return Spent(protocol=self.protocol + other.protocol, whole=self.whole + other.whole)
 
 
-def measure() -> None:
-    """Print the share of the cascade's daily epochs, of its hourly ones, and of whole days."""
-    days = Days.through_blizzard(DAYS)
+def measure(size: Size = Size.FULL, server: SparkConnectServer | None = None) -> None:
+    """Print the share of the cascade's daily epochs, of its hourly ones, and of whole days.
+
+    :param server: to be used; None for one of its own.
+    """
+    days = Days.through_blizzard(size.of(DAYS, 1))
+    jobs = slice(None) if size is Size.FULL else slice(1, 2)  # one daily epoch
     with directory("share") as path:
         landing.land(path / "landing", days)
         os.environ["NYC_LANDING"] = str(path / "landing")
         os.environ["NYC_ORIGIN"] = days.start.isoformat()
         settings = Settings(store_url=f"sqlite:///{path}/store.db", warehouse=(path / "warehouse").as_uri())
-        with _spark(path) as server:
-            spent = [_day(settings, server, Interval(midnight(day), midnight(day) + DAY)) for day in days]
-    counted = spent[1:]
-    hourly = sum((day[HOURLY] for day in counted), Spent())
+        with nullcontext(server) if server else _spark(path) as running:
+            spent = [
+                _day(settings, running, Interval(midnight(day), midnight(day) + DAY), jobs) for day in days
+            ]
+    counted = spent[1:] or spent
+    hourly = sum((day.get(HOURLY, Spent()) for day in counted), Spent())
     daily = sum((one for day in counted for job, one in day.items() if job != HOURLY), Spent())
     for name, found in (("", daily), (".hourly", hourly), (".day", daily + hourly)):
-        figure(f"bench.protocol.share{name}", found.protocol / found.whole)
-        figure(f"bench.protocol.share{name}.ms", found.protocol * 1000 / len(counted))
+        if found.whole:
+            figure(f"bench.protocol.share{name}", found.protocol / found.whole)
+            figure(f"bench.protocol.share{name}.ms", found.protocol * 1000 / len(counted))
 
 
 @contextmanager
@@ -142,9 +150,9 @@ def _spark(path: Path) -> Iterator[SparkConnectServer]:
         server.stop()
 
 
-def _day(settings: Settings, server: SparkConnectServer, day: Interval) -> dict[str, Spent]:
+def _day(settings: Settings, server: SparkConnectServer, day: Interval, jobs: slice) -> dict[str, Spent]:
     """Compute a day of all jobs; return what each has spent."""
-    spent = {str(job.name): _task(settings, server, job, day, compute) for job, compute in _cascade()}
+    spent = {str(job.name): _task(settings, server, job, day, compute) for job, compute in _cascade()[jobs]}
     told = (f"{job} {one.whole:.2f} s ({one.protocol:.3f} s)" for job, one in spent.items())
     progress(f"share: {day.start.date()}, and the protocol's part: {', '.join(told)}")
     return spent

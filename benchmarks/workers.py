@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Protocol, Self
+
+from benchmarks.sizes import Size
 
 START_S = 0.1
 """How far ahead a common start is set."""
@@ -20,17 +23,24 @@ class Client(Protocol):
 
 
 class Workers:
-    """*number* processes; each makes a client of its own with ``make(url, position)``."""
+    """*number* processes; each makes a client of its own with ``make(url, position)``.
 
-    def __init__(self, number: int, make: Callable[[str, int], Client], url: str) -> None:
+    In the smallest run they are threads, since a process takes seconds to start.
+    """
+
+    def __init__(
+        self, number: int, make: Callable[[str, int], Client], url: str, size: Size = Size.FULL
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipes: list[Connection] = []
-        self._processes = []
+        self._processes: list[Any] = []
+        start: Any = context.Process if size is Size.FULL else threading.Thread
         for position in range(number):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, make, url, position), daemon=True)
+            process = start(target=_work, args=(theirs, make, url, position), daemon=True)
             process.start()
-            theirs.close()
+            if size is Size.FULL:
+                theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
 
@@ -54,7 +64,7 @@ class Workers:
             pipe.close()  # which ends the worker
         for process in self._processes:
             process.join(10)
-            if process.is_alive():
+            if process.is_alive() and not isinstance(process, threading.Thread):
                 process.kill()
 
 
@@ -71,6 +81,7 @@ def _work(pipe: Connection, make: Callable[[str, int], Client], url: str, positi
         pass
     finally:
         client.close()
+        pipe.close()
 
 
 def common_start() -> float:

@@ -40,6 +40,7 @@ SPARK_MODULES = frozenset(
     {
         "test_airflow_decorator",
         "test_anomalies_plain",
+        "test_benchmark_share",
         "test_demo_transforms",
         "test_readme",
         "test_spark_bad_input",

@@ -1,0 +1,17 @@
+"""How much a run measures: all of it, or the least that runs every line, so that a test can."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Size(Enum):
+    """The size of a run."""
+
+    FULL = "full"
+    SMALLEST = "smallest"
+    """Its figures mean nothing: `make test` runs it so that the measurements cannot rot."""
+
+    def of(self, full: int, smallest: int) -> int:
+        """Return *full*, or *smallest* in the smallest run."""
+        return full if self is Size.FULL else smallest
