@@ -20,7 +20,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import marked_fence
 from airflow_provider.domain.records import Stamped, fence_key, table_key, topology_key
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.domain.version import FenceRecord, TableRecord
+from airflow_provider.domain.version import FenceRecord, TableRecord, shown
 from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction
 from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.projection import foreign_commit
@@ -96,11 +96,13 @@ class _Adoption:
     def _publication(self, reading: Reading, found: Compared) -> Publication:
         """A version of the table's own on top of the other program's, without a change."""
         name = self.table.name
+        record: TableRecord = reading.records[table_key(self._domain, name)].record
         return Publication(
             table=self.table,
-            base=reading.records[table_key(self._domain, name)].record.ref,
+            base=record.ref,
             removes=(),
             adds=(),
+            shows=shown(record, record.progress, self.coordinator.store.format),
             csn=reading.head.csn + 1,
             incarnation=reading.head.incarnation,
             change_set=ChangeSetId(f"{name}@{found.version}#adopted"),

@@ -16,7 +16,7 @@ from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, lock_key, schema_key, table_key, topology_key
 from airflow_provider.domain.topology import EpochJob, EpochTable, OnForeignCommit
-from airflow_provider.domain.version import TableRecord
+from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import (
     Exists,
     Reading,
@@ -104,6 +104,7 @@ class Alter:
             base=stamped.record.ref,
             removes=(),
             adds=(),
+            shows=shown(stamped.record, stamped.record.progress, coordinator.store.format),
             changes=changes,
             csn=number,
             incarnation=reading.head.incarnation,

@@ -45,6 +45,7 @@ from airflow_provider.domain.version import (
     SliceRecord,
     TableDelta,
     TableRecord,
+    shown,
 )
 from airflow_provider.stores.base import (
     Absent,
@@ -292,12 +293,13 @@ class Publish:
             return None
 
     def _prepare(self, sink: _Sink, reading: Reading, record: AttemptRecord) -> tuple[Publication, Prepared]:
-        attempt = self.attempt
-        replaced = sink.hot.record.progress.covers(attempt.interval)
+        attempt, before = self.attempt, sink.hot.record
+        replaced = before.progress.covers(attempt.interval)
         publication = Publication(
             table=sink.table,
-            base=sink.hot.record.ref,
+            base=before.ref,
             removes=(attempt.interval.end,) if replaced else (),
+            shows=shown(before, before.progress.adding(attempt.interval), self.coordinator.store.format),
             adds=tuple((attempt.interval, committable) for committable in sink.output),
             csn=reading.head.csn + 1,
             incarnation=reading.head.incarnation,

@@ -39,7 +39,8 @@ def queries(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epoch
 
     :param catalog: what the engine calls the Iceberg catalog of the store; DuckDB needs none.
     :raises LeaseExpired: the cut's time is over.
-    :raises InvalidInput: an engine that there is not, a format that it cannot read, output that is not published.
+    :raises InvalidInput: an engine that there is not, a format that it cannot read, output that is not published; for
+        Spark and Trino, an older state of a full table, which no snapshot of the catalog shows.
     """
     chosen = choice(Engine, engine, "engine")
     if cut.level is Level.READ_UNCOMMITTED:
@@ -114,6 +115,15 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
     schema = cuts.formats[ICEBERG].arrow_schema(cuts.schema(cut.domain, state))
     if engine is Engine.DUCKDB:
         return _of_files(schema, state, cuts.files(cut, state.table))
+    if not cuts.formats[ICEBERG].is_shown(state):
+        raise InvalidInput(
+            f"{state.table} at {state.barrier.isoformat()}: {engine} cannot travel there: version {state.ref.version} "
+            "shows the table's newest state, and this is an older one.",
+            next_step="make the cut at the table's newest barrier, or read its files (cuts.files, engine='duckdb').",
+            field="cut",
+            value=state.barrier.isoformat(),
+            expected="a state that the catalog shows",
+        )
     return _of_snapshot(cut.domain, state, schema, _DIALECTS[engine], catalog)
 
 

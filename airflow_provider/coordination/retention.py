@@ -38,6 +38,7 @@ from airflow_provider.domain.version import (
     CommitRecord,
     TableRecord,
     TableRef,
+    shown,
 )
 from airflow_provider.stores.base import (
     MetadataStore,
@@ -198,6 +199,7 @@ class Retention:
             base=record.ref,
             removes=(epoch.end,),
             adds=(),
+            shows=shown(record, record.progress, self.store.format),
             csn=reading.head.csn + 1,
             incarnation=reading.head.incarnation,
             change_set=ChangeSetId(f"{name}@{time_key(epoch.end)}#withdrawn"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from airflow_provider.domain.columns import AppliedChange
@@ -129,6 +129,41 @@ class FenceRecord:
 
     latest: Interval | None = None
     earlier: tuple[Rewrite, ...] = ()
+
+
+TOLD_APART_SINCE = 2
+"""Format of the stores all of whose users tell what a version has from what it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which epochs the catalog's current version of a table has rows of: those that end in ``(after, until]``."""
+
+    after: datetime
+    until: datetime
+
+    def has(self, barrier: datetime) -> bool:
+        return self.after < barrier <= self.until
+
+
+ALL_SHOWN = Shown(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+NOTHING_SHOWN = Shown(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+
+
+def shown(record: TableRecord, progress: Progress, store_format: int) -> Shown:
+    """What a cut of the table alone gets once it has come to *progress*.
+
+    Engines that load the table from the catalog, without a cut, get the same: no older state of a full table, no epoch
+    beyond a gap. In a store of format 1 they get all: there versions of the package may commit, too, that
+    take what is shown for all that the table has.
+    """
+    if store_format < TOLD_APART_SINCE:
+        return ALL_SHOWN
+    until = progress.watermark
+    if until is None or progress.origin is None:
+        return NOTHING_SHOWN
+    full = record.kind is TableKind.FULL
+    return Shown(record.cadence.last_before(until) if full else progress.origin, until)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,7 +23,7 @@ from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
-from airflow_provider.domain.version import Committable, TableRef
+from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables.standing import Compared
 
@@ -121,6 +121,8 @@ class Publication:
     :param base: the version that the store holds for current; None before the first commit.
     :param removes: barriers of epochs whose earlier slice goes.
     :param adds: the slices that come, with the interval of each.
+    :param shows: the epochs that the catalog's current version has rows of after this commit. The others stay in the
+        version, where states find them, and engines that know no cuts do not.
     :param changes: what becomes of the columns, in order; rows in other slices are not touched (R32).
     :param csn: the number that the commit will take. The rest is written into the table's metadata (R33).
     :param adopts: another program's version, on which the commit is made: its rows are taken over (R17).
@@ -130,6 +132,7 @@ class Publication:
     base: TableRef | None
     removes: tuple[datetime, ...]
     adds: tuple[tuple[Interval, Committable], ...]
+    shows: Shown
     csn: int
     incarnation: str
     change_set: ChangeSetId
@@ -297,6 +300,8 @@ class TableFormat(ABC):
         """Write the version that results from replacing and adding slices, and changing columns, on the current head.
 
         A slice stays what it was: its rows are found by column id, whatever the columns are called in this version.
+        The version consists of all slices; what the catalog's pointer will show of it is what ``publication.shows``
+        names. No rows are copied when a slice appears there or leaves.
 
         The head is what the catalog's pointer names. Where the pointer lags behind ``publication.base`` (a
         catalog outside of the store's database, and a crash before :meth:`project`), it is the base. A head that
@@ -380,6 +385,17 @@ class TableFormat(ABC):
     @abstractmethod
     def files(self, state: State) -> list[str]:
         """Return the URIs of the data files that hold exactly the rows of *state*, found from its ref alone."""
+
+    @abstractmethod
+    def shown_files(self, table: EpochTable) -> list[str]:
+        """Return the URIs of the data files that an engine reads which loads *table* from the catalog now.
+
+        :raises UnknownName: the catalog has no such table. :raises Unavailable: what names the files is missing.
+        """
+
+    @abstractmethod
+    def is_shown(self, state: State) -> bool:
+        """Whether an engine that travels to the version of *state* in the catalog finds all of its rows there."""
 
     @abstractmethod
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:

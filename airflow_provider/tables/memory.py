@@ -16,7 +16,7 @@ from itertools import count
 import pyarrow as pa
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
@@ -37,9 +37,9 @@ from airflow_provider.tables.base import (
     TaskWriter,
     WrittenFile,
 )
-from airflow_provider.tables.columns import EPOCH_TYPE, field_id, refuse_difference, table_schema
+from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, table_schema
 from airflow_provider.tables.locations import place_path, places_path, remains_at, table_path
-from airflow_provider.tables.memory_versions import Version, evolved_version, packed, unpacked
+from airflow_provider.tables.memory_versions import Version, evolved_version, packed, projected, unpacked
 from airflow_provider.tables.rows import fitted
 from airflow_provider.tables.standing import Compared, Standing
 
@@ -168,6 +168,7 @@ class MemoryFormat(TableFormat):
         head = self._version(pointer)
         checks.refuse_other_table(publication, head.table_uuid)
         projection.refuse_head(publication, self._compared(table, pointer, publication.base))
+        slices = self._slices(head, publication.base)
         removed = set(publication.removes)
         added = [(interval.end, part.uri) for interval, one in publication.adds for part in one.parts]
         number = self._next_number()
@@ -176,7 +177,8 @@ class MemoryFormat(TableFormat):
         version = replace(
             head,
             version=number,
-            slices=(*(one for one in head.slices if one[0] not in removed), *added),
+            slices=(*(one for one in slices if one[0] not in removed), *added),
+            shows=publication.shows,
             marks=checks.Marks.of(publication),
             earlier=memory_versions.followed(pointer, head),
             operation="overwrite" if removed else "append",
@@ -192,6 +194,12 @@ class MemoryFormat(TableFormat):
         )
         swap = CatalogSwap(table.domain, table.name, pointer, location) if self._swaps else None
         return Prepared(ref=ref, swap=swap, made_from=pointer, schema=head.schemas[head.schema_id])
+
+    def _slices(self, head: Version, base: TableRef | None) -> tuple[tuple[datetime, str], ...]:
+        """All slices that the next version is made from: other programs see and replace those that are shown."""
+        if base is None or head.version == base.version:
+            return head.slices
+        return (*self._version(base.location).hidden, *head.slices)
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
         if not self._swaps:
@@ -246,7 +254,7 @@ class MemoryFormat(TableFormat):
         pointer = self._pointer(table)
         version, number = self._version(pointer), self._next_number()
         target = unpacked(version.schemas[version.schema_id])
-        kept, added = list(version.slices) if operation == "append" else [], []
+        kept, added = list(version.shown) if operation == "append" else [], []
         for index, (barrier, rows) in enumerate(slices):
             uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/data/foreign/{number}-{index}"
             self._catalog.objects[uri] = rows.select(target.names).cast(target)
@@ -255,6 +263,7 @@ class MemoryFormat(TableFormat):
             version,
             version=number,
             slices=(*kept, *added),
+            shows=None,
             marks=None,
             earlier=memory_versions.followed(pointer, version),
             operation=operation,
@@ -316,9 +325,17 @@ class MemoryFormat(TableFormat):
         slices = [one for one in committed if one[0] not in replaced] + staged
         return [uri for barrier, uri in slices if checks.in_state(state, barrier)]
 
+    def shown_files(self, table: EpochTable) -> list[str]:
+        return [uri for _, uri in self._version(self._pointer(table)).shown]
+
+    def is_shown(self, state: State) -> bool:
+        if state.ref is None or state.staged:
+            return False
+        return not any(checks.in_state(state, one) for one, _ in self._version(state.ref.location).hidden)
+
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
         target = self.arrow_schema(schema)
-        tables = [_projected(self._object(uri), target) for uri in self.files(state)]
+        tables = [projected(self._object(uri), target) for uri in self.files(state)]
         found = pa.concat_tables(tables) if tables else target.empty_table()
         return found if columns is None else found.select(checks.known_columns(target, columns))
 
@@ -423,17 +440,3 @@ def open_memory_format(catalog_url: str, *, swaps: bool) -> MemoryFormat:
             next_step="declare the table with format='iceberg'; memory tables live in one process.",
         )
     return MemoryFormat(memory_catalog(name), swaps=swaps)
-
-
-def _projected(rows: object, target: pa.Schema) -> pa.Table:
-    """Match columns by id; nulls where *rows* lack one."""
-    if not isinstance(rows, pa.Table):
-        raise Unavailable("a file of the state holds no rows.")
-    by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
-    columns = [
-        rows.column(by_id[field_id(field)]).cast(field.type)
-        if field_id(field) in by_id
-        else pa.nulls(rows.num_rows, field.type)
-        for field in target
-    ]
-    return pa.table(columns, schema=target)

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.domain.errors import Unavailable
+from airflow_provider.domain.version import Shown
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import Publication
-from airflow_provider.tables.columns import known_ids
+from airflow_provider.tables.columns import field_id, known_ids
 from airflow_provider.tables.evolving import evolved
 from airflow_provider.tables.standing import Foreign
 
@@ -39,6 +40,18 @@ class Version:
     replaces: frozenset[str] = frozenset()
     operation: str = "append"
     """What made it of the one before."""
+    shows: Shown | None = None
+    """Which slices engines without cuts see; None for all."""
+
+    @property
+    def shown(self) -> tuple[tuple[datetime, str], ...]:
+        """Barrier and URI of each file that engines without cuts see."""
+        return tuple(one for one in self.slices if self.shows is None or self.shows.has(one[0]))
+
+    @property
+    def hidden(self) -> tuple[tuple[datetime, str], ...]:
+        """Barrier and URI of each file that only states lead to."""
+        return tuple(one for one in self.slices if self.shows is not None and not self.shows.has(one[0]))
 
 
 def evolved_version(publication: Publication, head: Version) -> Version:
@@ -66,6 +79,20 @@ def packed(schema: pa.Schema) -> str:
 def unpacked(schema: str) -> pa.Schema:
     """Return what :func:`packed` made text of."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
+
+
+def projected(rows: object, target: pa.Schema) -> pa.Table:
+    """Return *rows* with the columns of *target*, matched by id; nulls where they lack one."""
+    if not isinstance(rows, pa.Table):
+        raise Unavailable("a file of the state holds no rows.")
+    by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
+    columns = [
+        rows.column(by_id[field_id(field)]).cast(field.type)
+        if field_id(field) in by_id
+        else pa.nulls(rows.num_rows, field.type)
+        for field in target
+    ]
+    return pa.table(columns, schema=target)
 
 
 def followed(uri: str, version: Version) -> tuple[str, ...]:
@@ -114,7 +141,7 @@ def changed(versions: Sequence[Version], objects: Mapping[str, Any]) -> Foreign:
     """What came after the first of *versions* did to the rows; *objects* are those of each file."""
     touched: set[datetime] = set()
     for before, after in pairwise(versions):
-        gone, come = set(before.slices) - set(after.slices), set(after.slices) - set(before.slices)
+        gone, come = set(before.shown) - set(after.shown), set(after.shown) - set(before.shown)
         if after.operation == SAME_ROWS:
             rows = _counted(come, objects)
             rows.subtract(_counted(gone, objects))

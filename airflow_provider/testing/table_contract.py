@@ -23,6 +23,7 @@ from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
 from airflow_provider.testing.table_cases.reclaiming import ReclaimingCases
 from airflow_provider.testing.table_cases.replacing import ReplacingCases
+from airflow_provider.testing.table_cases.showing import ShowingCases
 from airflow_provider.testing.table_cases.writing import WritingCases
 
 __all__ = [
@@ -42,12 +43,13 @@ class TableContract(
     EvolvingCases,
     ReadingCases,
     ReclaimingCases,
+    ShowingCases,
     ModelCases,
 ):
     """What every table format promises."""
 
 
-class ProjectedTableContract(PublishingCases, ForeignCases, ReplacingCases, ProjectingCases):
+class ProjectedTableContract(PublishingCases, ForeignCases, ReplacingCases, ShowingCases, ProjectingCases):
     """What it promises of publishing with a catalog whose pointers follow the store."""
 
 

@@ -16,6 +16,7 @@ from threading import RLock, Thread
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.manifest import ManifestEntry
 from pyiceberg.table import DataScan, StaticTable
 
 from airflow_provider.coordination.coordinator import Coordinator
@@ -35,6 +36,7 @@ from airflow_provider.stores.codec import encode
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog, MemoryStore, forget, memory_catalog
 from airflow_provider.tables.factory import TableFormats, open_formats
+from airflow_provider.tables.iceberg import manifest_files, showing
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.manual_clock import ManualClock
@@ -305,6 +307,14 @@ class World:
         """Each table's rows in a cut, as (number of the day, value), sorted."""
         return self.rows_of(self.cut(*tables, at=at, level=level))
 
+    def engine_rows(self, table: str) -> list[tuple[int, int]]:
+        """The rows of *table* as an engine reads them that loads it from the catalog, without a cut."""
+        pointer = str(self.pointers.pointer(DOMAIN, table))
+        if self.warehouse is not None:
+            return values_of(StaticTable.from_metadata(pointer).scan().to_arrow())
+        shown = self.pointers.objects[pointer].shown
+        return sorted(row for _, uri in shown for row in values_of(self.pointers.objects[uri]))
+
     def rows_of(self, cut: Cut) -> Rows:
         return {name: values_of(self.cuts.read(cut, name)) for name in cut.states}
 
@@ -332,8 +342,8 @@ class World:
         if self.warehouse is not None:
             metadata = [self.pointers.pointer(DOMAIN, name) for name in self.pointers.tables(DOMAIN)]
             tables = [StaticTable.from_metadata(str(one)) for one in metadata]
-            scans = [table.scan(snapshot_id=one.snapshot_id) for table in tables for one in table.snapshots()]
-            named = {uri for scan in scans for uri in _files(scan)}
+            lists = [_every_slice(table, one.manifest_list) for table in tables for one in table.snapshots()]
+            named = {entry.data_file.file_path for found in lists for entry in found}
         else:
             versions = [one for one in self.pointers.objects.values() if hasattr(one, "slices")]
             named = {uri for version in versions for _, uri in version.slices}
@@ -387,6 +397,14 @@ class World:
 def _files(scan: DataScan) -> set[str]:
     """URIs of the files with rows that a scan of an Iceberg table reads."""
     return {task.file.file_path for task in scan.plan_files()}
+
+
+def _every_slice(table: StaticTable, manifest_list: str) -> Iterator[ManifestEntry]:
+    """What a version lists, those of its files among them that engines without cuts do not see."""
+    every = showing.states_list(manifest_list)
+    found = every if table.io.new_input(every).exists() else manifest_list
+    for manifest in manifest_files.read_list(table.io, found):
+        yield from manifest_files.entries(table.io, manifest)
 
 
 def rows(values: Sequence[int], token: int = 0) -> pa.Table:

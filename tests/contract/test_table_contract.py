@@ -20,7 +20,15 @@ from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.iceberg import manifests
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
-from airflow_provider.testing.table_cases.backend import Publisher, Slices, batch, day, slice_rows
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    Row,
+    Slices,
+    batch,
+    day,
+    rows_of,
+    slice_rows,
+)
 from airflow_provider.testing.table_cases.drafting import committed, opened
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_contract import (
@@ -56,6 +64,10 @@ class MemoryBackend(TableBackend):
     def drop(self, table: EpochTable) -> None:
         self._catalog.drop(table.domain, table.name)
 
+    def engine_rows(self, table: EpochTable) -> list[Row]:
+        found = [self._catalog.objects[uri] for uri in self._format.shown_files(table)]
+        return sorted(row for rows in found for row in rows_of(rows))
+
     def rename_column(self, table: EpochTable, old: str, new: str) -> None:
         swap = self._format.rename_column(table, old, new)
         assert self._catalog.move(swap.namespace, swap.table, swap.expected, swap.new)
@@ -89,6 +101,9 @@ class IcebergBackend(DraftingBackend):
 
     def store(self) -> MetadataStore:
         return self._store
+
+    def engine_rows(self, table: EpochTable) -> list[Row]:
+        return rows_of(self._outsider().load_table((table.domain, table.name)).scan().to_arrow())
 
     def drop(self, table: EpochTable) -> None:
         self._outsider().drop_table((table.domain, table.name))

@@ -9,6 +9,8 @@ AUDITING = "tests/contract/test_coordination_auditing.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
+ENGINES = "tests/contract/test_coordination_engines.py"
+FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
 FORKED = "tests/contract/test_forked_attempts.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
@@ -313,6 +315,38 @@ PLANTED = (
         old="if csn < self.csn or barrier < seen.barrier:",
         new="if csn < seen.csn or barrier < seen.barrier:",
         tests=("tests/contract/test_coordination_reading.py",),
+    ),
+    Mutant(
+        name="engines without cuts see every state of a full table",
+        rule="R17",
+        file="domain/version.py",
+        old="return Shown(record.cadence.last_before(until) if full else progress.origin, until)",
+        new="return Shown(progress.origin, until)",
+        tests=(ENGINES,),
+    ),
+    Mutant(
+        name="engines without cuts see what the table had before the commit",
+        rule="R17",
+        file=PUBLISHING,
+        old="shows=shown(before, before.progress.adding(attempt.interval), self.coordinator.store.format),",
+        new="shows=shown(before, before.progress, self.coordinator.store.format),",
+        tests=(ENGINES,),
+    ),
+    Mutant(
+        name="a compaction of what is shown takes the other slices along",
+        rule="R17",
+        file="tables/iceberg/publishing.py",
+        old="return [*(one for one in lists(base.location) if one.manifest_path not in shown), *pointed]",
+        new="return pointed",
+        tests=(FORMATS,),
+    ),
+    Mutant(
+        name="an engine is sent to a snapshot that lacks the state",
+        rule="R22",
+        file="coordination/queries.py",
+        old="if not cuts.formats[ICEBERG].is_shown(state):",
+        new="if not state.ref:",
+        tests=(ENGINES,),
     ),
 )
 """The planted errors, in the order in which they are tried."""

@@ -20,7 +20,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, showing
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
 from airflow_provider.tables.standing import Compared, Foreign
 
@@ -52,7 +52,7 @@ def compared(
         projection.Step(version=one.snapshot_id, operation=_operation(one), marks=marks_in(one))
         for one in way
     ]
-    base = "" if recorded is None else recorded.location
+    base = "" if recorded is None else showing.shown_list(recorded.location)
     return projection.judged(table, here, steps, lambda: _changed(pointed, base, way))
 
 

@@ -46,6 +46,7 @@ from airflow_provider.tables.iceberg import (
     publishing,
     reclaiming,
     schemas,
+    showing,
 )
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.descriptions import description
@@ -292,7 +293,7 @@ class IcebergFormat(DraftingFormat):
     ) -> list[str]:
         loaded = self._catalog.load(table)
         with checks.translated(self._warehouse):
-            pinned = [] if loaded is None else reclaiming.pinned(loaded.metadata)
+            pinned = [] if loaded is None else reclaiming.pinned(self._io, loaded.metadata)
             staying = {*(one.location for one in kept), *pinned}
             shared = table.kind is TableKind.FULL
             return reclaiming.reclaim(
@@ -311,6 +312,17 @@ class IcebergFormat(DraftingFormat):
     def files(self, state: State) -> list[str]:
         with checks.translated(self._warehouse):
             return self._reader.files(state)
+
+    def shown_files(self, table: EpochTable) -> list[str]:
+        head = self._existing(table).metadata.current_snapshot()
+        with checks.translated(self._warehouse):
+            return [] if head is None else self._reader.all_files(head.manifest_list)
+
+    def is_shown(self, state: State) -> bool:
+        if state.ref is None or state.staged:
+            return False
+        with checks.translated(self._warehouse):
+            return self._reader.lists_all(showing.shown_list(state.ref.location), state)
 
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
         target = self.arrow_schema(schema)

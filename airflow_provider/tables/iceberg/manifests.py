@@ -260,7 +260,7 @@ def without(
             if len(kept) == len(found):
                 yield manifest
             elif kept:
-                yield _rewritten(layout, manifest.partition_spec_id, kept, snapshot_id)
+                yield rewritten(layout, manifest.partition_spec_id, kept, snapshot_id)
 
 
 def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
@@ -277,12 +277,13 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
                 sizes = accumulate(map(_size, group))
                 oldest = [one for one, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES]
                 together = [entry for one in oldest for entry in manifest_files.entries(layout.io, one)]
-                merged = _rewritten(layout, spec_id, together, snapshot_id)
+                merged = rewritten(layout, spec_id, together, snapshot_id)
                 kept = [one for one in kept if one not in oldest] + [merged]
     return kept
 
 
-def _rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:
+def rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:
+    """Write the entries *kept* of other manifests into a new one."""
     return manifest_files.write_manifest(
         layout.io,
         layout.specs[spec_id],

@@ -21,7 +21,7 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
-from airflow_provider.tables.iceberg import evolution, foreign, manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import evolution, foreign, manifest_files, manifests, schemas, showing
 from airflow_provider.tables.iceberg.descriptions import metadata_files
 from airflow_provider.tables.iceberg.file_io import write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
@@ -56,29 +56,27 @@ def prepare(
     if not isinstance(metadata, TableMetadataV2):
         raise _foreign(publication, f"format version {metadata.format_version} instead of 2")
     layout = layout_of(table, metadata)
-    head = metadata.current_snapshot()
     snapshot_id = _snapshot_id(publication, metadata)
-    before = [] if head is None else lists(head.manifest_list)
-    content, listed = manifest_files.encoded_list(
-        _next_manifests(publication, layout, before, snapshot_id),
-        snapshot_id=snapshot_id,
-        parent=metadata.current_snapshot_id,
-        sequence_number=metadata.last_sequence_number + 1,
-    )
-    uri = f"{layout.directory}/snap-{snapshot_id}-{uuid.uuid4().hex}.avro"
-    snapshot = _snapshot(publication, metadata, uri, listed, snapshot_id)
+    head = metadata.current_snapshot()
+    pointed = [] if head is None else lists(head.manifest_list)
+    every = _slices(publication, metadata, pointed, lists)
+    after, operation = _next_manifests(publication, layout, every, pointed, snapshot_id)
+    files, listed = _lists(metadata, layout.directory, after, snapshot_id)
+    shown = list(listed)[-1]
+    snapshot = _snapshot(publication, metadata, operation, (shown, listed[shown]), snapshot_id)
     changed = with_snapshot(metadata, snapshot, table.metadata_location)
     location = table.location_provider().new_table_metadata_file_location(
         _number_of(table.metadata_location) + 1
     )
-    write_together(table.io, {uri: content, location: _encoded(changed)})
-    lists.keep(uri, listed)
+    write_together(table.io, {**files, location: _encoded(changed)})
+    for uri, one in listed.items():
+        lists.keep(uri, one)
     prepared = Prepared(
         ref=TableRef(
             format=format_name,
             table_uuid=str(metadata.table_uuid),
             version=snapshot_id,
-            location=snapshot.manifest_list,
+            location=next(iter(listed)),
             schema_id=metadata.current_schema_id,
             metadata=location,
         ),
@@ -137,16 +135,66 @@ def _snapshot_id(publication: Publication, metadata: TableMetadata) -> int:
     return new_snapshot_id()
 
 
-def _next_manifests(
-    publication: Publication, layout: manifests.Layout, head: list[ManifestFile], snapshot_id: int
+def _slices(
+    publication: Publication, metadata: TableMetadata, pointed: list[ManifestFile], lists: Lists
 ) -> list[ManifestFile]:
-    kept = list(head)
-    _refuse_lost_files(publication, layout, kept)
+    """The manifests of all slices that the next version is made from.
+
+    A program that put other files in the place of those that the base shows left the others alone.
+
+    :param pointed: those that the head shows.
+    """
+    base = publication.base
+    if base is None or base.location == showing.shown_list(base.location):
+        return pointed
+    if metadata.current_snapshot_id == base.version:
+        return lists(base.location)
+    shown = {one.manifest_path for one in lists(showing.shown_list(base.location))}
+    return [*(one for one in lists(base.location) if one.manifest_path not in shown), *pointed]
+
+
+def _next_manifests(
+    publication: Publication,
+    layout: manifests.Layout,
+    every: list[ManifestFile],
+    pointed: list[ManifestFile],
+    snapshot_id: int,
+) -> tuple[showing.Parted, Operation]:
+    """The manifests of the next version, and what that does to those that the head shows.
+
+    What is shown is folded apart from what is not, so that a slice comes and goes without being written anew.
+    """
+    _refuse_lost_files(publication, layout, every)
     removes = {micros(barrier) for barrier in publication.removes}
-    if removes:
-        kept = list(manifests.without(layout, kept, removes, snapshot_id))
-    added = [manifests.staged(part, snapshot_id) for _, one in publication.adds for part in one.parts]
-    return manifests.folded(layout, kept, snapshot_id) + added
+    kept = list(manifests.without(layout, every, removes, snapshot_id)) if removes else every
+    before = showing.parted(layout, kept, publication.shows, snapshot_id)
+    parts = [manifests.staged(part, snapshot_id) for _, one in publication.adds for part in one.parts]
+    added = showing.parted(layout, parts, publication.shows, snapshot_id)
+    # Engines that follow appends find only rows of this commit in it: earlier ones that appear now are no append.
+    same = {one.manifest_path for one in before.shown} == {one.manifest_path for one in pointed}
+    after = showing.Parted(
+        shown=manifests.folded(layout, before.shown, snapshot_id) + added.shown,
+        hidden=manifests.folded(layout, before.hidden, snapshot_id) + added.hidden,
+    )
+    return after, Operation.APPEND if same and not removes else Operation.OVERWRITE
+
+
+def _lists(
+    metadata: TableMetadataV2, directory: str, after: showing.Parted, snapshot_id: int
+) -> tuple[dict[str, bytes], dict[str, list[ManifestFile]]]:
+    """The lists of a version as files, and as they are read: that of all slices first, that of the shown ones last."""
+    every, shown = showing.new_lists(directory, f"{snapshot_id}-{uuid.uuid4().hex}")
+    wanted = {**({every: [*after.hidden, *after.shown]} if after.hidden else {}), shown: after.shown}
+    files: dict[str, bytes] = {}
+    listed: dict[str, list[ManifestFile]] = {}
+    for uri, found in wanted.items():
+        files[uri], listed[uri] = manifest_files.encoded_list(
+            found,
+            snapshot_id=snapshot_id,
+            parent=metadata.current_snapshot_id,
+            sequence_number=metadata.last_sequence_number + 1,
+        )
+    return files, listed
 
 
 def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head: list[ManifestFile]) -> None:
@@ -175,10 +223,11 @@ def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head:
 def _snapshot(
     publication: Publication,
     metadata: TableMetadataV2,
-    manifest_list: str,
-    listed: list[ManifestFile],
+    operation: Operation,
+    shown: tuple[str, list[ManifestFile]],
     snapshot_id: int,
 ) -> Snapshot:
+    manifest_list, listed = shown
     return Snapshot.model_validate(
         {
             "snapshot-id": snapshot_id,
@@ -186,14 +235,15 @@ def _snapshot(
             "sequence-number": metadata.last_sequence_number + 1,
             "timestamp-ms": max(int(time.time() * 1000), metadata.last_updated_ms),
             "manifest-list": manifest_list,
-            "summary": _summary(publication, listed),
+            "summary": _summary(publication, operation, listed),
             "schema-id": metadata.current_schema_id,
         }
     )
 
 
-def _summary(publication: Publication, listed: list[ManifestFile]) -> Summary:
-    added = [one for _, one in publication.adds]
+def _summary(publication: Publication, operation: Operation, listed: list[ManifestFile]) -> Summary:
+    """What the snapshot says about itself; engines take its figures for those of the table."""
+    added = [one for interval, one in publication.adds if publication.shows.has(interval.end)]
     said = {
         "added-data-files": sum(one.files for one in added),
         "added-records": sum(one.rows for one in added),
@@ -211,7 +261,6 @@ def _summary(publication: Publication, listed: list[ManifestFile]) -> Summary:
         "epochs.revision": publication.revision,
         "epochs.token": publication.token,
     }
-    operation = Operation.OVERWRITE if publication.removes else Operation.APPEND
     return Summary(operation, **{name: str(value) for name, value in said.items()})
 
 

@@ -42,6 +42,17 @@ class StateReader:
         )
         return [uri for found in (committed, staged) for barrier, uri in found if _contains(state, barrier)]
 
+    def all_files(self, location: str) -> list[str]:
+        """The files of all slices that the list at *location* leads to."""
+        return [uri for manifest in self._listed(location) for _, uri in self._files_in(manifest)]
+
+    def lists_all(self, location: str, state: State) -> bool:
+        """Whether the list at *location* leads to every file of *state*, too, as one of the same epoch."""
+        if state.ref is not None and state.ref.location == location:
+            return True
+        listed = {file for manifest in self._listed(location) for file in self._files_in(manifest)}
+        return all(file in listed for file in self._committed(state) if _contains(state, file[0]))
+
     def read(self, state: State, target: pa.Schema) -> pa.Table:
         """:raises Unavailable: a file is missing."""
         tables = list(self.scan(state, target))

@@ -9,13 +9,16 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 
 from airflow_provider.tables import checks, storage
-from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests, showing
 
 
-def pinned(metadata: TableMetadata) -> list[str]:
-    """Manifest lists of the versions that the catalog's branches and tags point at."""
+def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
+    """Manifest lists of the current version, with all of its slices, and of what branches and tags point at."""
     referenced = {one.snapshot_id for one in metadata.refs.values()}
-    return [one.manifest_list for one in metadata.snapshots if one.snapshot_id in referenced]
+    lists = [one.manifest_list for one in metadata.snapshots if one.snapshot_id in referenced]
+    head = metadata.current_snapshot()
+    every = "" if head is None else showing.states_list(head.manifest_list)
+    return [*lists, every] if every and io.new_input(every).exists() else lists
 
 
 def reclaim(
@@ -39,9 +42,9 @@ def reclaim(
     data = {path for one in leaving.values() for path in _paths(io, one, missing_is_fine=True)}
     near = (one for one in staying.values() if shared_by_epochs or _may_share(one, leaving.values()))
     data -= {path for one in near for path in _paths(io, one, missing_is_fine=False)}
-    return [
-        uri for uri in (*sorted(data), *sorted(leaving), *lists) if storage.remove(*storage.filesystem(uri))
-    ]
+    shown = [uri for uri in map(showing.shown_list, lists) if uri not in (*lists, *kept)]
+    wanted = (*sorted(data), *sorted(leaving), *shown, *lists)
+    return [uri for uri in wanted if storage.remove(*storage.filesystem(uri))]
 
 
 def _listed(io: FileIO, uri: str) -> list[ManifestFile]:

@@ -19,9 +19,11 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import (
+    ALL_SHOWN,
     CommitRecord,
     Committable,
     Member,
+    Shown,
     TableDelta,
     TableRecord,
     TableRef,
@@ -38,6 +40,7 @@ from airflow_provider.stores.base import (
     Transaction,
 )
 from airflow_provider.tables.base import EPOCH_COLUMN, Place, Prepared, Publication, TableFormat, TableInfo
+from airflow_provider.tables.standing import Compared, Standing
 
 ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
 JOB = JobName("job")
@@ -65,6 +68,10 @@ class TableBackend(ABC):
     @abstractmethod
     def drop(self, table: EpochTable) -> None:
         """Drop *table* behind everybody's back."""
+
+    @abstractmethod
+    def engine_rows(self, table: EpochTable) -> list[Row]:
+        """Barrier and id of each row that another program reads which loads *table* from the catalog, sorted."""
 
     @abstractmethod
     def rename_column(self, table: EpochTable, old: str, new: str) -> None:
@@ -160,6 +167,7 @@ class Publisher:
         *adds: tuple[Interval, Committable],
         removes: Iterable[Interval] = (),
         changes: Sequence[ColumnChange] = (),
+        shows: Shown = ALL_SHOWN,
     ) -> Publication:
         """The publication of *adds* as the domain's next commit."""
         head = self.store.read(self.domain, []).head
@@ -168,6 +176,7 @@ class Publisher:
             base=self.refs.get(table),
             removes=tuple(interval.end for interval in removes),
             adds=adds,
+            shows=shows,
             csn=head.csn + 1,
             incarnation=head.incarnation,
             change_set=ChangeSetId(f"{table.name}@{head.csn + 1}"),
@@ -249,11 +258,25 @@ class Publisher:
         return replace(publication, base=prepared.ref), prepared
 
     def publish(
-        self, table: EpochTable, interval: Interval, ids: Iterable[int], *, replaces: bool = False
+        self,
+        table: EpochTable,
+        interval: Interval,
+        ids: Iterable[int],
+        *,
+        replaces: bool = False,
+        shows: Shown = ALL_SHOWN,
     ) -> TableRef:
         """Stage and publish one epoch; return the version that came of it."""
         staged = self.stage(table, interval, [batch(ids)])
-        publication = self.publication(table, (interval, staged), removes=[interval] if replaces else [])
+        removes = [interval] if replaces else []
+        publication = self.publication(table, (interval, staged), removes=removes, shows=shows)
+        self.commit((publication, self.format.prepare(publication)))
+        return self.refs[table]
+
+    def follow(self, table: EpochTable, found: Compared, *, shows: Shown) -> TableRef:
+        """Commit on what another program made of the table: a compaction, or rows that are taken over."""
+        adopts = found.version if found.standing is Standing.FOREIGN else None
+        publication = replace(self.publication(table, shows=shows), adopts=adopts)
         self.commit((publication, self.format.prepare(publication)))
         return self.refs[table]
 
@@ -281,10 +304,15 @@ class Publisher:
         """Barrier and id of each row of a state, sorted; the files that it names hold just as many."""
         state = self.state(table, until, **options)
         found = self.format.read(state, self.schemas.get(table) or self.create(table).schema)
-        return sorted(
-            (row[EPOCH_COLUMN].astimezone(UTC), row["id"])
-            for row in found.select(["id", EPOCH_COLUMN]).to_pylist()
-        )
+        return rows_of(found)
+
+
+def rows_of(found: pa.Table) -> list[Row]:
+    """Barrier and id of each row of *found*, sorted."""
+    return sorted(
+        (row[EPOCH_COLUMN].astimezone(UTC), row["id"])
+        for row in found.select(["id", EPOCH_COLUMN]).to_pylist()
+    )
 
 
 def _recorded(table: EpochTable, ref: TableRef) -> TableRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider.domain.topology import EpochTable, TableKind
-from airflow_provider.domain.version import TableRef
+from airflow_provider.domain.version import ALL_SHOWN, Shown, TableRef
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
     Row,
@@ -79,8 +80,16 @@ class ModelCases(TableCases):
         rows_read_are_the_models_state()
 
 
-def published(publisher: Publisher, table: EpochTable, history: list[tuple[Slice, ...]]) -> list[Committed]:
-    """Publish the change sets of *history* in their order."""
+def published(
+    publisher: Publisher,
+    table: EpochTable,
+    history: list[tuple[Slice, ...]],
+    shown: Sequence[Shown] = (),
+) -> list[Committed]:
+    """Publish the change sets of *history* in their order.
+
+    :param shown: what each shows; all slices by default.
+    """
     commits: list[Committed] = []
     known: set[int] = set()
     for position, slices in enumerate(history):
@@ -89,7 +98,8 @@ def published(publisher: Publisher, table: EpochTable, history: list[tuple[Slice
             for number, rows in slices
         ]
         removes = [day(number) for number, _ in slices if number in known]
-        publication = publisher.publication(table, *adds, removes=removes)
+        shows = shown[position] if shown else ALL_SHOWN
+        publication = publisher.publication(table, *adds, removes=removes, shows=shows)
         publisher.commit((publication, publisher.format.prepare(publication)))
         commits.append(Committed(slices, publisher.refs[table]))
         known.update(number for number, _ in slices)

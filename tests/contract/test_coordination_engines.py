@@ -1,0 +1,172 @@
+"""What engines see that know no cuts and load tables from the catalog: docs/explanation/catalog-readers.md."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.queries import queries
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.domain.columns import rename
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import InvalidInput, NotReady
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
+from tests.contract.interruptions import Died, interrupted
+
+PAST_GRACE = DEFAULTS.retention_grace * 2
+
+
+def die() -> None:
+    """End the process."""
+    raise Died
+
+
+def as_a_cut(world: World, *tables: str) -> dict[str, list[tuple[int, int]]]:
+    """What engines see of *tables*, which is what a cut of each of them alone reads."""
+    found = {}
+    for table in tables:
+        try:
+            wanted = world.rows(table)[table]
+        except NotReady:
+            wanted = []
+        assert world.engine_rows(table) == wanted
+        found[table] = wanted
+    return found
+
+
+def test_cat1_current_version(table_world: World) -> None:
+    """R17: of a full table the newest state alone, whatever is committed: epochs, skips, revisions, withdrawals."""
+    world = table_world
+    job = world.job("totals", [world.table("totals", kind="full"), world.table("lines")])
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number, 10 * number])
+        lines = [(one, value) for one in range(1, number + 1) for value in (one, 10 * one)]
+        newest = {"totals": [(number, number), (number, 10 * number)], "lines": sorted(lines)}
+        assert as_a_cut(world, "totals", "lines") == newest
+    world.run(job, day(1), [7], owner("again"))
+    assert as_a_cut(world, "totals")["totals"] == [(3, 3), (3, 30)]
+    assert world.rows("totals", at=barrier(1))["totals"] == [(1, 7)]
+    world.coordinator.skip(DOMAIN, "totals", day(4), reason="nothing came", by="me")
+    assert as_a_cut(world, "totals", "lines")["totals"] == [(4, 3), (4, 30)]
+    world.retention.withdraw(DOMAIN, "totals", barrier(1))
+    assert as_a_cut(world, "totals")["totals"] == [(4, 3), (4, 30)]
+    assert world.rows("totals", at=barrier(2))["totals"] == [(2, 2), (2, 20)]
+
+
+def test_states_that_retention_takes_free_their_files(table_world: World) -> None:
+    """R24: those that the catalog does not show are deleted when they were withdrawn, and only those."""
+    world = table_world
+    job = world.job("totals", [world.table("totals", kind="full")])
+    for number in range(1, 6):
+        world.run(job, day(number), [number])
+    for number in (1, 2, 4):
+        world.retention.withdraw(DOMAIN, "totals", barrier(number))
+    world.run(job, day(6), [6])
+    world.clock.advance(PAST_GRACE)
+    world.retention.sweep(DOMAIN)
+    assert len(world.data()) == 3
+    for number in (3, 5, 6):
+        assert world.rows("totals", at=barrier(number))["totals"] == [(number, number)]
+    assert as_a_cut(world, "totals")["totals"] == [(6, 6)]
+
+
+@pytest.mark.parametrize("kind", ["full", "incremental"])
+def test_epochs_beyond_a_gap_appear_when_it_is_filled(table_world: World, kind: str) -> None:
+    """R4, R17: no cut reads them, and no engine does."""
+    world = table_world
+    job = world.job("d", [world.table("d", kind=kind)])
+    for number in (3, 2):
+        world.run(job, day(number), [number])
+        assert as_a_cut(world, "d") == {"d": []}
+    world.run(job, day(5), [5])
+    world.run(job, day(1), [1])
+    whole = [(number, number) for number in (1, 2, 3)]
+    assert as_a_cut(world, "d") == {"d": whole[-1:] if kind == "full" else whole}
+    world.run(job, day(4), [4])
+    assert world.engine_rows("d")[-1] == (5, 5)
+    as_a_cut(world, "d")
+
+
+def test_epochs_below_the_origin_appear_when_they_reach_it(table_world: World) -> None:
+    """R17: a backfill of the time before the first commit is seen whole or not at all."""
+    world = table_world
+    job = world.job("d", origin=None)
+    for number in (5, 3):
+        world.run(job, day(number), [number])
+        assert world.engine_rows("d") == [(5, 5)]
+    world.run(job, day(4), [4])
+    assert world.engine_rows("d") == [(number, number) for number in (3, 4, 5)]
+
+
+def test_changed_columns_leave_what_is_shown(table_world: World) -> None:
+    """R17, R32."""
+    world = table_world
+    job = world.job("d", [world.table("d", kind="full")])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    renamed = world.job("d", [world.table("d", kind="full", column_changes=[rename("by", "author")])])
+    world.begin(renamed, day(3))
+    assert as_a_cut(world, "d") == {"d": [(2, 2)]}
+    assert world.rows("d", at=barrier(1)) == {"d": [(1, 1)]}
+
+
+def test_tables_of_earlier_releases_show_the_newest_state_from_their_next_commit_on(
+    table_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R17: they show every state, as long as versions may commit that know no better; older ones are read as before."""
+    world = table_world
+    job = world.job("d", [world.table("d", kind="full")])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(world.store), "format", 1)
+        for number in range(1, 15):
+            world.run(job, day(number), [number])
+    assert len(world.engine_rows("d")) == 14
+    cut, ttl = world.cut("d", at=barrier(2)), timedelta(days=1)
+    held = world.leases.acquire(cut, name="report", owner="me", ttl=ttl)
+    world.run(job, day(15), [15])
+    assert as_a_cut(world, "d") == {"d": [(15, 15)]}
+    for number in range(1, 15):
+        assert world.rows("d", at=barrier(number)) == {"d": [(number, number)]}
+    world.retention.withdraw(DOMAIN, "d", barrier(1))
+    world.clock.advance(PAST_GRACE)
+    world.retention.sweep(DOMAIN)
+    assert world.rows_of(held.cut) == {"d": [(2, 2)]}
+    assert as_a_cut(world, "d") == {"d": [(15, 15)]}
+
+
+def test_engines_travel_to_states_that_the_catalog_shows_and_to_no_others(table_world: World) -> None:
+    """R22: a snapshot that lacks the rows of a state is no answer."""
+    world = table_world
+    if world.table_format != "iceberg":
+        pytest.skip("only Iceberg tables are read by other engines")
+    job = world.job("d", [world.table("d", kind="full"), world.table("e")])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    assert "VERSION AS OF" in queries(world.cuts, world.cut("d", "e"), "spark")["d"]
+    assert "VERSION AS OF" in queries(world.cuts, world.cut("e", at=barrier(1)), "trino")["e"]
+    older = world.cut("d", at=barrier(1))
+    with pytest.raises(InvalidInput, match="shows the table's newest state"):
+        queries(world.cuts, older, "spark")
+    assert "read_parquet" in queries(world.cuts, older, "duckdb")["d"]
+
+
+def test_cat2_engine_between_pointers(table_world: World) -> None:
+    """R2, R17: each table is a whole commit; both are of one commit where their pointers are asked for together."""
+    world = table_world
+    job = world.job("j", [world.table("d"), world.table("e", kind="full")])
+    world.run(job, day(1), [1])
+    first = world.engine_rows("d")
+    world.run(job, day(2), [2])
+    assert (first, world.engine_rows("e")) == ([(1, 1)], [(2, 2)])  # one by one: a commit came between
+    attempt = world.begin(job, day(3))
+    world.write(attempt, [3])
+    with pytest.raises(Died):
+        interrupted(world, die, "table.published").publish(attempt)
+    assert world.cut("d", "e").barrier == barrier(3)
+    epochs = {table: world.engine_rows(table)[-1][0] for table in ("d", "e")}
+    assert epochs == ({"d": 2, "e": 2} if world.formats.projected else {"d": 3, "e": 3})
+    recover(world.coordinator, DOMAIN)
+    assert as_a_cut(world, "d", "e") == {"d": [(1, 1), (2, 2), (3, 3)], "e": [(3, 3)]}
+    rows = {name: values_of(world.cuts.read(world.cut("d", "e"), name)) for name in ("d", "e")}
+    assert rows == as_a_cut(world, "d", "e")
