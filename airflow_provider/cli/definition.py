@@ -31,6 +31,8 @@ ARG_INTERVAL = Arg(
     default=None,
 )
 ARG_SPAN = Arg(("interval",), help="which epochs: 2013-02-07, 2013-02-07T05, or start/end")
+ARG_ROOT = Arg(("root",), help="name of the root, as jobs declare it")
+ARG_EPOCH = Arg(("interval",), help="the epoch: 2013-02-07, 2013-02-07T05, or start/end")
 ARG_REASON = Arg(("--reason",), help="why; people will read it later", required=True)
 ARG_LEFT_TABLE = Arg(("--table",), help="only this table, which the job no longer declares", default=None)
 ARG_TABLES = Arg(("tables",), help="names of the tables", nargs="+", metavar="TABLE")
@@ -199,6 +201,13 @@ _COMMANDS = (
         func=lazy_load_command("airflow_provider.cli.skip.skip"),
         args=(ARG_JOB, ARG_SPAN, ARG_REASON, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
         description="Recorded with your name. What is committed stays; running the task later makes a revision.",
+    ),
+    ActionCommand(
+        name="bind",
+        help="Bind a root anew: let an epoch read what its source has now, not what was recorded when it began first",
+        func=lazy_load_command("airflow_provider.cli.bind.bind_root"),
+        args=(ARG_ROOT, ARG_EPOCH, ARG_REASON, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        description="Recorded with your name. What is committed stays as it is until its task is cleared.",
     ),
     ActionCommand(
         name="retire",

@@ -14,6 +14,7 @@ from airflow_provider.coordination.recovery import follow, refuse_ahead
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.resuming import attempt_of
+from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.domain.beginning import (
@@ -62,6 +63,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord, declared, refuse_not_own, serves_once
+from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import Edge, EpochJob
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
@@ -162,7 +164,9 @@ class Begin:
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
             return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
-            attempt = self._attempt(stamped.record.attempt, reading, stamped.version)
+            record = stamped.record.attempt
+            roots = whole_roots(self.coordinator.store, self.job.domain, self.interval, record.roots)
+            attempt = self._attempt(record, reading, stamped.version, roots)
             self._undoing.of(stamped.record.attempt)
             return attempt
         return self._open(reading, job, stamped)
@@ -228,7 +232,8 @@ class Begin:
         inputs, fresh = self._inputs(reading, before)
         if inputs is None or Alter(self.coordinator, self.job, self.interval).run(reading):
             return None
-        adopts = self._adopted(before, job) if before is not None and not fresh else None
+        keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)
+        adopts = self._adopted(before, job) if before is not None and keeps else None
         bounded = self._bounding.bounded(reading, epoch, revision, adopts=adopts is not None)
         fresh = fresh or bounded.is_new
         token = (epoch.token if epoch else 0) + 1
@@ -238,7 +243,7 @@ class Begin:
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
-            roots=bounded.bounds,
+            roots=tuple(map(self._bounding.in_attempt, bounded.bounds)),
             baseline=self._baseline(reading, before),
             job_revision=job.revision,
             participants=self.participants,
@@ -252,7 +257,7 @@ class Begin:
         version = self._store(reading, stamped, record, bounded)
         if version is None:
             return None
-        attempt = self._attempt(record, reading, version)
+        attempt = self._attempt(record, reading, version, bounded.bounds)
         self._undoing.of(record)
         return attempt
 
@@ -376,7 +381,7 @@ class Begin:
             token=record.token,
             participant=0,
             owner=self.owner,
-            note=_note(record),
+            note="".join((_note(record), *(f", {note}" for note in bounded.notes))),
         )
         log_key = barrier_key(
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
@@ -389,7 +394,7 @@ class Begin:
                 Transaction(
                     domain=domain,
                     store=SameStore(reading.head.incarnation),
-                    requires=tuple(unchanged(reading, key) for key in required),
+                    requires=(*(unchanged(reading, key) for key in required), *bounded.readers),
                     updates=(
                         Put(self._epoch_key, epoch),
                         Put(self._lock_key, lock),
@@ -402,11 +407,14 @@ class Begin:
             return None
         return receipt.versions[self._epoch_key]
 
-    def _attempt(self, record: AttemptRecord, reading: Reading, fence: int) -> Attempt:
+    def _attempt(
+        self, record: AttemptRecord, reading: Reading, fence: int, roots: tuple[RootBounds, ...]
+    ) -> Attempt:
         return attempt_of(
             self.job,
             self.interval,
             record,
+            roots,
             incarnation=reading.head.incarnation,
             fence=fence,
             ttl=self._ttl,

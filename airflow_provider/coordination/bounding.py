@@ -6,12 +6,22 @@ the root's *chain* that it was decided on, and writes it anew, so that of two be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from airflow_provider.coordination.root_readers import (
+    RootReaders,
+    committed_root,
+    later_keys,
+    open_root,
+    refuse_readers,
+    root_readers,
+    whole_roots,
+)
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, root_key
 from airflow_provider.domain.roots import (
@@ -20,14 +30,16 @@ from airflow_provider.domain.roots import (
     Root,
     RootBounds,
     RootRecord,
+    asks_again,
     check_bounds,
-    root_revision,
 )
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import FenceRecord
-from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
 
 _PAGE = 50
+_PACKED_SINCE = 2
+"""The format of a store from which on lists of files are packed."""
 
 
 class RootSource(Protocol):
@@ -41,10 +53,13 @@ class RootSource(Protocol):
         """
 
     def holds(self, asked: Asked, recorded: RootBounds) -> bool:
-        """Whether *recorded* is still what lies there; asked of roots whose ``late`` is revision or refuse.
+        """Whether *recorded* is still what lies there.
 
         :raises Unavailable: data came late, and is refused.
         """
+
+    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+        """:raises Unavailable: what lies within *bounds* is not what was recorded; names the file or the ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +85,9 @@ class Proposed:
         """Nobody looks."""
         return True
 
+    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+        """Nobody looks."""
+
 
 def as_source(roots: RootSource | Mapping[str, RootBounds] | None) -> RootSource:
     """What asks the sources of roots; bounds that are there already are not asked for."""
@@ -80,14 +98,17 @@ def as_source(roots: RootSource | Mapping[str, RootBounds] | None) -> RootSource
 class Bounded:
     """What an attempt reads of each root, and what is to be recorded with it.
 
-    :param records: absent until then. :param chains: required as they were read, and written anew.
-    :param is_new: another attempt at this revision of the epoch has read other bounds.
+    :param bounds: with their files. :param records: absent until then.
+    :param chains: required as they were read, and written anew. :param readers: required, as of a later revision.
+    :param is_new: another attempt at this revision of the epoch has read other bounds. :param notes: for the log.
     """
 
     bounds: tuple[RootBounds, ...]
     records: Mapping[Key, RootRecord]
     chains: tuple[Key, ...]
     is_new: bool
+    readers: tuple[Exists | Absent, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[Key, ...]:
@@ -117,57 +138,111 @@ class Bounding:
         first = [self._key(root, 1) for root in self.roots]
         return [*first, *(chain_key(self.job.domain, root.name) for root in self.roots if root.looks_around)]
 
+    def are_newest(self, roots: Sequence[RootBounds]) -> bool:
+        """Whether no later revisions than *roots* are recorded: what was computed from them can be published."""
+        keys = later_keys(self.job.domain, self.interval, roots)
+        return not keys or not self.store.read(self.job.domain, keys).records
+
     def bounded(self, reading: Reading, epoch: EpochRecord | None, revision: int, *, adopts: bool) -> Bounded:
         """Return what the attempt at *revision* reads of each root.
 
         :param adopts: it publishes what an earlier attempt computed, whose bounds it keeps as they were.
         :raises InvalidInput: of one nothing is recorded, and what is proposed cannot be.
         :raises TopologyError: what is recorded is of another interval that ends at the same barrier.
+        :raises DependentReaders: other jobs have committed what they computed from other bounds.
+        :raises Unavailable: what is recorded is there no longer, and epochs stand on it.
         """
-        bounds: list[RootBounds] = []
-        records: dict[Key, RootRecord] = {}
-        chains: list[Key] = []
-        is_new = False
-        started = _read_by(epoch.attempt if epoch else None, revision)
-        for root in self.roots:
-            asked, recorded = self._asked(reading, root)
-            newest = max(recorded, default=0)
-            wanted = root_revision(root.late, newest, started.get(root.name), _committed(epoch, root))
-            found = recorded.get(wanted)
-            if found is not None and not adopts and not self._holds(asked, found.bounds):
-                found = recorded[newest] if newest > wanted else None  # somebody else's, made since
-                if found is None or not self._holds(asked, found.bounds):
-                    wanted, found = newest + 1, None
-                is_new = is_new or root.name in started
-            if found is None:
-                found = self._asked_for(asked, wanted)
-                records[self._key(root, wanted)] = found
-                chains.extend([chain_key(self.job.domain, root.name)] if root.looks_around else [])
-            bounds.append(found.bounds)
-        return Bounded(bounds=tuple(bounds), records=records, chains=tuple(chains), is_new=is_new)
+        attempt = epoch.attempt if epoch is not None and epoch.attempt is not None else None
+        if attempt is not None and attempt.revision != revision:
+            attempt = None
+        if adopts and attempt is not None:
+            whole = whole_roots(self.store, self.job.domain, self.interval, attempt.roots)
+            return Bounded(bounds=whole, records={}, chains=(), is_new=False)
+        started = {one.root: one.revision for one in attempt.roots} if attempt else {}
+        chosen = [self._chosen(reading, root, epoch, attempt) for root in self.roots]
+        is_new = any(started.get(one.root.name, one.bounds.revision) != one.bounds.revision for one in chosen)
+        return replace(self.together(chosen), is_new=is_new)
 
-    def _holds(self, asked: Asked, recorded: RootBounds) -> bool:
-        late = asked.root.late
-        return late not in (Late.REVISION, Late.REFUSE) or self.source.holds(asked, recorded)
+    def together(self, chosen: Sequence[Chosen]) -> Bounded:
+        """What is to be recorded of several roots in one transaction.
 
-    def _asked_for(self, asked: Asked, revision: int) -> RootRecord:
-        bounds = self.source.bounds(asked)
-        check_bounds(asked, bounds)
-        return RootRecord(
-            bounds=replace(bounds, revision=revision), job=self.job.name, interval=self.interval
+        :raises InvalidInput: the lists of their files are too long for one.
+        """
+        new = [one for one in chosen if one.record is not None]
+        records = {self._key(one.root, one.bounds.revision): one.record for one in new if one.record}
+        _refuse_too_long(records.values())
+        return Bounded(
+            bounds=tuple(one.bounds for one in chosen),
+            records=records,
+            chains=tuple(chain_key(self.job.domain, one.root.name) for one in new if one.root.looks_around),
+            is_new=False,
+            readers=tuple(required for one in chosen for required in one.readers.required),
+            notes=tuple(one.note for one in chosen if one.note),
         )
+
+    def recorded(self, reading: Reading, root: Root) -> dict[int, RootRecord]:
+        """What is recorded of *root* at the barrier, by revision."""
+        return self._asked(reading, root)[1]
+
+    def anew(self, reading: Reading, root: Root, reason: str, by: str) -> Chosen:
+        """What the source of *root* says now, as the next revision, whoever stands on those before."""
+        asked, recorded = self._asked(reading, root)
+        chosen = self._new(asked, max(recorded, default=0) + 1, self.source.bounds(asked), RootReaders())
+        record = RootRecord.of(
+            chosen.bounds, self.job.name, self.interval, reason=reason, by=by, packs=self._packs
+        )
+        return replace(chosen, record=record)
+
+    def _chosen(
+        self, reading: Reading, root: Root, epoch: EpochRecord | None, attempt: AttemptRecord | None
+    ) -> Chosen:
+        """What the attempt reads of *root*: what is recorded, or what its source says now."""
+        asked, recorded = self._asked(reading, root)
+        newest = max(recorded, default=0)
+        if newest == 0:
+            return self._new(asked, 1, self.source.bounds(asked), RootReaders())
+        current = recorded[newest].whole
+        readers = root_readers(
+            self.store, self.job.domain, root.name, self.interval, newest, but=self.job.name
+        )
+        opened, committed = open_root(attempt, root.name), committed_root(epoch, root.name)
+        again = asks_again(root.late, newest, opened=opened, committed=committed, others=readers.stand)
+        if not again and self.source.holds(asked, current):
+            return Chosen(root=root, bounds=current, note=_note(recorded[newest]))
+        if not again and committed == newest and root.late is not Late.REVISION:
+            self.source.check_unchanged(root, current)
+            return Chosen(root=root, bounds=current)
+        if not again:
+            refuse_readers(root, self.interval, newest, readers)
+        found = self.source.bounds(asked)
+        if again and found.same_as(current):
+            return Chosen(root=root, bounds=current, note=_note(recorded[newest]))
+        refuse_readers(root, self.interval, newest, readers)
+        return self._new(asked, newest + 1, found, readers)
+
+    def _new(self, asked: Asked, revision: int, found: RootBounds, readers: RootReaders) -> Chosen:
+        check_bounds(asked, found)
+        bounds = replace(found, revision=revision)
+        record = RootRecord.of(bounds, self.job.name, self.interval, packs=self._packs)
+        return Chosen(root=asked.root, bounds=bounds, record=record, readers=readers)
+
+    @property
+    def _packs(self) -> bool:
+        """Whether long lists of files are kept once, packed: older versions of the package look elsewhere."""
+        return self.store.format >= _PACKED_SINCE
+
+    def in_attempt(self, bounds: RootBounds) -> RootBounds:
+        """What the record of an attempt has of *bounds*."""
+        return bounds.reference if self._packs else bounds
 
     def _key(self, root: Root, revision: int) -> Key:
         return root_key(self.job.domain, root.name, self.interval.end, revision)
 
     def _asked(self, reading: Reading, root: Root) -> tuple[Asked, dict[int, RootRecord]]:
         """What to ask the source of *root*, and what is recorded at this barrier, by revision."""
-        if not root.looks_around and root.late is not Late.REVISION:
-            first = reading.get(self._key(root, 1))
-            own = [] if first is None else [first.record]
-            after: tuple[RootRecord, ...] = ()
-        else:
-            own, after = self._from_here_on(root)
+        if not root.looks_around and reading.get(self._key(root, 1)) is None:
+            return Asked(root=root, interval=self.interval), {}
+        own, after = self._from_here_on(root)
         for one in own:
             self._refuse_other_interval(root, one)
         asked = Asked(
@@ -229,15 +304,40 @@ def _barrier_of(stamped: Stamped[RootRecord]) -> str:
     return stamped.key.item.partition(":")[0]
 
 
-def _read_by(attempt: AttemptRecord | None, revision: int) -> dict[str, int]:
-    """The root revisions that an earlier attempt at *revision* of the epoch has read."""
-    if attempt is None or attempt.revision != revision:
-        return {}
-    return {one.root: one.revision for one in attempt.roots}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chosen:
+    """What an attempt reads of one root. :param record: to be written, of bounds that are new."""
+
+    root: Root
+    bounds: RootBounds
+    record: RootRecord | None = None
+    readers: RootReaders = field(default_factory=RootReaders)
+    note: str = ""
 
 
-def _committed(epoch: EpochRecord | None, root: Root) -> int:
-    """The revision of *root* that the epoch's committed revision has read; 0 when there is none, or it was skipped."""
-    if epoch is None or epoch.committed is None or epoch.committed.skipped:
-        return 0
-    return dict(epoch.committed.root_revisions).get(root.name, 1)
+def _note(record: RootRecord) -> str:
+    """What the log of an epoch says of bounds that were bound anew; empty for others."""
+    if not record.reason:
+        return ""
+    return (
+        f"{record.bounds.root}: revision {record.bounds.revision}, bound anew by {record.by}: {record.reason}"
+    )
+
+
+def _refuse_too_long(records: Iterable[RootRecord]) -> None:
+    """:raises InvalidInput: the lists of files that one begin would record are too long."""
+    lists = list(records)
+    size = sum(len(record.packed) for record in lists)
+    if size <= MOST_PACKED_BYTES:
+        return
+    longest = max(lists, key=lambda record: len(record.packed))
+    raise InvalidInput(
+        f"root {longest.bounds.root!r} has {longest.bounds.count} files for {longest.interval}: the lists of files "
+        f"take {size} bytes, packed; at most {MOST_PACKED_BYTES} bytes.",
+        next_step="let the location say less at a time (a shorter cadence), join small files before they land, or "
+        "give the roots to several jobs.",
+        field=f"files of root {longest.bounds.root!r}",
+        value=size,
+        expected=MOST_PACKED_BYTES,
+        count=longest.bounds.count,
+    )

@@ -11,6 +11,7 @@ from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
+from airflow_provider.coordination.root_readers import later_keys, newest_required
 from airflow_provider.domain.epoch import (
     Attempt,
     AttemptRecord,
@@ -141,7 +142,12 @@ class Publish:
         self._refuse_invalid_inputs(record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
-        extra: list[Exists | Absent] = [*self._rewrite_requirements(reading, sinks), *unjoined(attempt, log)]
+        roots = newest_required(attempt.domain, attempt.interval, record.roots, reading)
+        extra: list[Exists | Absent] = [
+            *self._rewrite_requirements(reading, sinks),
+            *unjoined(attempt, log),
+            *roots,
+        ]
         prepared = self._prepare_all(sinks, reading, record)
         if prepared is None:
             return None
@@ -168,6 +174,7 @@ class Publish:
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, one.table) for one in attempt.inputs),
+                *later_keys(domain, attempt.interval, attempt.roots),
                 *attempt.written_keys(attempt.token),
                 *([attempt.checked_key(attempt.token)] if attempt.checks else []),
             ],
@@ -356,7 +363,7 @@ class Publish:
             change_set=attempt.change_set,
             inputs=record.inputs,
             skipped=record.skips,
-            root_revisions=tuple((one.root, one.revision) for one in record.roots if one.revision > 1),
+            root_revisions=tuple((one.root, one.revision) for one in record.roots),
         )
         return replace(epoch, attempt=None, committed=commitment, committed_csn=None)
 

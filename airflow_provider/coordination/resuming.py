@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import settled
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
@@ -18,6 +19,7 @@ from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import barrier_key, epoch_key, lock_key
+from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import Reading
 
@@ -97,6 +99,7 @@ class Resume:
             self.job,
             begun.interval,
             record,
+            whole_roots(self.coordinator.store, begun.domain, begun.interval, record.roots),
             incarnation=begun.incarnation,
             fence=epoch.version if epoch else 0,
             ttl=ttl,
@@ -139,12 +142,13 @@ def attempt_of(
     job: EpochJob,
     interval: Interval,
     record: AttemptRecord,
+    roots: tuple[RootBounds, ...],
     *,
     incarnation: str,
     fence: int,
     ttl: timedelta,
 ) -> Attempt:
-    """What a worker is to hold of the attempt in *record*."""
+    """What a worker is to hold of the attempt in *record*. :param roots: those of the record, with their files."""
     return Attempt(
         domain=job.domain,
         job=job.name,
@@ -153,7 +157,7 @@ def attempt_of(
         token=record.token,
         owner=record.owner,
         inputs=record.inputs,
-        roots=record.roots,
+        roots=roots,
         sinks=job.outputs,
         incarnation=incarnation,
         fence=fence,

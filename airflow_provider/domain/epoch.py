@@ -122,6 +122,7 @@ class Abandoned:
 class AttemptRecord:
     """The newest attempt at an epoch.
 
+    :param roots: what it reads of them; long lists of files stand in the roots' records.
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own.
     :param aborted: why it ended without a commit; None while it may still publish.
     :param vetoed: it was a check that ended it (R14). :param skips: why the epoch is skipped; empty when it is not.
@@ -162,7 +163,7 @@ class Commitment:
 
     :param token: of the attempt that published. :param output_token: under which its output was staged.
     :param skipped: why nothing was computed; empty when something was (R5).
-    :param root_revisions: of the roots that it read, where it was not the first.
+    :param root_revisions: of the roots that it read; records of older versions leave the first ones out.
     """
 
     revision: int

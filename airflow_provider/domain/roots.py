@@ -7,12 +7,20 @@ last two have at a barrier is a *span*, and spans form a chain: each begins wher
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from airflow_provider.domain.errors import InvalidInput, choice
+from airflow_provider.domain.file_lists import (
+    PLAIN_FILES,
+    digest_of,
+    packed,
+    unpacked,
+)
+from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: PLC0414  (part of what roots have)
 from airflow_provider.domain.identifiers import JobName, column_name, kept_text, table_name
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.record_format import since
 
 _MOST_PARTITIONS = 10_000
 _SOURCE = re.compile(r"[\w#!()\-.:/\\]{0,250}")
@@ -234,15 +242,6 @@ def jdbc_root(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BoundFile:
-    """A file of a root as it was when its bounds were recorded. ``modified`` is microseconds since 1970."""
-
-    uri: str
-    size_bytes: int
-    modified: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
     """What an epoch reads of a root that is a sequence: all after *low* up to *high*, ids or snapshots.
 
@@ -272,22 +271,76 @@ class RootBounds:
     """What every job and attempt reads of a root for one interval (I11).
 
     :param files: of a root that is files. :param span: of any other.
-    :param revision: 1, unless the root says ``late="revision"`` and an epoch was computed again.
+    :param revision: 1 for those that were recorded first at the barrier.
+    :param digest: of the files, where the files themselves stand in the root's own record; then it is a *reference*.
+    :param count: number of these files.
     """
 
     root: str
     files: tuple[BoundFile, ...] = ()
     span: Span | None = None
     revision: int = 1
+    digest: str = field(default="", metadata=since(2))
+    count: int = field(default=0, metadata=since(2))
+
+    @property
+    def reference(self) -> RootBounds:
+        """What names these bounds in the records of attempts: a list of files is kept once."""
+        if not self.files:
+            return self
+        return replace(self, files=(), digest=digest_of(self.files), count=len(self.files))
+
+    def same_as(self, other: RootBounds) -> bool:
+        """Whether an epoch reads the same within both, whichever revision they are."""
+        return (self.root, self.files, self.span) == (other.root, other.files, other.span)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootRecord:
-    """Bounds of a root for one interval, recorded by whoever began first; older records do not say for which one."""
+    """Bounds of a root for one interval; never changed. Older records do not say for which one.
+
+    :param bounds: without their files where those are packed. :param packed: a long list of files.
+    :param job: which began, or declares the root. :param reason: why they were bound anew. :param by: who did it.
+    """
 
     bounds: RootBounds
     job: JobName
     interval: Interval | None = None
+    packed: bytes = field(default=b"", metadata=since(2))
+    reason: str = field(default="", metadata=since(2))
+    by: str = field(default="", metadata=since(2))
+
+    @classmethod
+    def of(
+        cls,
+        bounds: RootBounds,
+        job: JobName,
+        interval: Interval,
+        *,
+        reason: str = "",
+        by: str = "",
+        packs: bool = True,
+    ) -> RootRecord:
+        """Return the record of *bounds*.
+
+        :param packs: whether a long list of files is packed: not where older versions read the store.
+        """
+        is_long = packs and len(bounds.files) > PLAIN_FILES
+        return cls(
+            bounds=bounds.reference if is_long else bounds,
+            job=job,
+            interval=interval,
+            packed=packed(bounds.files) if is_long else b"",
+            reason=reason,
+            by=by,
+        )
+
+    @property
+    def whole(self) -> RootBounds:
+        """The bounds with their files."""
+        if not self.packed:
+            return self.bounds
+        return replace(self.bounds, files=unpacked(self.packed), digest="", count=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -344,14 +397,18 @@ def check_bounds(asked: Asked, bounds: RootBounds) -> None:
         )
 
 
-def root_revision(late: Late, recorded: int, started: int | None, committed: int) -> int:
-    """Which revision of a root an attempt reads; one later than *recorded* is to be made.
+def asks_again(late: Late, newest: int, *, opened: int, committed: int, others: bool) -> bool:
+    """Whether a begin asks a root's source although bounds are recorded at its barrier.
 
-    :param recorded: the newest one, 0 for none. :param started: what an earlier attempt at the same revision of the
-        epoch has read. :param committed: what the epoch's committed revision has read, 0 when there is none.
+    Bounds bind those who stand on them: epochs that are committed or open. An epoch that is computed again reads what
+    it has read, unless revisions are made of the root; while nothing stands on the newest bounds they are taken anew.
+
+    :param newest: the newest revision that is recorded. :param opened: the one that this epoch's own open attempt
+        reads, 0 for none. :param committed: the one that its committed revision has read, 0 for none.
+    :param others: epochs of other jobs stand on the newest.
     """
-    if late is not Late.REVISION:
-        return 1
-    if started is not None:
-        return started
-    return recorded if recorded > committed else recorded + 1
+    if opened == newest:
+        return False
+    if committed == newest:
+        return late is Late.REVISION
+    return not others

@@ -97,7 +97,7 @@ def holds(asked: Asked, recorded: RootBounds) -> bool:
 
 def _known(asked: Asked) -> set[str]:
     """URIs of files that epochs around this one read."""
-    return {file.uri for one in (*asked.before, *asked.after) for file in one.bounds.files}
+    return {file.uri for one in (*asked.before, *asked.after) for file in one.whole.files}
 
 
 def _late_files(asked: Asked) -> list[BoundFile]:
@@ -148,7 +148,8 @@ def check_unchanged(bounds: RootBounds) -> None:
                 f"root {bounds.root!r}: {file.uri} is not the file that was recorded when the epoch began: "
                 f"expected {file.size_bytes} bytes changed at {file.modified} µs, found "
                 + ("nothing." if found is None else f"{found[0]} bytes changed at {found[1]} µs."),
-                next_step="bring the recorded file back; data that came later belongs to a later epoch.",
+                next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
+                "of before; then bring that back, or bind the root anew: `airflow epochs bind`.",
                 root=bounds.root,
                 uri=file.uri,
                 expected=(file.size_bytes, file.modified),

@@ -157,8 +157,8 @@ def _changed(root: Root, span: Span, found: int) -> Unavailable:
     return Unavailable(
         f"root {root.name!r}: {root.table} has {found} rows with {root.id_column} in {span}: they came late, or were "
         "deleted.",
-        next_step="bring the rows back as they were, or declare late='revision' and compute the epoch again: then it "
-        "reads what is there now.",
+        next_step="bring the rows back as they were; or bind the root anew (`airflow epochs bind`), then clear the "
+        "tasks of the epoch: they read what is there now.",
         root=root.name,
         expected=span.rows,
         found=found,

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow_provider.coordination.binding import bind
+from airflow_provider.coordination.bounding import as_source
 from airflow_provider.coordination.moving import move_domain
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.checks import row_count
@@ -172,7 +174,23 @@ def roots(record: Record, world: World) -> None:
         with record.of(f"begin: a root {how}", "R10, I11"):
             world.begin(job, day(1), roots=bounds)
         with record.of(f"begin: a root {how}, again", "R10, I11"):
-            world.begin(job, day(1), owner(try_number=2))
+            attempt = world.begin(job, day(1), owner(try_number=2))
+        world.write(attempt)
+        with record.of(f"publish: a root {how}", "R3, R10, R11, I11"):
+            world.coordinator.publish(attempt)
+    other = world.job("other", inputs=[Root("landing", "/landing/{start}")])
+    world.coordinator.abort(
+        world.begin(files, day(2), roots={"landing": RootBounds(root="landing")}), "it failed"
+    )
+    world.coordinator.register(other)
+    bounds = {"landing": RootBounds(root="landing", files=(BoundFile(uri="/y", size_bytes=1),))}
+    with record.of("begin: a root on which nothing stands", "R10, I11"):
+        world.begin(files, day(2), owner(try_number=2), roots=bounds)
+    for name, root in (("landing", files), ("queue", chained)):
+        bounds = {name: RootBounds(root=name, files=(BoundFile(uri="/z", size_bytes=1),))}
+        how = "" if root is files else ", whose bounds depend on those beside them"
+        with record.of(f"bind: a root{how}", "I11"):
+            bind(world.coordinator, DOMAIN, name, day(1), as_source(bounds), reason="it was mended", by="ada")
 
 
 def participants(record: Record, world: World) -> None:

@@ -83,10 +83,10 @@ def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_pa
     attempt = begin(day(1))
     assert isinstance(attempt, Attempt)
     assert [file.uri for file in attempt.roots[0].files] == [f"file://{source}"]
-    source.unlink()
     again = begin(day(1), 2)
     assert isinstance(again, Attempt)
     assert again.roots == attempt.roots
+    source.unlink()
     world.write(again)
     world.coordinator.publish(again)
     assert isinstance(begin(day(1), 2), AlreadyCommitted)

@@ -81,7 +81,7 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
 
 
 def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places) -> None:
-    """I11: who declares it again reads what was recorded."""
+    """I11: who declares it again goes on from what was recorded."""
     feed = Root("feed", "/feed")
     with_root, without = job("j", RIGHT, root=feed), job("j", RIGHT)
     first, second = places["first"].coordinator, places["second"].coordinator
@@ -93,7 +93,10 @@ def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places
     moved(places, "first", "second")
     again = second.begin(with_root, day(1), owner("again"), roots=files("now"))
     assert isinstance(again, Attempt)
-    assert again.roots == (files("then")["feed"],)
+    assert again.roots == (replace(files("now")["feed"], revision=2),)
+    same = second.begin(with_root, day(1), owner("again", try_number=2), roots=files("then"))
+    assert isinstance(same, Attempt)
+    assert same.roots == again.roots
 
 
 def test_a_domain_is_moved_on_and_comes_back_nowhere(places: Places) -> None:

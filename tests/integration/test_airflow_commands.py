@@ -22,7 +22,8 @@ from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import Done, epochs_connection, typed
 from tests.integration.flights import ORIGIN, begun, published
@@ -152,6 +153,35 @@ def test_skip(epochs: Run, home: Path) -> None:
     assert "the source was down" in told
     nobody = epochs("skip", "nobody", "2013-02-06", "--reason", "x")
     assert (nobody.returncode, "nobody" in nobody.stderr) == (1, True)
+
+
+def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
+    """I11: as typed by whoever decides that a file that was replaced is to be read."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    landed = tmp_path / "2013-02-06.csv"
+    root = Root("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
+    job = EpochJob(
+        "land", inputs=[root], outputs=[EpochTable("raw", domain="lands")], cadence="@daily", origin=ORIGIN
+    )
+    landed.write_text("1")
+    with EpochService.open(settings) as service:
+        first = Interval(ORIGIN, ORIGIN + timedelta(days=1))
+        owner = Owner(dag_id="flights", run_id="run")
+        attempt = service.coordinator.begin(job, first, owner, roots=RootSources())
+        assert isinstance(attempt, Attempt)
+        write_rows(service.coordinator, attempt, "raw", pa.table({"x": [1]}))
+        service.coordinator.publish(attempt)
+    landed.write_text("22")
+    asked = ("bind", "landed", "2013-02-06", "--reason", "it was mended", "--domain", "lands")
+    done = epochs(*asked, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    (clear,) = json.loads(done.stdout)["clear"]
+    assert clear.startswith("land [2013-02-06")
+    told = epochs(*asked).stdout
+    assert (told.splitlines()[0].split(), "clear the tasks of  land [2013-02-06" in told) == (
+        ["revision", "2"],
+        True,
+    )
 
 
 def test_retire_and_revive(epochs: Run, home: Path) -> None:

@@ -19,6 +19,7 @@ RACES = "tests/contract/test_coordination_races.py"
 RESTORING = "tests/contract/test_coordination_restoring.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
+ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 
@@ -347,6 +348,46 @@ PLANTED = (
         old="if not cuts.formats[ICEBERG].is_shown(state):",
         new="if not state.ref:",
         tests=(ENGINES,),
+    ),
+    Mutant(
+        name="a root is read anew although another job has committed what it read of it",
+        rule="I11",
+        file="coordination/root_readers.py",
+        old="if committed_root(stamped.record, root) == revision:",
+        new="if committed_root(stamped.record, root) > revision:",
+        tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="publish does not require that its roots are the newest revisions",
+        rule="I11",
+        file="coordination/root_readers.py",
+        old="return [Absent(key) for key in keys]",
+        new="return []",
+        tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="bounds that another job commits on meanwhile are taken anew",
+        rule="I11",
+        file="coordination/root_readers.py",
+        old="required = tuple(unchanged(reading, key) for key in keys.values())",
+        new="required = ()",
+        tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="output that was computed from an earlier revision of a root is adopted",
+        rule="I11",
+        file=BEGINNING,
+        old="keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)",
+        new="keeps = before is not None and not fresh",
+        tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="what a failed epoch found at its root binds the next try",
+        rule="I11",
+        file="domain/roots.py",
+        old="return not others",
+        new="return False",
+        tests=(ROOT_REVISIONS,),
     ),
 )
 """The planted errors, in the order in which they are tried."""

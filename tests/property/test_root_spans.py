@@ -13,9 +13,9 @@ from airflow_provider.domain.roots import (
     RootBounds,
     RootRecord,
     Span,
+    asks_again,
     check_bounds,
     iceberg_root,
-    root_revision,
 )
 from tests.contract.coordination_world import day
 
@@ -43,7 +43,7 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
         recorded = known[number].bounds.revision if number in known else 0
         bounds = RootBounds(root="orders", span=span)
         check_bounds(asked, bounds)
-        known[number] = record(number, span, root_revision(Late.REVISION, recorded, None, recorded))
+        known[number] = record(number, span, recorded + 1)
         edge = None
         for one in sorted(known):
             found = known[one].bounds.span
@@ -62,16 +62,15 @@ def test_a_source_without_rows_ends_where_the_barrier_before_did() -> None:
     assert (asked.low, asked.high(None)) == (5, 5)
 
 
-@given(st.integers(0, 5), st.integers(0, 5), st.one_of(st.none(), st.integers(1, 5)), st.sampled_from(Late))
-def test_which_revision_of_a_root_is_read(
-    recorded: int, committed: int, started: int | None, late: Late
+@given(st.integers(1, 3), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.sampled_from(Late))
+def test_when_the_source_of_a_root_is_asked_again(
+    newest: int, opened: int, committed: int, others: bool, late: Late
 ) -> None:
-    """I11: one set of bounds for all, unless revisions of the root are made: then never what was read before."""
-    found = root_revision(late, recorded, started, committed)
-    if late is not Late.REVISION:
-        assert found == 1
-    elif started is not None:
-        assert found == started
+    """I11: bounds bind who stands on them; only where revisions are made does a committed epoch ask again."""
+    again = asks_again(late, newest, opened=opened, committed=committed, others=others)
+    if opened == newest:
+        assert not again
+    elif committed == newest:
+        assert again is (late is Late.REVISION)
     else:
-        assert found > committed or found > recorded
-        assert found <= recorded + 1
+        assert again is not others

@@ -82,6 +82,7 @@ def _scalar(wanted: type[Any], numbers: count[int] | None) -> Any:
         return bool(number)
     scalars: Mapping[type[Any], Any] = {
         str: HOSTILE_TEXT + str(number) if number else "",
+        bytes: b"" if number == 0 else number.to_bytes(8, "big"),
         int: -number,
         float: number / 7,
         datetime: _START + timedelta(microseconds=number % 1_000_003),

@@ -1,0 +1,45 @@
+"""``airflow epochs bind``."""
+
+from __future__ import annotations
+
+import getpass
+from argparse import Namespace
+
+from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.coordination.binding import bind, declaring
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.registration import declaration
+from airflow_provider.domain.schedule import run_interval
+from airflow_provider.domain.topology import sources_of
+from airflow_provider.sources.roots import RootSources
+
+
+@command
+def bind_root(arguments: Namespace) -> None:
+    """Record what a root's source has now for one epoch."""
+    hook = hook_of(arguments)
+    with hook.get_reader() as reader:
+        job = declaration(declaring(reader, arguments.domain, arguments.root))
+    settings = hook.get_settings(sources=sources_of(job))
+    with EpochService.open(settings) as service:
+        found = bind(
+            service.coordinator,
+            arguments.domain,
+            arguments.root,
+            run_interval(job.cadence, explicit=arguments.interval),
+            RootSources(settings.sources),
+            reason=arguments.reason,
+            by=getpass.getuser(),
+        )
+    behind = [f"{one.job} {one.interval}" for one in found.behind]
+    has = str(found.bounds.span or f"{len(found.bounds.files)} files")
+    facts = {"revision": found.bounds.revision, "new": found.is_new, "has": has, "clear": behind}
+    if arguments.output == "json":
+        answer_json(facts)
+        return
+    told = {
+        "revision": found.bounds.revision,
+        "has": f"{has}{'' if found.is_new else ', as it was recorded before'}",
+        "clear the tasks of": "; ".join(behind),
+    }
+    answer_facts(told)

@@ -1,0 +1,61 @@
+"""Lists of files as records keep them: as they are when short, packed when long.
+
+A landing folder may hold 10,000 files an hour, and a record at most a megabyte: names that share their beginning and
+most of their end take some 30 bytes each when they are compressed together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+PLAIN_FILES = 20
+"""Number of files that a record keeps as they are, for people who look into the store."""
+MOST_PACKED_BYTES = 600_000
+"""Maximum number of bytes that the packed lists of one begin have together: one transaction writes them all."""
+_DIGEST_LENGTH = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundFile:
+    """A file of a root as it was when its bounds were recorded. ``modified`` is microseconds since 1970."""
+
+    uri: str
+    size_bytes: int
+    modified: int = 0
+
+
+def packed(files: Sequence[BoundFile]) -> bytes:
+    """Return *files* as few bytes; the same files in the same order give the same bytes."""
+    prefix = os.path.commonprefix([file.uri for file in files])  # noqa: RUF071 - of characters, not of folders
+    since = min((file.modified for file in files), default=0)
+    rows = [[file.uri[len(prefix) :], file.size_bytes, file.modified - since] for file in files]
+    content = json.dumps([prefix, since, rows], ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(content.encode(), level=9)
+
+
+def unpacked(content: bytes) -> tuple[BoundFile, ...]:
+    """Return the files that :func:`packed` was given.
+
+    :raises ValueError: *content* is damaged.
+    """
+    try:
+        prefix, since, rows = json.loads(zlib.decompress(content))
+        return tuple(
+            BoundFile(uri=prefix + name, size_bytes=size, modified=since + modified)
+            for name, size, modified in rows
+        )
+    except (zlib.error, TypeError) as error:
+        raise ValueError(f"no list of files: {error}") from error
+
+
+def digest_of(files: Sequence[BoundFile]) -> str:
+    """Return a short text that other files, or the same in another order, do not have."""
+    lines = sha256()
+    for file in files:
+        lines.update(json.dumps([file.uri, file.size_bytes, file.modified]).encode())
+    return lines.hexdigest()[:_DIGEST_LENGTH]

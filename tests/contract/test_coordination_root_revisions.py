@@ -1,0 +1,352 @@
+"""Revisions of a root: whom they bind, who may record the next one, and long lists of files, on each store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.binding import bind
+from airflow_provider.coordination.resuming import Begun, resume
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    InvalidInput,
+    NotReady,
+    StoreIncompatible,
+    Unavailable,
+    UnknownName,
+    Vetoed,
+)
+from airflow_provider.domain.records import Kind, epoch_key, root_key
+from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, RootRecord
+from airflow_provider.domain.topology import EpochJob, increment
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.codec import MAX_RECORD_BYTES, encode
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
+from tests.contract.interruptions import interrupted
+
+FILES = RootSources()
+
+
+def land(directory: Path, number: int, **texts: str) -> None:
+    folder = directory / f"{day(number).start:%Y-%m-%d}"
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+
+def feed(directory: Path, late: str = "revision", **options: Any) -> Root:
+    return Root("feed", f"{directory}/{{start:%Y-%m-%d}}/*", late=Late(late), **options)
+
+
+def total(attempt: Attempt) -> int:
+    """The job: a function of the files that the attempt reads."""
+    return sum(int(Path(one.uri.removeprefix("file://")).read_text()) for one in attempt.roots[0].files)
+
+
+def compute(world: World, job: EpochJob, number: int, by: Owner | None = None) -> int:
+    """Compute an epoch; return the revision of the root that it has read."""
+    attempt = world.begin(job, day(number), by, roots=FILES)
+    world.write(attempt, [total(attempt)])
+    world.coordinator.complete(attempt)
+    world.coordinator.publish(attempt)
+    return attempt.roots[0].revision
+
+
+def failed(world: World, job: EpochJob, number: int, by: Owner | None = None) -> Attempt:
+    attempt = world.begin(job, day(number), by, roots=FILES)
+    world.coordinator.abort(attempt, "it failed")
+    return attempt
+
+
+def cleared(run: str) -> Owner:
+    return owner(run)
+
+
+# --- two jobs never stand on different revisions ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first attempt", "computed again"])
+def test_src2_two_revisions_of_a_root(world: World, tmp_path: Path, again: bool) -> None:
+    """I11, R18: D is computed from revision 1, its source changes, E would read revision 2: refused."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    land(tmp_path, 1, x="5")
+    compute(world, d, 1)
+    if again:
+        compute(world, e, 1)
+    land(tmp_path, 1, x="500")
+    world.coordinator.register(e)
+    before = world.exactly()
+    with pytest.raises(DependentReaders, match="two jobs would stand on different revisions") as refused:
+        world.begin(e, day(1), cleared("other"), roots=FILES)
+    assert [str(one.job) for one in refused.value.readers] == ["d"]
+    assert "airflow epochs bind feed" in refused.value.next_step
+    assert world.exactly() == before
+    f = world.job("f", inputs=[increment(world.table("d")), increment(world.table("e"))])
+    if not again:
+        with pytest.raises(NotReady):
+            world.begin(f, day(1))
+    else:
+        world.begin(f, day(1))
+        assert world.rows("d", "e") == {"d": [(1, 5)], "e": [(1, 5)]}
+
+
+def test_a_root_that_has_not_changed_is_no_reason_for_a_revision(world: World, tmp_path: Path) -> None:
+    """I11: an epoch is computed again beside others that have read the same."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    land(tmp_path, 1, x="5")
+    for job in (d, e):
+        compute(world, job, 1)
+    assert [compute(world, job, 1, cleared("again")) for job in (d, e)] == [1, 1]
+
+
+def test_what_was_read_before_a_later_revision_is_not_published(world: World, tmp_path: Path) -> None:
+    """I11, R13: an attempt that began on the older revision loses; its retry reads the newer one."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    land(tmp_path, 1, x="5")
+    compute(world, d, 1)
+    slow = world.begin(e, day(1), roots=FILES)
+    world.write(slow, [5])
+    world.coordinator.complete(slow)
+    land(tmp_path, 1, y="70")
+    assert compute(world, d, 1, cleared("late data")) == 2
+    before = world.commits()
+    with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
+        world.coordinator.publish(slow)
+    assert world.commits() == before
+    retry = world.begin(e, day(1), owner(try_number=2), roots=FILES)
+    assert (retry.adopted, retry.roots[0].revision) == (False, 2)
+    world.write(retry, [total(retry)])
+    world.coordinator.publish(retry)
+    assert world.rows("d", "e") == {"d": [(1, 75)], "e": [(1, 75)]}
+
+
+def test_a_later_revision_that_is_recorded_during_publish(world: World, tmp_path: Path) -> None:
+    """I11, R13: between publish's look and its transaction: the transaction itself requires that there is none."""
+    job = world.job("d", inputs=[feed(tmp_path, "next")])
+    land(tmp_path, 1, x="5")
+    attempt = world.begin(job, day(1), roots=FILES)
+    world.write(attempt, [5])
+    land(tmp_path, 1, x="500")
+
+    def meanwhile() -> None:
+        bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
+
+    with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
+        interrupted(world, meanwhile).publish(attempt)
+    assert world.commits() == []
+
+
+# --- bounds bind what committed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", ["next", "ignore", "revision", "refuse"])
+def test_bounds_of_an_epoch_that_failed_are_taken_anew(world: World, tmp_path: Path, late: str) -> None:
+    """I11, A8: nothing stands on them: the file that was missing is read, and the one that was mended."""
+    job = world.job("d", inputs=[feed(tmp_path, late)], checks=[row_count("d", at_least=2)])
+    land(tmp_path, 1)
+    attempt = world.begin(job, day(1), roots=FILES)
+    assert attempt.roots[0].files == ()
+    world.write(attempt, [])
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(attempt)
+    land(tmp_path, 1, x="7")
+    attempt = world.begin(job, day(1), owner(try_number=2), roots=FILES)
+    assert (attempt.roots[0].revision, len(attempt.roots[0].files)) == (2, 1)
+    world.coordinator.abort(attempt, "a bad file")
+    land(tmp_path, 1, x="70")
+    attempt = world.begin(job, day(1), owner(try_number=3), roots=FILES)
+    world.write(attempt, [total(attempt), 0])
+    world.coordinator.publish(attempt)
+    assert world.rows("d") == {"d": [(1, 0), (1, 70)]}
+    committed = world.coordinator.epoch(DOMAIN, job.name, day(1))
+    assert committed is not None
+    assert committed.record.committed.root_revisions == (("feed", 3),)
+
+
+def test_a_file_that_is_replaced_before_its_epoch_ends_is_read_anew(world: World, tmp_path: Path) -> None:
+    """I11, A8: also where the attempt that had read it is gone without a word; bounds that hold are kept."""
+    job = world.job("d", inputs=[feed(tmp_path, "next")])
+    land(tmp_path, 1, x="7")
+    world.begin(job, day(1), roots=FILES)
+    land(tmp_path, 1, y="1")
+    assert len(world.begin(job, day(1), owner(try_number=2), roots=FILES).roots[0].files) == 1
+    land(tmp_path, 1, x="70")
+    anew = world.begin(job, day(1), owner(try_number=3), roots=FILES)
+    assert (anew.roots[0].revision, total(anew)) == (2, 71)
+
+
+@pytest.mark.parametrize("stands", ["committed", "live"])
+def test_bounds_that_another_job_stands_on_are_kept(world: World, tmp_path: Path, stands: str) -> None:
+    """I11, A8: a failed epoch reads what the other has read; what is gone is told before any work, with a way out."""
+    d, e = (world.job(name, inputs=[feed(tmp_path, "next")]) for name in "de")
+    land(tmp_path, 1, x="7")
+    first = world.begin(d, day(1), roots=FILES)
+    if stands == "committed":
+        world.write(first, [7])
+        world.coordinator.publish(first)
+    failed(world, e, 1)
+    land(tmp_path, 1, y="1")
+    assert failed(world, e, 1, owner(try_number=2)).roots == first.roots
+    land(tmp_path, 1, x="70")
+    before = world.exactly()
+    with pytest.raises(Unavailable, match="which d has read") as refused:
+        world.begin(e, day(1), owner(try_number=3), roots=FILES)
+    assert "airflow epochs bind feed" in refused.value.next_step
+    assert world.exactly() == before
+    if stands == "live":
+        world.clock.advance(PAST_TTL)
+        assert total(world.begin(e, day(1), owner(try_number=3), roots=FILES)) == 71
+        world.write(first, [7])
+        with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
+            world.coordinator.publish(first)
+
+
+def test_who_commits_meanwhile_keeps_the_bounds(world: World, tmp_path: Path) -> None:
+    """I11, A8: the other's epoch is as it was when its bounds are taken anew, or the begin looks again."""
+    d, e = (world.job(name, inputs=[feed(tmp_path, "next")]) for name in "de")
+    for job in (d, e):
+        world.coordinator.register(job)
+    land(tmp_path, 1, x="7")
+    first = failed(world, e, 1)
+    land(tmp_path, 1, y="1")
+
+    class Meanwhile(RootSources):
+        """The source answers; before its answer is recorded another job commits what it read."""
+
+        def bounds(self, asked: Any) -> RootBounds:
+            found = super().bounds(asked)
+            if world.coordinator.epoch(DOMAIN, d.name, day(1)) is None:
+                compute_as_recorded(world, d, first)
+            return found
+
+    again = world.coordinator.begin(e, day(1), owner(try_number=2), roots=Meanwhile())
+    assert isinstance(again, Attempt)
+    assert again.roots == first.roots
+
+
+def compute_as_recorded(world: World, job: EpochJob, of: Attempt) -> None:
+    """Commit an epoch whose source still says what *of* has read."""
+    attempt = world.begin(job, of.interval, roots={"feed": of.roots[0]})
+    assert attempt.roots == of.roots
+    world.write(attempt, [7])
+    world.coordinator.publish(attempt)
+
+
+# --- binding anew ------------------------------------------------------------------------------------------------
+
+
+def test_a_root_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> None:
+    """I11, A8: what others have committed stays until their tasks are cleared; who and why are in the log."""
+    d, e = (world.job(name, inputs=[feed(tmp_path, "next")]) for name in "de")
+    land(tmp_path, 1, x="7")
+    compute(world, d, 1)
+    land(tmp_path, 1, x="70")
+    with pytest.raises(Unavailable):
+        world.begin(e, day(1), roots=FILES)
+    found = bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
+    assert (found.bounds.revision, found.is_new, [str(one.job) for one in found.behind]) == (2, True, ["d"])
+    again = bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="once more", by="ada")
+    assert (again.bounds.revision, again.is_new) == (2, False)
+    assert compute(world, e, 1) == 2
+    assert compute(world, d, 1, cleared("bound anew")) == 2
+    assert world.rows("d", "e") == {"d": [(1, 70)], "e": [(1, 70)]}
+    log = [one.record.note for one in world.coordinator.barriers(DOMAIN, e.name, day(1))]
+    assert any("feed: revision 2, bound anew by ada: it was mended" in note for note in log)
+
+
+def test_only_what_is_recorded_is_bound_anew(world: World, tmp_path: Path) -> None:
+    world.coordinator.register(world.job("d", inputs=[feed(tmp_path, "next")]))
+    with pytest.raises(UnknownName, match="declares a root 'fed'; the domain has feed"):
+        bind(world.coordinator, DOMAIN, "fed", day(1), FILES, reason="why", by="ada")
+    with pytest.raises(InvalidInput, match="are recorded"):
+        bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="why", by="ada")
+    with pytest.raises(InvalidInput, match="reason"):
+        bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason=" ", by="ada")
+
+
+# --- long lists of files -----------------------------------------------------------------------------------------
+
+
+def names(count: int, number: int = 1) -> RootBounds:
+    """As many files as engines leave, with names that compress badly: each has a number of its own at random."""
+    random = Random(number)
+    files = tuple(
+        BoundFile(
+            uri=f"s3://landing-zone/events/2024/01/{number:02d}/part-{index:05d}-{random.getrandbits(128):032x}.json.gz",
+            size_bytes=random.randrange(10**7),
+            modified=1_704_067_200_000_000 + random.randrange(10**10),
+        )
+        for index in range(count)
+    )
+    return RootBounds(root="feed", files=files)
+
+
+def test_ten_thousand_files_an_epoch(world: World) -> None:
+    """I11: they begin, are handed to other processes and publish; a retry and the epochs beside them find them."""
+    job = world.job("d", inputs=[Root("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
+    for number in (1, 2):
+        wanted = names(10_000, number)
+        first = world.begin(job, day(number), roots={"feed": wanted})
+        assert first.roots == (wanted,)
+        attempt = world.begin(job, day(number), owner(try_number=2), roots={"feed": wanted})
+        taken_up = resume(world.worker(), job, Begun.of(attempt))
+        assert taken_up == attempt
+        assert attempt.roots == (wanted,)
+        world.write(attempt)
+        world.coordinator.publish(attempt)
+    (epoch,) = world.store.scan(DOMAIN, Kind.EPOCH, job.name, limit=1)
+    key = root_key(DOMAIN, "feed", barrier(1), 1)
+    assert len(encode(epoch.key, epoch.record)) < 4_000
+    assert len(encode(key, world.store.read(DOMAIN, [key]).records[key].record)) < MAX_RECORD_BYTES // 2
+
+
+def test_more_files_than_a_begin_records_are_refused(world: World) -> None:
+    """Before any work, with the number and the limit; several roots count together."""
+    roots = [
+        Root(f"feed-{number}", "s3://landing-zone/{start}.json", late=Late.IGNORE) for number in range(2)
+    ]
+    job = world.job("d", inputs=roots)
+    world.coordinator.register(job)
+    before = world.exactly()
+    some = {root.name: RootBounds(root=root.name, files=names(12_000, 9).files) for root in roots}
+    with pytest.raises(InvalidInput, match=r"12000 files .* at most 600000 bytes") as refused:
+        world.begin(job, day(1), roots=some)
+    assert refused.value.count == 12_000
+    assert world.exactly() == before
+
+
+def test_lists_of_files_in_older_records_are_read(world: World) -> None:
+    """I11: older versions kept the files in the records of the root and of the attempt."""
+    job = world.job("d", inputs=[Root("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
+    bounds = names(50)
+    attempt = world.begin(job, day(1), roots={"feed": bounds})
+    key = root_key(DOMAIN, "feed", barrier(1), 1)
+    world.plant(key, encode(key, RootRecord(bounds=bounds, job=job.name, interval=day(1))))
+    fence = epoch_key(DOMAIN, job.name, day(1).start)
+    record = world.store.read(DOMAIN, [fence]).records[fence].record
+    world.plant(fence, encode(fence, replace(record, attempt=replace(record.attempt, roots=(bounds,)))))
+    taken_up = resume(world.worker(), job, Begun.of(attempt))
+    assert isinstance(taken_up, Attempt)
+    assert taken_up.roots == attempt.roots
+    retry = world.begin(job, day(1), owner(try_number=2), roots={"feed": bounds})
+    assert retry.roots == (bounds,)
+    world.write(retry)
+    world.coordinator.publish(retry)
+
+
+def test_a_list_of_files_that_is_another_is_refused(world: World) -> None:
+    """I11: an attempt reads what it was begun with, or nothing."""
+    job = world.job("d", inputs=[Root("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
+    attempt = world.begin(job, day(1), roots={"feed": names(50)})
+    key = root_key(DOMAIN, "feed", barrier(1), 1)
+    other = names(51)
+    world.plant(key, encode(key, RootRecord.of(other, job.name, day(1))))
+    with pytest.raises(StoreIncompatible, match="not those that the attempt was begun with"):
+        resume(world.worker(), job, Begun.of(attempt))
