@@ -51,4 +51,4 @@ def test_threads_that_decode_first_do_not_meet_a_half_made_decoder() -> None:
         for _ in range(PROCESSES)
     ]
     ended = [(one.communicate(), one.returncode) for one in running]
-    assert ended == [(("StoreIncompatible True\n", ""), 0)] * PROCESSES
+    assert ended == [(("PackageTooOld StoreIncompatible True\n", ""), 0)] * PROCESSES

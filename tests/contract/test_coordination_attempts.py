@@ -16,9 +16,11 @@ from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     EpochBusy,
+    EpochError,
     Fenced,
     InvalidInput,
     NotReady,
+    PackageTooOld,
     StoreIncompatible,
 )
 from airflow_provider.domain.interval import Interval
@@ -228,14 +230,19 @@ def test_att5_deadlock(world: World) -> None:
         assert sorted(getattr(one, "csn", 0) for one in found) == [2 * number - 1, 2 * number], found
 
 
-def test_att6_unreadable_lock_fails_closed(world: World) -> None:
+@pytest.mark.parametrize(
+    ("stored", "refused"),
+    [(b'{"format":99,"record":{}}', PackageTooOld), (b'{"format":1,"record":{}}', StoreIncompatible)],
+    ids=["of a newer version", "damaged"],
+)
+def test_att6_unreadable_lock_fails_closed(world: World, stored: bytes, refused: type[EpochError]) -> None:
     """R23: a lock that cannot be read stops the takeover instead of being skipped."""
     job = world.job("d")
     attempt = world.begin(job, day(1))
-    world.plant(lock_key(DOMAIN, job.name, day(1).start), b'{"format":99,"record":{}}')
+    world.plant(lock_key(DOMAIN, job.name, day(1).start), stored)
     world.clock.advance(PAST_TTL)
     for by in (owner("manual"), owner(try_number=2)):
-        with pytest.raises(StoreIncompatible):
+        with pytest.raises(refused):
             world.begin(job, day(1), by)
     world.write(attempt)
     world.coordinator.publish(attempt)
