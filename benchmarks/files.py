@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.tables.base import WrittenFile
@@ -44,7 +46,7 @@ def measure(size: Size = Size.FULL) -> None:
 def _write(job: IcebergJob, attempt: Attempt, number: int) -> float:
     """Stage files for one participant, and report them; return how long that took, the files not counted.
 
-    One file is written; the others are described as it is, since neither WRITTEN nor publish reads any.
+    One file is written; the others are copies of it: publish looks that they are there, and reads none.
     """
     coordinator, table = job.coordinator, attempt.sink(job.sink)
     table_format = coordinator.formats[table.format]
@@ -52,6 +54,7 @@ def _write(job: IcebergJob, attempt: Attempt, number: int) -> float:
     place = coordinator.place(attempt, job.sink)
     (file,) = table_format.task_writer(place, info)(ROWS.to_batches())
     files = [_copy(file, place.uri, position) for position in range(number)]
+    Path(file.uri.removeprefix("file://")).unlink()
     began = time.perf_counter()
     committable = table_format.describe_output(place, info, files)
     coordinator.processed(attempt, job.sink)
@@ -60,4 +63,6 @@ def _write(job: IcebergJob, attempt: Attempt, number: int) -> float:
 
 
 def _copy(file: WrittenFile, folder: str, number: int) -> WrittenFile:
-    return replace(file, uri=f"{folder}{number:05d}-{file.uri.rpartition('/')[2]}")
+    copied = replace(file, uri=f"{folder}{number:05d}-{file.uri.rpartition('/')[2]}")
+    shutil.copy(file.uri.removeprefix("file://"), copied.uri.removeprefix("file://"))
+    return copied

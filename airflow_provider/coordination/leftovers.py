@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 
 from airflow_provider.coordination.ending import fence_silent
 from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
@@ -17,16 +18,17 @@ from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.interval import time_key
-from airflow_provider.domain.leftovers import ended_since
-from airflow_provider.domain.records import Kind, barrier_partition
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.leftovers import ended_since, overtaken_since
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import Place, Remains
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.standing import Standing
 
+_LONGEST_EPOCH = timedelta(days=367)
 _SETTLED = frozenset({Standing.CURRENT, Standing.BEHIND, Standing.COMPACTED})
 
 
@@ -82,33 +84,71 @@ def _is_settled(reader: MetadataReader, formats: TableFormats, table: EpochTable
 def _ended(
     reader: MetadataReader, formats: TableFormats, table: EpochTable, job: JobName
 ) -> Iterator[Leftover]:
-    """The places of *job* in *table* under whose token nothing was published, nor can be any more."""
-    domain = table.domain
-    staged = formats[table.format].staged(
-        table, job
-    )  # before the slices: what is published meanwhile is in them
-    slices = (one.record for one in pages(reader, domain, Kind.SLICE, table.name)) if staged else ()
-    published = {(one.interval.end, one.revision, one.token) for one in slices}
-    for one in staged:
-        epoch = _epoch(reader, domain, job, one.barrier)
-        if epoch is None or (one.barrier, one.revision, one.token) in published:
+    """The places of *job* in *table* of which nothing was published, nor can be any more."""
+    staged = formats[table.format].staged(table, job)
+    # Slices are read after the listing: what is published meanwhile is among them.
+    slices = [one.record for one in pages(reader, table.domain, Kind.SLICE, table.name)] if staged else []
+    published = {(one.interval.end, one.revision, one.token): one.interval for one in slices}
+    for remains in staged:
+        committed = published.get((remains.barrier, remains.revision, remains.token))
+        if committed is not None and remains.start in (None, committed.start) and not remains.subtoken:
             continue
-        log = pages(reader, domain, Kind.BARRIER, barrier_partition(job, epoch.interval.start))
-        since = ended_since(epoch, log, one.token)
-        if since is not None:
+        epochs = _epochs(reader, table.domain, job, remains)
+        since = [_over(reader, job, epoch, remains, committed) for epoch in epochs]
+        ended = [moment for moment in since if moment is not None]
+        if ended and len(ended) == len(since):
             place = formats[table.format].place(
                 table,
                 job=job,
-                interval=epoch.interval,
-                revision=one.revision,
-                token=one.token,
-                participant=one.participant,
-                subtoken=one.subtoken,
+                interval=_named(remains, epochs[0]),
+                revision=remains.revision,
+                token=remains.token,
+                participant=remains.participant,
+                subtoken=remains.subtoken,
+                by_end=remains.start is None,
             )
-            yield Leftover(place=place, since=since)
+            yield Leftover(place=place, since=max(ended))
 
 
-def _epoch(reader: MetadataReader, domain: DomainName, job: JobName, barrier: datetime) -> EpochRecord | None:
-    """The epoch of *job* that ends at *barrier*, if somebody has begun it."""
-    newest = reader.scan(domain, Kind.EPOCH, job, end=time_key(barrier), limit=1, reverse=True)
-    return next((one.record for one in newest if one.record.interval.end == barrier), None)
+def _over(
+    reader: MetadataReader,
+    job: JobName,
+    epoch: Stamped[EpochRecord],
+    remains: Remains,
+    committed: Interval | None,
+) -> datetime | None:
+    """Since when *remains* cannot be published for *epoch*; None while they may be, or were.
+
+    :param committed: the epoch with the same end that was published under this revision and token.
+    """
+    interval = _named(remains, epoch)
+    log = list(pages(reader, epoch.key.domain, Kind.BARRIER, barrier_partition(job, interval.start)))
+    if committed == interval:
+        return overtaken_since(log, remains.token, remains.participant, remains.subtoken)
+    return ended_since(epoch.record, log, remains.token)
+
+
+def _named(remains: Remains, epoch: Stamped[EpochRecord]) -> Interval:
+    """The epoch that a place is named by; of a name without a start, *epoch*, which ends there."""
+    return epoch.record.interval if remains.start is None else Interval(remains.start, remains.barrier)
+
+
+def _epochs(
+    reader: MetadataReader, domain: DomainName, job: JobName, remains: Remains
+) -> list[Stamped[EpochRecord]]:
+    """The epochs of *job* whose attempts may have staged *remains*, none when nobody has begun one.
+
+    Attempts at a start share its record, whatever end the calendar gives it (R7). Of a name without a start it may be
+    any epoch that ends there: one a calendar.
+    """
+    if remains.start is not None:
+        key = epoch_key(domain, job, remains.start)
+        found = reader.read(domain, [key]).get(key)
+        return [] if found is None else [found]
+    earliest = time_key(remains.barrier - _LONGEST_EPOCH)
+    newest = pages(reader, domain, Kind.EPOCH, job, start=earliest)
+    return [
+        one
+        for one in takewhile(lambda one: one.record.interval.start < remains.barrier, newest)
+        if one.record.interval.end == remains.barrier
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.coordination.root_readers import later_keys, newest_required
+from airflow_provider.coordination.validating import refuse_invalid
 from airflow_provider.domain.epoch import (
     Attempt,
     AttemptRecord,
@@ -23,7 +24,8 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.publishing import invalidated, is_rewrite, marked_fence, moved_table
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.publishing import is_rewrite, marked_fence, moved_table
 from airflow_provider.domain.records import (
     Key,
     Stamped,
@@ -92,10 +94,14 @@ class _Decided:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """One request to publish; ``run`` may be repeated with the same answer."""
+    """One request to publish; ``run`` may be repeated with the same answer.
+
+    :param verified: tables whose staged output was looked for: once a request, outside of the race for the head.
+    """
 
     coordinator: Coordinator
     attempt: Attempt
+    verified: set[TableName] = field(default_factory=set, repr=False)
 
     def run(self) -> Published:
         """Publish at once; where others publish in the same domain, in one's turn."""
@@ -139,7 +145,7 @@ class Publish:
         record = epoch.record.attempt
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
             raise fenced(self.coordinator.store, attempt)
-        self._refuse_invalid_inputs(record, reading)
+        refuse_invalid(attempt, record.inputs, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
         roots = newest_required(attempt.domain, attempt.interval, record.roots, reading)
@@ -148,6 +154,7 @@ class Publish:
             *unjoined(attempt, log),
             *roots,
         ]
+        self._verify(sinks)
         prepared = self._prepare_all(sinks, reading, record)
         if prepared is None:
             return None
@@ -191,22 +198,6 @@ class Publish:
             sink="",
             state=EpochState.COMMIT,
         )
-
-    def _refuse_invalid_inputs(self, record: AttemptRecord, reading: Reading) -> None:
-        fences = {
-            one.table: reading.records[fence_key(self.attempt.domain, one.table)] for one in record.inputs
-        }
-        broken = invalidated(record.inputs, fences)
-        if broken:
-            raise Conflict(
-                f"{self.attempt}: its inputs were computed again meanwhile: "
-                + "; ".join(
-                    f"{one.table} at CSN {rewrite.csn}, read at CSN {one.csn}" for one, rewrite in broken
-                )
-                + ".",
-                next_step="begin again: a new attempt reads the new inputs.",
-                inputs=tuple(one for one, _ in broken),
-            )
 
     def _sinks(self, reading: Reading, record: AttemptRecord, log: list[BarrierRecord]) -> list[_Sink]:
         attempt = self.attempt
@@ -282,6 +273,13 @@ class Publish:
         topology = reading.records[topology_key(domain)]
         interval = self.attempt.interval
         return rewrite_requirements(self.coordinator, domain, rewritten, interval, topology, own=own)
+
+    def _verify(self, sinks: list[_Sink]) -> None:
+        """:raises Unavailable: staged output has been deleted since it was WRITTEN (I6)."""
+        for sink in sinks:
+            if sink.table.name not in self.verified:
+                self.coordinator.formats[sink.table.format].verify(sink.table, sink.output)
+                self.verified.add(sink.table.name)
 
     def _prepare_all(
         self, sinks: list[_Sink], reading: Reading, record: AttemptRecord

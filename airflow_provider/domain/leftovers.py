@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState
+from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, newest_tries
 from airflow_provider.domain.records import Stamped
 
 _ENDS = frozenset({EpochState.ABORTED, EpochState.COMMIT})
@@ -27,6 +27,19 @@ def ended_since(epoch: EpochRecord, log: Iterable[Stamped[BarrierRecord]], token
         return None
     later = (one.at for one in log if _ends(one.record, token))
     return min(later, default=None)
+
+
+def overtaken_since(
+    log: Iterable[Stamped[BarrierRecord]], token: int, participant: int, subtoken: int
+) -> datetime | None:
+    """Since when a try of *participant* cannot be published, though its attempt was; None for what was published.
+
+    :param token: under which output was published. :param log: of the epoch.
+    """
+    known = list(log)
+    newest = newest_tries((entry.record for entry in known), token).get(participant, 0)
+    commits = (entry.at for entry in known if entry.record.state is EpochState.COMMIT)
+    return min(commits, default=None) if subtoken < newest else None
 
 
 def _ends(entry: BarrierRecord, token: int) -> bool:

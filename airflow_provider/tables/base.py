@@ -72,7 +72,10 @@ class TableInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where one attempt stages the rows of one table; unique for each job, token, participant and subtoken."""
+    """Where one attempt stages the rows of one table; unique for each epoch of a job, token, participant and subtoken.
+
+    :param by_end: its name lacks the start of the epoch, as all names did at first.
+    """
 
     table: EpochTable
     job: JobName
@@ -82,12 +85,18 @@ class Place:
     participant: int
     uri: str
     subtoken: int = 0
+    by_end: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remains:
-    """A place at which something lies, as its name says it."""
+    """A place at which something lies, as its name says it.
 
+    :param start: of the epoch; None in a name of the first kind, by the end alone, which epochs of two calendars may
+        share.
+    """
+
+    start: datetime | None
     barrier: datetime
     revision: int
     token: int
@@ -276,8 +285,12 @@ class TableFormat(ABC):
         token: int,
         participant: int = 0,
         subtoken: int = 0,
+        by_end: bool = False,
     ) -> Place:
-        """Return where an attempt stages; a pure function of its arguments, makes nothing."""
+        """Return where an attempt stages; a pure function of its arguments, makes nothing.
+
+        :param by_end: by the first kind of name, under which nothing is staged any more: for what is to be deleted.
+        """
 
     @abstractmethod
     def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
@@ -293,6 +306,15 @@ class TableFormat(ABC):
         """Turn the files of the successful tasks into what WRITTEN records (Iceberg: writes their manifest).
 
         No reader can reach it. Repeating it makes an equal committable with the same rows, files and checksum.
+        """
+
+    @abstractmethod
+    def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
+        """Look that all that *output* names is there: before it is published, and quicker than :meth:`missing`.
+
+        By name and size, from one listing of each place. Files that a slice shares with an earlier one are left out.
+
+        :raises Unavailable: something is missing, or has another size; ``uri`` says what.
         """
 
     @abstractmethod

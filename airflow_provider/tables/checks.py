@@ -199,6 +199,16 @@ def missing_file(uri: str) -> Unavailable:
     )
 
 
+def lost_output(table: EpochTable, uri: str) -> Unavailable:
+    """The error for staged output that is no longer whole."""
+    return Unavailable(
+        f"{uri}, which was staged for table {table.name!r}, is missing or has changed; nothing was published.",
+        next_step="look who deletes files in the warehouse, then clear the task: it is computed again.",
+        uri=uri,
+        table=table.name,
+    )
+
+
 def refuse_elsewhere(table: EpochTable, wanted: str, found: str) -> None:
     """:raises ForeignCommit: the catalog has *table*, and not where it is *wanted*."""
     if found != wanted:

@@ -15,12 +15,13 @@ from urllib.parse import urlsplit
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.interval import time_key
+from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.tables.base import Remains
 
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
+_TIME = "[0-9]{8}T[0-9]{6}[.][0-9]{6}"
 _PLACE = re.compile(
-    r"(?P<barrier>[0-9]{8}T[0-9]{6}\.[0-9]{6})Z-r(?P<revision>[0-9]+)-t(?P<token>[0-9]{10,})"
+    rf"((?P<start>{_TIME})Z-)?(?P<barrier>{_TIME})Z-r(?P<revision>[0-9]+)-t(?P<token>[0-9]{{10,}})"
     r"-p(?P<participant>[0-9]+)(-s(?P<subtoken>[0-9]+))?"
 )
 _UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
@@ -53,20 +54,24 @@ def place_path(
     table: TableName,
     *,
     job: JobName,
-    barrier: datetime,
+    interval: Interval,
     revision: int,
     token: int,
     participant: int,
     subtoken: int = 0,
+    by_end: bool = False,
 ) -> str:
     """Path below the warehouse of all that one try of a participant of an attempt stages for a table.
 
-    Revisions and tokens are counted for each job: who takes a table over counts its epochs from the start again (R7).
-    No ``=`` in it: Spark would take it for a partition column.
+    Revisions and tokens are counted for each job and each start of an epoch: epochs of two calendars may have one end,
+    and who takes a table over counts its epochs from the start again (R7). No ``=`` in it: Spark would take it for a
+    partition column.
+
+    :param by_end: the first kind of name, by the end alone; nothing is staged there any more.
     """
-    attempt = (
-        f"{time_key(barrier)}-r{revision}-t{token:010d}-p{participant}{f'-s{subtoken}' if subtoken else ''}"
-    )
+    start = "" if by_end else f"{time_key(interval.start)}-"
+    writer = f"p{participant}{f'-s{subtoken}' if subtoken else ''}"
+    attempt = f"{start}{time_key(interval.end)}-r{revision}-t{token:010d}-{writer}"
     return f"{places_path(domain, table, job)}/{attempt}"
 
 
@@ -81,11 +86,16 @@ def remains_at(name: str) -> Remains | None:
     if found is None:
         return None
     try:
-        barrier = datetime.strptime(found["barrier"], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
+        start = None if found["start"] is None else _moment(found["start"])
+        barrier = _moment(found["barrier"])
     except ValueError:
         return None
     numbers = {part: int(found[part] or 0) for part in ("revision", "token", "participant", "subtoken")}
-    return Remains(barrier=barrier, **numbers)
+    return Remains(start=start, barrier=barrier, **numbers)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
 
 
 def checked_warehouse(warehouse: object) -> str:

@@ -123,16 +123,18 @@ class MemoryFormat(TableFormat):
         token: int,
         participant: int = 0,
         subtoken: int = 0,
+        by_end: bool = False,
     ) -> Place:
         path = place_path(
             table.domain,
             table.name,
             job=job,
-            barrier=interval.end,
+            interval=interval,
             revision=revision,
             token=token,
             participant=participant,
             subtoken=subtoken,
+            by_end=by_end,
         )
         return Place(
             table=table,
@@ -142,6 +144,7 @@ class MemoryFormat(TableFormat):
             token=token,
             participant=participant,
             subtoken=subtoken,
+            by_end=by_end,
             uri=f"{self._warehouse}/{path}/",
         )
 
@@ -161,6 +164,10 @@ class MemoryFormat(TableFormat):
         checks.refuse_foreign_files(place, files)
         parts = tuple(Part(uri=one.uri, size_bytes=one.size_bytes, files=1, rows=one.rows) for one in files)
         return checks.committable(self.name, place, info, files, parts, version=self._next_number())
+
+    def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
+        for gone in self.missing(table, [], output):
+            raise checks.lost_output(table, gone.uri)
 
     def prepare(self, publication: Publication) -> Prepared:
         table = publication.table
@@ -287,6 +294,7 @@ class MemoryFormat(TableFormat):
                 token=place.token,
                 participant=place.participant,
                 subtoken=place.subtoken,
+                by_end=place.by_end,
             ),
         )
         for uri in [uri for uri in self._catalog.objects if uri.startswith(place.uri)]:

@@ -298,6 +298,13 @@ class World:
             (body.decode(), key.domain, key.kind, key.partition, key.item),
         )
 
+    def lose(self, uri: str) -> None:
+        """Delete one file behind everybody's back."""
+        if self.warehouse is not None:
+            Path(uri.removeprefix("file://")).unlink()
+        else:
+            del self.pointers.objects[uri]
+
     # --- looking ---------------------------------------------------------------------------------------------
 
     def cut(self, *tables: str, at: datetime | None = None, level: Level = Level.READ_COMMITTED) -> Cut:

@@ -8,12 +8,14 @@ import pytest
 
 from airflow_provider.coordination.explain import explain, watermarks
 from airflow_provider.coordination.grid import grid
-from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.roots import BoundFile, RootBounds
 from airflow_provider.domain.topology import EpochJob, Root, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
-from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
+from airflow_provider.testing.arrow_attempts import stage_rows
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows
 
 HOURLY_FROM_3 = Cadence("@hourly", since=barrier(3), before=Cadence("@daily"))
 HOUR = timedelta(hours=1)
@@ -207,3 +209,73 @@ def test_a_full_table_is_read_at_the_barriers_that_it_had(world: World) -> None:
     assert world.cuts.read(world.cut("f"), "f").column("value").to_pylist() == [24]
     attempt = world.begin(world.job("r", inputs=[state(full)]), day(4))
     assert (attempt.inputs[0].low, attempt.inputs[0].high) == (hour(24).start, barrier(4))
+
+
+def hours(job: EpochJob, origin: int = 1) -> list[Interval]:
+    """The hours of the day after *origin*."""
+    return job.cadence.split(Interval(barrier(origin), barrier(origin + 1)))
+
+
+def test_chg2_the_last_hour_of_a_day_whose_attempt_failed(table_world: World) -> None:
+    """R7, R16: hour 23 commits, or is WRITTEN, before hour 0 begins, which undoes what the day left."""
+    world = table_world
+    world.run(world.job("d"), day(1), [1])
+    daily = world.begin(world.job("d"), day(2), owner("day"))
+    world.write(daily, [2])
+    world.coordinator.abort(daily, "the task failed")
+    job = world.job("d", cadence=Cadence("@hourly", since=barrier(1), before=Cadence("@daily")))
+    *between, before_last, last = hours(job)
+    world.run(job, last, [23])
+    attempt = world.begin(job, before_last)
+    world.write(attempt, [22])
+    world.coordinator.abort(daily, "once more")
+    first = world.begin(job, between[0])
+    assert len(world.data()) == 3
+    world.coordinator.publish(attempt)
+    world.write(first, [0])
+    world.coordinator.publish(first)
+    for number, epoch in enumerate(between[1:], 1):
+        world.run(job, epoch, [number])
+    assert world.rows("d") == {"d": sorted([(1, 1), (2, 23), *((1, number) for number in range(23))])}
+
+
+def test_chg2_a_day_that_ends_with_an_hour_that_failed(table_world: World) -> None:
+    """R7, R16: the day is WRITTEN and alive when a sweep deletes what the hour left, and publishes after it."""
+    world = table_world
+    start = barrier(0) - HOUR
+    hourly = world.job("d", cadence="@hourly", origin=None)
+    world.run(hourly, Interval(start, barrier(0)), [1])
+    failed = world.begin(hourly, Interval(barrier(1) - HOUR, barrier(1)))
+    world.write(failed, [23])
+    (left,) = world.staged()
+    world.coordinator.abort(failed, "the task failed")
+    world.clock.advance(2 * DEFAULTS.leftover_grace)
+    calendar = Cadence("@daily", since=barrier(0), before=Cadence("@hourly"))
+    attempt = world.begin(world.job("d", cadence=calendar, origin=None), day(1))
+    world.write(attempt, [2])
+    stage_rows(world.coordinator, failed, "d", rows([23]))
+    assert len(world.staged()) == 2
+    swept = world.retention.sweep(DOMAIN)
+    assert [left.startswith(place) for place in swept.leftovers] == [True]
+    world.coordinator.publish(attempt)
+    assert world.rows("d") == {"d": [(0, 1), (1, 2)]}
+
+
+def test_chg2_publish_notices_a_missing_file(table_world: World) -> None:
+    """I6: whoever deleted it; nothing is published, and the epoch is computed again."""
+    world = table_world
+    job = world.job("d", [world.table("d"), world.table("e")])
+    world.run(job, day(1))
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    world.coordinator.complete(attempt)
+    (gone,) = (uri for uri in world.staged() if "/e/" in uri)
+    world.lose(gone)
+    before = world.exactly()
+    with pytest.raises(Unavailable, match="nothing was published") as lost:
+        world.coordinator.publish(attempt)
+    assert lost.value.details["uri"] == gone
+    assert world.exactly() == before
+    world.coordinator.abort(attempt, "a file is missing")
+    world.run(job, day(2), [3], owner(try_number=2))
+    assert world.rows("d", "e") == {name: [(1, 1), (2, 3)] for name in ("d", "e")}

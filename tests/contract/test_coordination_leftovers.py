@@ -9,20 +9,22 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.retention import Swept
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, Vetoed
 from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables.base import Remains
+from airflow_provider.tables.base import Place, Remains
 from airflow_provider.tables.standing import Compared
 from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
 from airflow_provider.testing.faults import FaultyStore
-from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows, side_by_side
 from tests.contract.test_coordination_foreign import commit
 
 PAST_GRACE = PAST_TTL + DEFAULTS.leftover_grace
@@ -333,12 +335,12 @@ class Publishing(FaultyStore):
 
     publish: Callable[[], object] | None = None
 
-    def scan(self, domain: Any, kind: Kind, partition: str, **options: Any) -> Any:
+    def read(self, domain: Any, keys: Any) -> Any:
         """Publish, then look."""
-        if kind is Kind.EPOCH and self.publish is not None:
+        if any(key.kind is Kind.EPOCH for key in keys) and self.publish is not None:
             publish, self.publish = self.publish, None
             publish()
-        return super().scan(domain, kind, partition, **options)
+        return super().read(domain, keys)
 
 
 def test_adopted_output_that_is_published_while_a_sweep_looks_stays(table_world: World) -> None:
@@ -352,3 +354,63 @@ def test_adopted_output_that_is_published_while_a_sweep_looks_stays(table_world:
     assert world.keeper(store).sweep(DOMAIN).leftovers == ()
     assert store.publish is None
     assert world.rows("t") == {"t": [(1, 1)]}
+
+
+def test_what_a_fenced_try_of_a_participant_writes_is_swept(table_world: World) -> None:
+    """R10, R16: after its attempt was published, too; what was published stays, of every participant."""
+    world = table_world
+    attempt = world.begin(world.job("t"), day(1), participants=2)
+    zombie = world.coordinator.join(attempt, 0, owner())
+    tries = [world.coordinator.join(attempt, number, owner(try_number=2)) for number in (0, 1)]
+    stage_rows(world.coordinator, zombie, "t", rows([99], 1))
+    for number, joined in enumerate(tries):
+        write_rows(world.coordinator, joined, "t", rows([number], joined.token))
+    world.coordinator.publish(attempt)
+    assert sweep(world).leftovers == (), "its grace is not over"
+    world.clock.advance(DEFAULTS.leftover_grace)
+    (swept,) = sweep(world).leftovers
+    assert swept == world.coordinator.place(zombie, "t").uri
+    assert world.rows("t") == {"t": [(1, 0), (1, 1)]}
+
+
+class FirstNames(Coordinator):
+    """A worker of the time when places were named by the end of the epoch alone."""
+
+    def place(self, attempt: Attempt, sink: str) -> Place:
+        """Return the place of that name."""
+        place = super().place(attempt, sink)
+        return self.formats[place.table.format].place(
+            place.table,
+            job=place.job,
+            interval=place.interval,
+            revision=place.revision,
+            token=place.token,
+            by_end=True,
+        )
+
+
+def test_places_that_were_named_by_their_end_are_read_adopted_and_swept(table_world: World) -> None:
+    """R16: a store that was written before goes on; such a place goes when no epoch that ends there can publish it."""
+    world = table_world
+    job = world.job("t")
+    before = FirstNames(world.store, world.formats, clock=world.clock)
+    published, dead = (world.begin(job, day(number)) for number in (1, 2))
+    for number, attempt in enumerate((published, dead), 1):
+        write_rows(before, attempt, "t", rows([number], attempt.token))
+        before.complete(attempt)
+    before.publish(published)
+    retry = world.begin(job, day(2), owner(try_number=2))
+    assert retry.adopted
+    world.coordinator.publish(retry)
+    lost = world.begin(job, day(3))
+    write_rows(before, lost, "t", rows([99], lost.token))
+    world.coordinator.abort(lost, "the task failed")
+    assert [one.start for one in places(world)] == [None] * 3
+    world.clock.advance(PAST_GRACE)
+    hour = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
+    last = world.begin(world.job("t", cadence=hour), Interval(day(3).end - timedelta(hours=1), day(3).end))
+    write_rows(before, last, "t", rows([3], last.token))
+    assert sweep(world).leftovers == (), "the last hour has the name that the day had"
+    world.coordinator.publish(last)
+    assert sweep(world).leftovers == ()
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}

@@ -13,6 +13,7 @@ ENGINES = "tests/contract/test_coordination_engines.py"
 FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
 FORKED = "tests/contract/test_forked_attempts.py"
+LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 RACES = "tests/contract/test_coordination_races.py"
@@ -94,9 +95,9 @@ PLANTED = (
     Mutant(
         name="publish does not ask whether its inputs were computed again",
         rule="R13",
-        file=PUBLISHING,
-        old="broken = invalidated(record.inputs, fences)",
-        new="broken = invalidated(record.inputs[:0], fences)",
+        file="coordination/validating.py",
+        old="broken = invalidated(inputs, fences)",
+        new="broken = invalidated(inputs[:0], fences)",
     ),
     Mutant(
         name="publish looks at the newest rewrite of an input only",
@@ -134,6 +135,30 @@ PLANTED = (
         file=PUBLISHING,
         old="if epoch.version != attempt.fence or record is None or record.token != attempt.token:",
         new="if record is None:",
+    ),
+    Mutant(
+        name="what an attempt stages is named by the end of its epoch alone",
+        rule="R16",
+        file="tables/locations.py",
+        old='start = "" if by_end else f"{time_key(interval.start)}-"',
+        new='start = ""',
+        tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="publish does not look whether what it publishes is there",
+        rule="I6",
+        file=PUBLISHING,
+        old="            if sink.table.name not in self.verified:",
+        new="            if sink.table.name in self.verified:",
+        tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="a fenced try of a participant is kept once its attempt is published",
+        rule="R16",
+        file="domain/leftovers.py",
+        old="if subtoken < newest else None",
+        new="if subtoken > newest else None",
+        tests=(LEFTOVERS,),
     ),
     Mutant(
         name="a new attempt has the token of the one before it",

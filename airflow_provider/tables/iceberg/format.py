@@ -47,6 +47,7 @@ from airflow_provider.tables.iceberg import (
     reclaiming,
     schemas,
     showing,
+    verifying,
 )
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.descriptions import description
@@ -128,16 +129,18 @@ class IcebergFormat(DraftingFormat):
         token: int,
         participant: int = 0,
         subtoken: int = 0,
+        by_end: bool = False,
     ) -> Place:
         path = place_path(
             table.domain,
             table.name,
             job=job,
-            barrier=interval.end,
+            interval=interval,
             revision=revision,
             token=token,
             participant=participant,
             subtoken=subtoken,
+            by_end=by_end,
         )
         return Place(
             table=table,
@@ -147,6 +150,7 @@ class IcebergFormat(DraftingFormat):
             token=token,
             participant=participant,
             subtoken=subtoken,
+            by_end=by_end,
             uri=f"{self._warehouse}/{path}/",
         )
 
@@ -204,6 +208,10 @@ class IcebergFormat(DraftingFormat):
                 draft_output.tidy(self._io, draft, kept)
         except OSError as error:
             log.warning("A draft stays: %s (%s)", draft.uri, error, extra={"table": draft.place.table.name})
+
+    def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
+        with checks.translated(self._warehouse):
+            verifying.verify(self._io, table, output)
 
     def prepare(self, publication: Publication) -> Prepared:
         table = self._existing(publication.table)
@@ -280,6 +288,7 @@ class IcebergFormat(DraftingFormat):
             token=place.token,
             participant=place.participant,
             subtoken=place.subtoken,
+            by_end=place.by_end,
         )
         checks.refuse_other_place(place, own)
         filesystem, path = storage.filesystem(place.uri.rstrip("/"))

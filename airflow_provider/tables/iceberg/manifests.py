@@ -8,6 +8,7 @@ output is, in parallel and long before the publish, and published without being 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,6 +36,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DecimalType, PrimitiveType, TimestamptzType
 
 from airflow_provider.domain.version import Part
+from airflow_provider.tables import storage
 from airflow_provider.tables.base import WrittenFile
 from airflow_provider.tables.iceberg import manifest_files
 
@@ -90,7 +92,7 @@ def write_part(
         size_bytes=manifest.manifest_length,
         files=len(files),
         rows=sum(file.record_count for file in files),
-        description=_summarised(manifest, carried_from),
+        description=_summarised(manifest, carried_from, _names_of(files)),
     )
 
 
@@ -138,16 +140,34 @@ def _data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) 
     )
 
 
-def _summarised(manifest: ManifestFile, carried_from: int | None) -> str:
+def _names_of(files: Iterable[DataFile]) -> str:
+    return names_digest((storage.split(one.file_path)[1], one.file_size_in_bytes) for one in files)
+
+
+def names_digest(files: Iterable[tuple[str, int]]) -> str:
+    """What paths and sizes of *files* come to, in whatever order: a listing is compared with it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path, size in sorted(files):
+        digest.update(f"{size} {path}\n".encode())
+    return digest.hexdigest()
+
+
+def _summarised(manifest: ManifestFile, carried_from: int | None, names: str) -> str:
     """The partition summary of a manifest as text, so that publish need not read the manifest."""
     fields = [
         [one.contains_null, one.contains_nan, _text(one.lower_bound), _text(one.upper_bound)]
         for one in manifest.partitions or []
     ]
-    said: dict[str, Any] = {"spec": manifest.partition_spec_id, "partitions": fields}
+    said: dict[str, Any] = {"spec": manifest.partition_spec_id, "partitions": fields, "names": names}
     if carried_from is not None:
         said["carried_from"] = carried_from
     return json.dumps(said, separators=(",", ":"))
+
+
+def names(part: Part) -> str:
+    """:func:`names_digest` of the files that *part* names; empty in what was staged before it was kept."""
+    found: str = json.loads(part.description).get("names", "")
+    return found
 
 
 def carried_barrier(part: Part) -> int | None:

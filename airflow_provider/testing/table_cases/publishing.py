@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from airflow_provider.domain.cut import Staged
-from airflow_provider.domain.errors import ForeignCommit, InvalidInput
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CatalogSwap, Exists, RequirementFailed
 from airflow_provider.tables.base import TableRecreated, TablesAhead
@@ -173,11 +175,56 @@ class PublishingCases(TableCases):
         publisher.stage(table, day(1), [batch([2])], place=place)
         published, staged = sorted(publisher.format.staged(table, JOB), key=lambda one: one.barrier)
         assert (published.barrier, published.revision, published.subtoken) == (day(0).end, 1, 0)
-        assert (staged.barrier, staged.revision, staged.token) == (day(1).end, 3, place.token)
+        assert (staged.start, staged.barrier) == (day(1).start, day(1).end)
+        assert (staged.revision, staged.token) == (3, place.token)
         assert (staged.participant, staged.subtoken) == (2, 4)
         publisher.format.discard(place)
         assert publisher.format.staged(table, JOB) == [published]
         assert publisher.format.staged(table, JobName("heir")) == []
+
+    def test_epochs_that_end_together_have_places_of_their_own(
+        self, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R7, R16: tokens are counted for each start, so that two calendars give one twice; first names lack it."""
+        whole, half = day(0), Interval(day(0).start + timedelta(hours=12), day(0).end)
+        places = {
+            (interval, by_end): publisher.format.place(
+                table, job=JOB, interval=interval, revision=1, token=1, by_end=by_end
+            )
+            for interval in (whole, half)
+            for by_end in (False, True)
+        }
+        assert places[whole, True].uri == places[half, True].uri
+        for place in (places[whole, False], places[half, False], places[whole, True]):
+            publisher.stage(table, place.interval, [batch([1])], place=place)
+        found = publisher.format.staged(table, JOB)
+        assert {one.start for one in found} == {whole.start, half.start, None}
+        assert {one.barrier for one in found} == {whole.end}
+        publisher.format.discard(places[half, True])
+        publisher.format.discard(places[half, False])
+        assert [one.start for one in publisher.format.staged(table, JOB)] == [whole.start]
+
+    def test_missing_output_is_noticed_before_it_is_published(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """I6: what describes files and the files themselves, also beside files that nothing describes."""
+        table_format, place = publisher.format, publisher.place(table, day(0))
+        empty = publisher.stage(table, day(0))
+        whole = publisher.stage(table, day(0), [batch([1])], [batch([2, 3])], place=place)
+        table_format.verify(table, [empty, whole])
+        info = publisher.create(table)
+        list(table_format.task_writer(place, info)([batch([4])]))
+        table_format.verify(table, [empty, whole])
+        state = publisher.state(table, 0)
+        files = table_format.files(replace(state, staged=(Staged(interval=day(0), committable=whole),)))
+        backend.lose(files[0])
+        with pytest.raises(Unavailable) as lost:
+            table_format.verify(table, [empty, whole])
+        assert lost.value.details["uri"] == files[0]
+        again = publisher.stage(table, day(1), [batch([5])])
+        backend.lose(again.parts[0].uri)
+        with pytest.raises(Unavailable, match="is missing or has changed"):
+            table_format.verify(table, [again])
 
     def test_discarding_deletes_the_attempts_own_place_only(
         self, publisher: Publisher, table: EpochTable

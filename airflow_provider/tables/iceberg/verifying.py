@@ -1,0 +1,62 @@
+"""Looking that staged output is whole before it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow.fs as pafs
+from pyiceberg.io import FileIO
+
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Committable, Part
+from airflow_provider.tables import checks, storage
+from airflow_provider.tables.iceberg import manifest_files, manifests
+
+_LISTED_TOGETHER = 16
+"""Number of places that are listed side by side: each is a request of its own to an object store."""
+
+
+def verify(io: FileIO, table: EpochTable, output: Sequence[Committable]) -> None:
+    """Refuse *output* of which something is missing; see :meth:`TableFormat.verify`.
+
+    :raises Unavailable: naming the first file that is missing or has another size.
+    """
+    filled = [committable for committable in output if committable.parts]
+    if len(filled) < 2:
+        lost = [_lost(io, committable) for committable in filled]
+    else:
+        with ThreadPoolExecutor(_LISTED_TOGETHER) as threads:
+            lost = list(threads.map(lambda committable: _lost(io, committable), filled))
+    for uri in lost:
+        if uri is not None:
+            raise checks.lost_output(table, uri)
+
+
+def _lost(io: FileIO, committable: Committable) -> str | None:
+    """URI of a file of *committable* that is not there as it was staged; None when all are."""
+    found = _listed(committable.place)
+    for part in committable.parts:
+        if found.get(storage.split(part.uri)[1]) != part.size_bytes:
+            return part.uri
+    own = [part for part in committable.parts if manifests.carried_barrier(part) is None]
+    rows = manifests.names_digest((path, size) for path, size in found.items() if path.endswith(".parquet"))
+    if [manifests.names(part) for part in own] == [rows]:
+        return None
+    # Files of tasks that failed lie here, too: only the manifest tells them apart.
+    sizes = _named(io, own)
+    return next((uri for uri, size in sizes if found.get(storage.split(uri)[1]) != size), None)
+
+
+def _listed(place: str) -> Mapping[str, int]:
+    """Path and size of every file at *place*."""
+    filesystem, path = storage.filesystem(place.rstrip("/"))
+    selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
+    return {info.path: info.size for info in filesystem.get_file_info(selector) if info.is_file}
+
+
+def _named(io: FileIO, parts: Sequence[Part]) -> Iterator[tuple[str, int]]:
+    """URI and size of every file that *parts* name."""
+    for part in parts:
+        for entry in manifest_files.entries(io, manifests.staged(part, 0)):
+            yield entry.data_file.file_path, entry.data_file.file_size_in_bytes
