@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import Fenced
+from airflow_provider.domain.errors import Fenced, StoreReplaced
 from airflow_provider.domain.records import Key, epoch_key
 from airflow_provider.stores.base import MetadataReader
 
@@ -18,7 +18,10 @@ def fence_of(attempt: Attempt) -> Key:
 def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
     """The error for an attempt that is over, with what the store has instead."""
     key = fence_of(attempt)
-    epoch = reader.read(attempt.domain, [key]).get(key)
+    reading = reader.read(attempt.domain, [key])
+    if reading.head.incarnation != attempt.incarnation:
+        return replaced(attempt, attempt.incarnation, reading.head.incarnation)
+    epoch = reading.get(key)
     found: Any = None if epoch is None else epoch.record.token
     by = epoch.record.attempt.owner if epoch is not None and epoch.record.attempt else None
     return Fenced(
@@ -27,4 +30,15 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
         expected=attempt.token,
         found=found,
         by=by,
+    )
+
+
+def replaced(begun: object, expected: str, found: str) -> StoreReplaced:
+    """The error for *begun*, an attempt of the incarnation *expected* of the store, which has *found* now."""
+    return StoreReplaced(
+        f"{begun}: this attempt is over; it was begun in another store (incarnation {expected}, now {found}): "
+        "a backup was restored, or a standby was promoted.",
+        next_step="begin the epoch again, as a retry of the task does; what this attempt wrote is not published.",
+        expected=expected,
+        found=found,
     )

@@ -74,7 +74,7 @@ def events(reader: MetadataReader, domain: str, after: Position | None = None) -
     if after is not None and (after.incarnation != head.incarnation or after.csn > head.csn):
         raise Unavailable(
             f"position {after} is not of this store, which is incarnation {head.incarnation} at CSN {head.csn}: it was "
-            "restored from a backup, or the domain has moved.",
+            "restored from a backup, a standby was promoted, or the domain has moved.",
             next_step="ask the store what there is (a cut), and begin anew from the beginning or at "
             f"{Position(incarnation=head.incarnation, csn=head.csn)}.",
             found=head.incarnation,

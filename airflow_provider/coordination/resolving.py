@@ -192,7 +192,8 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
     if session.incarnation and session.incarnation != reading.head.incarnation:
         raise Unavailable(
             f"the session has seen incarnation {session.incarnation} of the store, which is "
-            f"{reading.head.incarnation} now: it was restored, and what was seen may be undone.",
+            f"{reading.head.incarnation} now: it was restored, or a standby was promoted, and what was seen may be "
+            "undone.",
             next_step="look at what was restored, then begin a new session.",
             expected=session.incarnation,
             found=reading.head.incarnation,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.fencing import replaced
 from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import settled
 from airflow_provider.domain.epoch import (
@@ -107,10 +108,11 @@ class Resume:
 
     def _newest(self, reading: Reading, record: AttemptRecord | None) -> AttemptRecord:
         begun = self.begun
-        if record is None or record.token != begun.token or reading.head.incarnation != begun.incarnation:
+        if reading.head.incarnation != begun.incarnation:
+            raise replaced(begun, begun.incarnation, reading.head.incarnation)
+        if record is None or record.token != begun.token:
             found = None if record is None else record.token
-            newest = f"the newest one has token {found}, of {record.owner}" if record else "there is none"
-            why = newest if reading.head.incarnation == begun.incarnation else "it was begun in another store"
+            why = f"the newest one has token {found}, of {record.owner}" if record else "there is none"
         elif record.aborted is not None:
             found, why = record.token, f"it has ended: {record.aborted}"
         else:

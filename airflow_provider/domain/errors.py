@@ -92,6 +92,13 @@ class Fenced(FinalError):
     """A newer token exists; this attempt is over and has changed nothing (R10)."""
 
 
+class StoreReplaced(Fenced):
+    """The attempt was begun in the store as it was before a restore or the promotion of a standby (R33).
+
+    A try of its task begins anew.
+    """
+
+
 class LeaseExpired(FinalError):
     """The claim on a cut ended before the read did (R22)."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.domain.epoch import Owner
-from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired
+from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import (
@@ -143,11 +143,12 @@ def is_set(value: object) -> bool:
 def final_errors_end_retries() -> Iterator[None]:
     """Turn an error that no retry can cure into the one at which Airflow stops retrying.
 
-    A claim that ended is none of them: the next try begins with a claim of its own.
+    A claim that ended is none of them: the next try begins with a claim of its own. Nor is a store that was restored or
+    taken over by a standby: the next try begins in it.
     """
     try:
         yield
-    except LeaseExpired:
+    except (LeaseExpired, StoreReplaced):
         raise
     except FinalError as error:
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error

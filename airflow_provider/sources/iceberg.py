@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootReads, Span
-from airflow_provider.stores.factory import adopt_catalog, catalog_operation, catalog_properties
+from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +177,7 @@ def _table(root: Root, url: str | None) -> Table:
 
 def _sql_catalog(name: str, url: str) -> SqlCatalog:
     catalog = SqlCatalog(name, **{**catalog_properties(url), "py-io-impl": _FILE_IO})
-    adopt_catalog(url, catalog.engine)
+    catalog.engine = catalog_engine(url)
     return catalog
 
 

@@ -313,8 +313,7 @@ def _connected(root: Root, url: str) -> Iterator[_Ids]:
 
 def _parameters(address: Address) -> dict[str, Any]:
     given = {
-        "host": address.host,
-        "port": address.port,
+        **address.places,
         "dbname": address.database,
         "user": address.user or None,
         "password": address.password or None,
@@ -322,7 +321,7 @@ def _parameters(address: Address) -> dict[str, Any]:
         "sslmode": address.sslmode,
         "connect_timeout": _CONNECT_S,
         "application_name": "epochs",
-        "options": f"-c statement_timeout={_STATEMENT_MS}",
+        "options": None if address.pooled else f"-c statement_timeout={_STATEMENT_MS}",
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -68,6 +68,17 @@ class StoreConnection(ABC):
         """
 
 
+def flag_of(connection: ConnectionFields, name: str, value: object) -> str:
+    """Return *value*, the field *name* of *connection*, as "true" or "false"; the empty text is false.
+
+    :raises InvalidInput: it is neither.
+    """
+    text = str(value).lower() if isinstance(value, bool) else "false" if value == "" else value
+    if text not in ("true", "false"):
+        raise refused(connection, name, value, "true or false")
+    return str(text)
+
+
 def refused(connection: ConnectionFields, name: str, value: object, expected: str) -> InvalidInput:
     """The error for the field *name* of *connection*. :param value: what was found, and may be shown."""
     return InvalidInput(
@@ -92,22 +103,35 @@ def text_of(connection: ConnectionFields, name: str, value: object) -> str:
         raise refused(connection, name, found, error.expected) from None
 
 
-def one_host(connection: ConnectionFields) -> str:
-    """Return the host as a URL writes it: a name, an IPv4 address, or an IPv6 address in brackets.
+def hosts_of(connection: ConnectionFields, default: int) -> str:
+    """Return the servers as a URL writes them, with commas between: each ``host`` or ``host:port``.
 
-    :raises InvalidInput: it is none.
+    :param default: the port of those that name none, unless the connection has one.
+    :raises InvalidInput: there is none, or one that is no server.
     """
-    given = connection.host or ""
+    port = port_or(connection, default)
+    return ",".join(_server(connection, text.strip(), port) for text in (connection.host or "").split(","))
+
+
+def _server(connection: ConnectionFields, text: str, default: int) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]") or ":" in host.rpartition("]")[2]:  # an IPv6 address is full of colons
+        return f"{_one_host(connection, text)}:{default}"
+    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65_535):
+        raise refused(connection, "host", text, "host or host:port, with a port from 1 to 65535")
+    return f"{_one_host(connection, host)}:{int(port)}"
+
+
+def _one_host(connection: ConnectionFields, given: str) -> str:
+    """Return a host as a URL writes it: a name, an IPv4 address, or an IPv6 address in brackets."""
     bare = given[1:-1] if given.startswith("[") and given.endswith("]") else given
     if ":" in bare:
         try:
             return f"[{ipaddress.IPv6Address(bare)}]"
         except ValueError as error:
-            raise refused(
-                connection, "host", given, "one host without scheme or port, or an IPv6 address"
-            ) from error
+            raise refused(connection, "host", given, "a host without scheme, or an IPv6 address") from error
     if not _HOST_NAME.fullmatch(bare):
-        raise refused(connection, "host", given, "the name or address of one host")
+        raise refused(connection, "host", given, "names or addresses of hosts, with commas between")
     return bare
 
 

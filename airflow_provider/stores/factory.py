@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider.stores.schema_status import SchemaStatus
 
 __all__ = [
-    "adopt_catalog", "backends", "catalog_holders", "catalog_of", "catalog_operation", "catalog_properties",
+    "backends", "catalog_engine", "catalog_holders", "catalog_of", "catalog_operation", "catalog_properties",
     "check_schema", "local_url", "open_store", "redacted", "upgrade_schema",
 ]  # fmt: skip
 
@@ -109,16 +109,19 @@ def catalog_properties(url: str) -> dict[str, str]:
     return _opener(url).catalog_properties(url)
 
 
-def adopt_catalog(url: str, engine: Any) -> None:
-    """Give the SQLAlchemy *engine* that pyiceberg's SQL catalog made for *url* the habits of the store's own.
+def catalog_engine(url: str) -> Any:
+    """Return a SQLAlchemy engine with which pyiceberg's SQL catalog uses the database at *url* as its store does.
 
-    It survives forks then, and no call of it lasts for ever.
+    It survives forks, no call of it lasts for ever, and it shares connections with the stores of this process where it
+    can. Dispose of it: others open their connections again.
+
+    :raises InvalidInput: no database that can hold an Iceberg catalog.
     """
-    _opener(url).adopt_catalog(url, engine)
+    return _opener(url).catalog_engine(url)
 
 
 def catalog_operation(url: str) -> AbstractContextManager[None]:
-    """A context in which the database at *url* is used through an engine of :func:`adopt_catalog`; may be nested."""
+    """A context in which the database at *url* is used through an engine of :func:`catalog_engine`; may be nested."""
     return _opener(url).catalog_operation()
 
 

@@ -84,9 +84,12 @@ class StoreOpener(ABC):
             "connection), or declare the tables with format='memory'.",
         )
 
-    def adopt_catalog(self, url: str, engine: Any) -> None:  # noqa: ARG002 - of a SQL store
-        """Give the SQLAlchemy *engine* that pyiceberg made for *url* the habits of the store's own."""
-        self.catalog_properties(url)
+    def catalog_engine(self, url: str) -> Any:
+        """Return a SQLAlchemy engine with which pyiceberg's SQL catalog uses the database at *url* as its store does.
+
+        :raises InvalidInput: as :meth:`catalog_properties`.
+        """
+        return self.catalog_properties(url)
 
     def catalog_operation(self) -> AbstractContextManager[None]:
         """A context in which the catalog's database is used, as the store itself uses it; may be nested."""

@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 from pyiceberg.catalog.sql import SqlCatalog, SqlCatalogBaseTable
 from sqlalchemy import create_engine, inspect
 
-from airflow_provider.domain.errors import StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.errors import PackageTooOld, StoreIncompatible, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.stores.base import CATALOG_NAME, Delete, Exists, Put, Transaction
@@ -86,7 +86,7 @@ def test_a_newer_schema_is_left_alone(postgresql: PostgresqlServer, database: st
     upgrade_schema(url)
     execute(postgresql, database, "UPDATE epochs_alembic_version SET version_num = '9999'")
     for use in (open_store, upgrade_schema):
-        with pytest.raises(StoreIncompatible, match="upgrade the package"):
+        with pytest.raises(PackageTooOld, match="upgrade the package"):
             use(url)
 
 

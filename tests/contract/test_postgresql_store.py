@@ -22,7 +22,8 @@ from airflow_provider.stores.requests import CheckedTransaction, checked
 from airflow_provider.stores.sql import rows
 from airflow_provider.stores.sql.dialect import Held, Purpose
 from airflow_provider.stores.sql.postgresql.address import parsed
-from airflow_provider.stores.sql.postgresql.dialect import MOST_CONNECTIONS, PostgresqlDialect
+from airflow_provider.stores.sql.postgresql.connections import MOST_CONNECTIONS
+from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
 from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.errors import InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, commit_item
 from airflow_provider.domain.version import SchemaRecord
@@ -442,7 +442,7 @@ def test_another_layout_is_refused_by_name(store: ZookeeperStore, url: str) -> N
 
     set_to(b"9999")
     for use in (open_store, upgrade_schema):
-        with pytest.raises(StoreIncompatible, match="9999.*upgrade the package"):
+        with pytest.raises(PackageTooOld, match="9999.*upgrade the package"):
             use(url)
     assert check_schema(url).fit is Fit.NEWER
     store._session.ask(Deadline(10), [lambda client: client.delete_async(store._paths.schema)])

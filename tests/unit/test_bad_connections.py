@@ -46,6 +46,7 @@ GOOD: dict[str, Iterable[str]] = {
     "postgresql sslrootcert": FILE,
     "postgresql sslcert": FILE,
     "postgresql sslkey": FILE,
+    "postgresql pooled": ["empty", "true"],
     "zookeeper host": ["300 characters"],
     "zookeeper schema": ["300 characters"],
     "zookeeper login": SECRETS,

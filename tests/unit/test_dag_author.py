@@ -31,6 +31,7 @@ from airflow_provider.domain.errors import (
     LeaseExpired,
     NotReady,
     OutcomeUnknown,
+    StoreReplaced,
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import Cadence, Interval
@@ -506,6 +507,7 @@ def test_another_run_is_another_owner() -> None:
         (Fenced("x"), AirflowFailException),
         (DependentReaders("x"), AirflowFailException),
         (LeaseExpired("x"), LeaseExpired),
+        (StoreReplaced("x"), StoreReplaced),
         (NotReady("x"), NotReady),
         (EpochBusy("x"), EpochBusy),
         (StoreUnavailable("x"), StoreUnavailable),

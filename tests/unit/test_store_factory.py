@@ -88,7 +88,10 @@ def test_an_address_that_cannot_be_shared_is_refused(url: str) -> None:
         ":secret@db.example/epochs",
         "user:secret@db.example:port/epochs",
         f"user:{ODD}@db.example/epochs",
-        "user:secret@one.example,two.example/epochs",
+        "user:secret@one.example,/epochs",
+        "user:secret@one.example,two.example:port/epochs",
+        "user:secret@db.example/epochs?pooled=maybe",
+        "user:secret@db.example/epochs?target_session_attrs=any",
         "user:secret@db.example/epochs?host=elsewhere",
         "user:secret@db.example/epochs?passfile=/etc/passwd",
         "user:secret@db.example/epochs?sslmode=maybe",
@@ -112,6 +115,19 @@ def test_an_address_of_a_database_is_read_whole() -> None:
     assert address.location == "postgresql://[::1]:6432/e p"
     assert "p/w" not in repr(address)
     assert parsed("postgresql+psycopg://db.example/epochs").port == 5432
+
+
+def test_an_address_may_name_a_primary_and_its_standbys() -> None:
+    address = parsed("postgresql+psycopg://me:s@one.example,[::1]:6432,three:7/epochs?pooled=true")
+    assert address.servers == (("one.example", 5432), ("::1", 6432), ("three", 7))
+    assert address.places == {
+        "host": "one.example,::1,three",
+        "port": "5432,6432,7",
+        "target_session_attrs": "read-write",
+    }
+    assert address.location == "postgresql://one.example:5432,[::1]:6432,three:7/epochs"
+    assert (address.pooled, address.tls, address.sslmode) == (True, {}, "require")
+    assert parsed("postgresql+psycopg://one.example/epochs").places == {"host": "one.example", "port": "5432"}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from airflow_provider.stores.connecting import (
     ConnectionFields,
     FormField,
     StoreConnection,
-    one_host,
-    port_or,
+    flag_of,
+    hosts_of,
     refused,
     text_of,
 )
@@ -56,7 +56,7 @@ class PostgresqlConnection(StoreConnection):
     airflows_type = "postgres"
     summary = "for several hosts"
     places: ClassVar[Mapping[str, str]] = {
-        "host": "db.example",
+        "host": "db.example, or primary and standbys: db1.example,db2.example",
         "schema": "the database",
         "login": "user",
         "password": "the user's",
@@ -78,10 +78,14 @@ class PostgresqlConnection(StoreConnection):
         "sslkey": FormField(
             label="TLS client key", description="file with the key of the client's certificate."
         ),
+        "pooled": FormField(
+            label="Behind a pooler",
+            description="true when PgBouncer or another pooler stands before the server, in whichever mode.",
+        ),
     }
 
     def url_of(self, connection: ConnectionFields) -> str:
-        host = one_host(connection)
+        servers = hosts_of(connection, POSTGRESQL_PORT)
         database = connection.schema or ""
         if not database:
             raise refused(connection, "schema", database, "the name of the database")
@@ -90,12 +94,12 @@ class PostgresqlConnection(StoreConnection):
         user = quote(connection.login or "", safe="")
         secret = f":{quote(connection.password, safe='')}" if connection.password else ""
         at = "@" if user else ""
-        address = f"{host}:{port_or(connection, POSTGRESQL_PORT)}/{quote(database, safe='')}"
-        return f"postgresql+psycopg://{user}{secret}{at}{address}{self._tls(connection)}"
+        address = f"{servers}/{quote(database, safe='')}"
+        return f"postgresql+psycopg://{user}{secret}{at}{address}{self._options(connection)}"
 
-    def _tls(self, connection: ConnectionFields) -> str:
+    def _options(self, connection: ConnectionFields) -> str:
         options = {
-            name: text_of(connection, name, connection.extra[name])
+            name: (flag_of if name == "pooled" else text_of)(connection, name, connection.extra[name])
             for name in self.extras
             if name in connection.extra
         }

@@ -112,10 +112,6 @@ class SqlDialect(ABC):
         """Return the engine, made at the first call; opens no connection by itself."""
 
     @abstractmethod
-    def adopt(self, engine: Engine) -> None:
-        """Give another engine on the same database what :meth:`engine` has: care in forks, deadlines."""
-
-    @abstractmethod
     def prepare(self, *, create: bool) -> None:
         """Look at what can be seen before connecting.
 
@@ -173,6 +169,10 @@ class SqlDialect(ABC):
         :param written: rows without their stamp.
         """
         raise NotImplementedError
+
+    def lineage(self, connection: Connection) -> str | None:  # noqa: ARG002 - of servers that have one
+        """Return the history that the database is on; None where nothing tells one from another."""
+        return None
 
     @abstractmethod
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:

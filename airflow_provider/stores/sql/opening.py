@@ -37,8 +37,8 @@ class SqlOpener(StoreOpener):
         self.dialect(url)
         return {"type": "sql", "uri": url, "init_catalog_tables": "false"}
 
-    def adopt_catalog(self, url: str, engine: Any) -> None:
-        self.dialect(url).adopt(engine)
+    def catalog_engine(self, url: str) -> Any:
+        return self.dialect(url).engine()
 
     def catalog_operation(self) -> AbstractContextManager[None]:
         from airflow_provider.stores.sql.forks import operation
@@ -64,6 +64,16 @@ class SqliteOpener(SqlOpener):
     def catalog_properties(self, url: str) -> dict[str, str]:
         return {**super().catalog_properties(url), "uri": f"{url}?timeout={_SQLITE_BUSY_S}"}
 
+    def catalog_engine(self, url: str) -> Any:
+        """One of its own: the store's transactions begin otherwise."""
+        from sqlalchemy import create_engine
+
+        from airflow_provider.stores.sql.forks import close_before_forks
+
+        engine = create_engine(self.catalog_properties(url)["uri"])
+        close_before_forks(engine)
+        return engine
+
     def _path(self, url: str) -> Path:
         """:raises InvalidInput: no absolute path of a file."""
         rest = url.partition("://")[2]
@@ -83,7 +93,7 @@ class PostgresqlOpener(SqlOpener):
     """A database of a PostgreSQL server."""
 
     scheme = "postgresql+psycopg"
-    form = "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
+    form = "postgresql+psycopg://USER:PASSWORD@HOST:PORT[,HOST:PORT...]/DATABASE"
     name = "PostgreSQL"
     connection = PostgresqlConnection()
 
@@ -101,5 +111,5 @@ class PostgresqlOpener(SqlOpener):
         return PostgresqlDialect(parsed(url))
 
     def catalog_properties(self, url: str) -> dict[str, str]:
-        # a connection may have been lost since it was used
-        return {**super().catalog_properties(url), "pool_pre_ping": "true"}
+        # one that SQLAlchemy understands; connections are those of the store's own engine
+        return {**super().catalog_properties(url), "uri": "postgresql+psycopg://"}

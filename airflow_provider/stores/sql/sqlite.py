@@ -117,9 +117,6 @@ class SqliteDialect(SqlDialect):
                 self._engine = self._new_engine()
             return self._engine
 
-    def adopt(self, engine: Engine) -> None:
-        forks.close_before_forks(engine)
-
     def prepare(self, *, create: bool) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreIncompatible(

@@ -98,20 +98,34 @@ class SqlStore(MetadataStore):
         """Bring the schema up to date, wholly or not at all."""
         self.prepare()
         return self._run(
-            lambda connection: migrate.upgrade(connection, self._dialect.location),
+            self._upgraded,
             purpose=Purpose.UPGRADE,
             finish=lambda connection, _: connection.commit(),
         )
 
+    def _upgraded(self, connection: Connection) -> SchemaStatus:
+        found = migrate.upgrade(connection, self._dialect.location)
+        lineage = self._dialect.lineage(connection)
+        unknown = store_table.c.lineage.is_(None)
+        connection.execute(update(store_table).where(unknown).values(lineage=lineage))
+        return found
+
     def new_incarnation(self) -> str:
-        """Give the store another identity than it had; return it (R33)."""
-        self.schema_status().require_usable()
+        """Give the store another identity than it had; return it (R33).
+
+        When it returns, nothing that was decided under the one before is committed any more.
+        """
+        found = self.schema_status()
+        found.require_usable()
         new = uuid.uuid4().hex
-        self._run(
-            lambda connection: connection.execute(update(store_table).values(incarnation=new)),
-            purpose=Purpose.UPGRADE,
-            finish=lambda connection, _: connection.commit(),
-        )
+
+        def change(connection: Connection) -> None:
+            values = {"incarnation": new}
+            if found.format > 1 and (lineage := self._dialect.lineage(connection)) is not None:
+                values["lineage"] = lineage
+            connection.execute(update(store_table).values(values))
+
+        self._run(change, purpose=Purpose.UPGRADE, finish=lambda connection, _: connection.commit())
         return new
 
     # --- reading ---------------------------------------------------------------------------------------------

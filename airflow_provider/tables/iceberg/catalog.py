@@ -4,7 +4,7 @@ elsewhere, where the pointers follow the store (R17).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
@@ -22,7 +22,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.stores.factory import adopt_catalog, catalog_operation, catalog_properties
+from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
 from airflow_provider.tables import checks
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
@@ -190,7 +190,7 @@ class IcebergCatalog:
     def _opened(self) -> sa.Engine:
         with self._lock:
             if self._engine is None:
-                opened = _new_engine(self._url, self._properties)
+                opened = catalog_engine(self._url)
                 if self._makes_tables:
                     _make_tables(opened)
                 self._engine = opened
@@ -202,7 +202,7 @@ class IcebergCatalog:
         with _translated(self._url):
             self._opened()  # which makes its tables
             catalog = SqlCatalog(CATALOG_NAME, **self._properties)
-            adopt_catalog(self._url, catalog.engine)
+            catalog.engine = catalog_engine(self._url)
             try:
                 yield catalog
             finally:
@@ -234,17 +234,11 @@ def make_tables(url: str) -> None:
 @contextmanager
 def _looking_at(url: str) -> Iterator[sa.Engine]:
     with _translated(url):
-        engine = _new_engine(url, _properties(url, ""))
+        engine = catalog_engine(url)
         try:
             yield engine
         finally:
             engine.dispose()
-
-
-def _new_engine(url: str, properties: Mapping[str, str]) -> sa.Engine:
-    engine = sa.create_engine(properties["uri"], pool_pre_ping=properties.get("pool_pre_ping") == "true")
-    adopt_catalog(url, engine)
-    return engine
 
 
 def _missing(engine: sa.Engine) -> bool:

@@ -15,7 +15,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -71,7 +71,8 @@ class PostgresqlServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop("immediate")
+        if self.running:
+            self.stop("immediate")
 
     def create(self) -> None:
         """Make its data directory."""
@@ -125,6 +126,35 @@ class PostgresqlServer:
         self.stop(mode)
         self.start()
 
+    # --- a standby -------------------------------------------------------------------------------------------
+
+    def standby(self, directory: Path) -> PostgresqlServer:
+        """Start a hot standby that follows this server, asynchronously, in the empty *directory*; return it."""
+        if os.geteuid() == 0:
+            shutil.chown(directory, SERVER_USER)
+        copy = replace(self, directory=directory, port=free_port())
+        self._run(
+            "pg_basebackup", "--host=127.0.0.1", f"--port={self.port}", f"--username={USER}", "--checkpoint=fast",
+            "--wal-method=stream", "--write-recovery-conf", "--no-sync", data=copy.data, password=self.password,
+        )  # fmt: skip
+        copy.start()
+        return copy
+
+    def end_receiving(self) -> None:
+        """Stop the process that receives from the primary, as a network that swallows everything would."""
+        with self.connect() as connection:
+            found = connection.execute("SELECT pid FROM pg_stat_wal_receiver").fetchone()
+        assert found is not None, "it follows nobody"
+        os.kill(int(str(found[0])), signal.SIGSTOP)
+
+    def promote(self) -> None:
+        """Make a standby the primary, from what it has received."""
+        with self.connect() as connection:
+            found = connection.execute("SELECT pid FROM pg_stat_wal_receiver").fetchone()
+        if found is not None:
+            os.kill(int(str(found[0])), signal.SIGKILL)  # one that is stopped would not hear of it
+        self._run("pg_ctl", "-w", "-s", "promote")
+
     def url(self, database: str, *, port: int | None = None, options: str = "") -> str:
         """The store's URL of *database*."""
         return (
@@ -164,14 +194,14 @@ class PostgresqlServer:
                     os.kill(int(str(pid)), number)
         return len(found)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self.programs / program), "-D", str(self.data), *arguments]
+    def _run(self, program: str, *arguments: str, data: Path | None = None, password: str = "") -> None:
+        command = [str(self.programs / program), "-D", str(data or self.data), *arguments]
         if os.geteuid() == 0:
             command = [*self._as_server_user(), *command]
         done = subprocess.run(  # noqa: S603 - a program of PostgreSQL's own directory
             command,
             cwd="/",
-            env={**os.environ, **self.environment},
+            env={**os.environ, **self.environment, **({"PGPASSWORD": password} if password else {})},
             capture_output=program == "initdb",
             check=False,
             timeout=_TIMEOUT_S,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.hosts import is_this_host
 
-FORM = "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
+FORM = "postgresql+psycopg://USER:PASSWORD@HOST:PORT[,HOST:PORT...]/DATABASE"
 DEFAULT_PORT = 5432
 TLS_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
-"""The options that a URL may have: how the connection is encrypted, and whom it trusts."""
+"""The options that say how the connection is encrypted, and whom it trusts."""
+OPTIONS = (*TLS_OPTIONS, "pooled", "target_session_attrs")
+"""The options that a URL may have."""
 
 _TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
@@ -23,22 +25,41 @@ _TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full
 class Address:
     """Where a database is.
 
+    :param servers: host and port of each server, of which one is the primary.
     :param user: empty for the operating system's.
     :param tls: values of :data:`TLS_OPTIONS`.
+    :param pooled: whether a pooler stands between, so that each transaction may meet another session.
     """
 
-    host: str
-    port: int
+    servers: tuple[tuple[str, int], ...]
     database: str
     user: str = ""
     password: str = field(default="", repr=False)
     tls: Mapping[str, str] = field(default_factory=dict)
+    pooled: bool = False
+
+    @property
+    def host(self) -> str:
+        """The first server's."""
+        return self.servers[0][0]
+
+    @property
+    def port(self) -> int:
+        """The first server's."""
+        return self.servers[0][1]
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What libpq is told of the servers: with several, that the primary is wanted."""
+        hosts, ports = (",".join(str(part) for part in parts) for parts in zip(*self.servers, strict=True))
+        wanted = {"target_session_attrs": "read-write"} if len(self.servers) > 1 else {}
+        return {"host": hosts, "port": ports, **wanted}
 
     @property
     def location(self) -> str:
         """The address for messages."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"postgresql://{host}:{self.port}/{self.database}"
+        servers = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers)
+        return f"postgresql://{','.join(servers)}/{self.database}"
 
     @property
     def sslmode(self) -> str:
@@ -50,19 +71,7 @@ class Address:
             return self.tls["sslmode"]
         if "sslrootcert" in self.tls:
             return "verify-full"
-        return "prefer" if is_this_host(self.host) else "require"
-
-    def url(self, **options: str) -> URL:
-        """Return it as SQLAlchemy's URL, with libpq's *options*."""
-        return URL.create(
-            "postgresql+psycopg",
-            username=self.user or None,
-            password=self.password or None,
-            host=self.host,
-            port=self.port,
-            database=self.database,
-            query={**self.tls, **options},
-        )
+        return "prefer" if all(is_this_host(host) for host, _ in self.servers) else "require"
 
 
 def parsed(url: str) -> Address:
@@ -70,31 +79,62 @@ def parsed(url: str) -> Address:
 
     :raises InvalidInput: it is none; the message holds neither user nor password.
     """
+    front, first, others = _separated(url)
     try:
-        given = make_url(url)
-        port = given.port or DEFAULT_PORT
+        given = make_url(front)
+        servers = [(given.host or "", given.port or DEFAULT_PORT), *(_server(text) for text in others)]
     except (ArgumentError, ValueError) as error:
         raise _refused("(a text that is no URL)", "password and user percent-encoded") from error
-    if not given.host or "," in given.host:
-        raise _refused(given.host, "one host")
+    if not all(host for host, _ in servers):
+        raise _refused(first, "a host, or several with commas between")
     if not given.database:
         raise _refused(given.database, "the name of a database")
     if given.password and not given.username:
         raise _refused("(a password without a user)", "a user")
-    unknown = sorted(set(given.query) - set(TLS_OPTIONS))
-    if unknown:
-        raise _refused(unknown, f"only the options {', '.join(TLS_OPTIONS)}")
-    tls = {name: value for name, value in given.query.items() if isinstance(value, str)}
-    if len(tls) < len(given.query) or tls.get("sslmode", "prefer") not in _TLS_MODES:
-        raise _refused(given.query.get("sslmode"), f"one sslmode of {', '.join(_TLS_MODES)}")
+    options = _options(given.query)
     return Address(
-        host=given.host,
-        port=port,
+        servers=tuple(servers),
         database=given.database,
         user=given.username or "",
         password=str(given.password or ""),
-        tls=tls,
+        tls={name: options[name] for name in TLS_OPTIONS if name in options},
+        pooled=options.get("pooled") == "true",
     )
+
+
+def _separated(url: str) -> tuple[str, str, list[str]]:
+    """Return *url* with its first server alone, the servers as they stand there, and the texts of the others."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    login, at, servers = authority.rpartition("@")
+    first, *others = servers.split(",")
+    return f"{scheme}://{login}{at}{first}{slash}{path}", servers, others
+
+
+def _server(text: str) -> tuple[str, int]:
+    """:raises ValueError: neither host nor host:port."""
+    if not text:
+        return "", DEFAULT_PORT
+    given = make_url(f"postgresql://{text}/")
+    if given.username or given.database or not given.host:
+        raise ValueError(text)
+    return given.host, given.port or DEFAULT_PORT
+
+
+def _options(query: Mapping[str, object]) -> dict[str, str]:
+    unknown = sorted(set(query) - set(OPTIONS))
+    if unknown:
+        raise _refused(unknown, f"only the options {', '.join(OPTIONS)}")
+    options = {name: value for name, value in query.items() if isinstance(value, str)}
+    if len(options) < len(query) or options.get("sslmode", "prefer") not in _TLS_MODES:
+        raise _refused(query.get("sslmode"), f"one sslmode of {', '.join(_TLS_MODES)}")
+    if options.get("pooled", "true") not in ("true", "false"):
+        raise _refused(options["pooled"], "pooled=true or pooled=false")
+    if options.get("target_session_attrs", "primary") not in ("primary", "read-write"):
+        raise _refused(
+            options["target_session_attrs"], "target_session_attrs=read-write: a standby cannot be read"
+        )
+    return options
 
 
 def _refused(value: object, expected: str) -> InvalidInput:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import timedelta
-from threading import BoundedSemaphore
 from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Any, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from airflow_provider.domain.defaults import DEFAULTS
@@ -23,16 +22,15 @@ from airflow_provider.stores.base import Absent, Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import rows
 from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect
-from airflow_provider.stores.sql.pool import StorePool
 from airflow_provider.stores.sql.postgresql import outcomes, statements
 from airflow_provider.stores.sql.postgresql.address import Address
-from airflow_provider.stores.sql.postgresql.connections import BoundedConnection, Limits, adopt
+from airflow_provider.stores.sql.postgresql.connections import (
+    BoundedConnection,
+    Limits,
+    engine_of,
+    shared_of,
+)
 
-POOLED_CONNECTIONS = 4
-MOST_CONNECTIONS = 16
-"""Of one store in one process."""
-MOST_LISTENERS = 8
-"""Watches that wait for a call at a time, each with a connection; further ones poll."""
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 SLOWEST_POLL = timedelta(seconds=1)
 """How often a watch looks by itself, in case that a call was lost."""
@@ -42,7 +40,7 @@ class PostgresqlDialect(SqlDialect):
     """A PostgreSQL database.
 
     A transaction looks in one message and writes and commits in a second one; one that only puts records does all
-    in one statement. Locks are taken in one order by
+    in one message. Locks are taken in one order by
     all: the head of the domain, pointers by name, records by key. A record that must be absent cannot be
     locked; making it fails if somebody else did meanwhile.
 
@@ -58,25 +56,11 @@ class PostgresqlDialect(SqlDialect):
         self.limits = Limits.within(patience)
         self._address = address
         self._patience = patience
-        self._answered = False
-        self._listeners = BoundedSemaphore(MOST_LISTENERS)
-        self._engine = create_engine(
-            "postgresql+psycopg://",
-            poolclass=StorePool,
-            pool_size=POOLED_CONNECTIONS,
-            max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
-            pool_timeout=patience.total_seconds(),
-            pool_use_lifo=True,
-            use_native_hstore=False,
-        )
-        self.adopt(self._engine)
-        event.listen(self._engine, "connect", self._note_answer)
+        self._engine = engine_of(address, self.limits)
+        self._shared = shared_of(self._engine)
 
     def engine(self) -> Engine:
         return self._engine
-
-    def adopt(self, engine: Engine) -> None:
-        adopt(engine, self._address, self.limits)
 
     def prepare(self, *, create: bool) -> None:
         """There is nothing to see before connecting."""
@@ -91,12 +75,46 @@ class PostgresqlDialect(SqlDialect):
         driver.deadline = monotonic() + limit_s
         try:
             driver.autocommit = purpose is not Purpose.UPGRADE
-            with _context(driver, purpose):
+            with self._context(driver, purpose):
                 yield
         except psycopg.Error as error:
             raise self._given_up(connection, error) from error
         finally:
             driver.deadline = monotonic() + limit_s  # for what the pool does with it
+
+    def _context(self, driver: BoundedConnection, purpose: Purpose) -> AbstractContextManager[None]:
+        if purpose is Purpose.UPGRADE:
+            return _alone(driver)
+        if purpose is Purpose.WRITE:
+            return _pipelined(driver)
+        if purpose is Purpose.READ and not self._address.pooled:
+            return nullcontext()  # one statement, which sees one moment
+        return self._told(driver, purpose)
+
+    @contextmanager
+    def _told(self, driver: BoundedConnection, purpose: Purpose) -> Iterator[None]:
+        """Leave no transaction open. For one, and for it alone, a pooler's session can be told how long to wait."""
+        try:
+            if purpose is Purpose.READ:
+                driver.execute(statements.opened(self.limits.settings()), prepare=False)
+            yield
+        finally:
+            if driver.info.transaction_status in _OPEN:
+                driver.execute("ROLLBACK", prepare=False)
+
+    def _begin(self, driver: BoundedConnection) -> None:
+        """Begin to write, as a holder of the store's identity; waits for nothing but who changes that."""
+        driver.execute(statements.BEGIN, prepare=False)
+        pooled = self._address.pooled
+        driver.execute(statements.sharing(self.limits.settings()) if pooled else statements.SHARE_STORE)
+
+    def lineage(self, connection: Connection) -> str | None:
+        """Which history the server is on; None for one that does not tell, such as a server with other storage."""
+        try:
+            with connection.begin_nested():
+                return cast("str", connection.exec_driver_sql(statements.LINEAGE).scalar_one())
+        except DBAPIError:
+            return None
 
     # --- reading and writing ---------------------------------------------------------------------------------
 
@@ -119,7 +137,7 @@ class PostgresqlDialect(SqlDialect):
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
         driver, domain = _driver(connection), request.domain
         taken = pointers = None
-        driver.execute(statements.BEGIN, prepare=False)
+        self._begin(driver)
         if request.commit:
             taken = driver.execute(statements.TAKE_NUMBER, {"domain": domain})
         if request.swaps:
@@ -153,7 +171,11 @@ class PostgresqlDialect(SqlDialect):
             "made": statements.listed_rows(row for row in written if _key(domain, row) in absent),
             "put": statements.listed_rows(row for row in written if _key(domain, row) not in absent),
         }
-        return _held(request, driver.execute(statements.AT_ONCE, statements.held(request) | rows_by_need))
+        with driver.pipeline():
+            self._begin(driver)
+            stamped = driver.execute(statements.AT_ONCE, statements.held(request) | rows_by_need)
+            driver.execute("COMMIT", prepare=False)
+        return _held(request, stamped)
 
     def write(
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
@@ -181,7 +203,7 @@ class PostgresqlDialect(SqlDialect):
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:
         deadline = monotonic() + timeout.total_seconds()
         while (csn := head()) <= after and (left_s := deadline - monotonic()) > 0:
-            if not self._listeners.acquire(blocking=False):
+            if self._address.pooled or not self._shared.listeners.acquire(blocking=False):
                 sleep(min(left_s, DEFAULTS.store_poll_longest.total_seconds()))
                 continue
             try:
@@ -189,7 +211,7 @@ class PostgresqlDialect(SqlDialect):
             except (SQLAlchemyError, psycopg.Error):
                 sleep(min(left_s, DEFAULTS.store_poll_longest.total_seconds()))  # head() says what is wrong
             finally:
-                self._listeners.release()
+                self._shared.listeners.release()
         return csn
 
     def _listen(self, domain: DomainName, head: Callable[[], int], after: int, deadline: float) -> int:
@@ -212,6 +234,9 @@ class PostgresqlDialect(SqlDialect):
     def turn(self, domain: DomainName, patience: timedelta) -> Iterator[None]:
         """A lock that PostgreSQL hands on in the order in which it was asked for, in a transaction beside ours."""
         with ExitStack() as stack:
+            if self._address.pooled:  # whose sessions those need who publish
+                yield
+                return
             with suppress(SQLAlchemyError, psycopg.Error):
                 driver = _driver(stack.enter_context(self._engine.connect()))
                 stack.callback(_end_turn, driver)
@@ -223,16 +248,13 @@ class PostgresqlDialect(SqlDialect):
     # --- errors and connections ------------------------------------------------------------------------------
 
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:
-        return outcomes.is_transient(error, committing=committing, answered=self._answered)
+        return outcomes.is_transient(error, committing=committing, answered=self._shared.answered)
 
     def translated(self, error: Exception, *, committing: bool) -> EpochError:
         return outcomes.translated(error, self.location, committing=committing)
 
     def patience(self) -> timedelta:
         return self._patience
-
-    def _note_answer(self, *_: Any) -> None:
-        self._answered = True
 
     def _given_up(self, connection: Connection, error: psycopg.Error) -> DBAPIError:
         """Return *error* as SQLAlchemy's own; when the session is over, others opened before it are suspect too."""
@@ -248,12 +270,6 @@ def _driver(connection: Connection) -> BoundedConnection:
     return cast("BoundedConnection", connection.connection.driver_connection)
 
 
-def _context(driver: BoundedConnection, purpose: Purpose) -> AbstractContextManager[None]:
-    if purpose in (Purpose.READ, Purpose.AT_ONCE):
-        return nullcontext()  # one statement, which sees one moment
-    return _pipelined(driver) if purpose is Purpose.WRITE else _alone(driver)
-
-
 @contextmanager
 def _pipelined(driver: BoundedConnection) -> Iterator[None]:
     """Send statements without waiting; the end of the context waits for all that was sent."""
@@ -267,10 +283,14 @@ def _pipelined(driver: BoundedConnection) -> Iterator[None]:
 
 @contextmanager
 def _alone(driver: BoundedConnection) -> Iterator[None]:
-    """Change the schema while nobody else does. It may take as long as it takes; only locks are not waited for."""
+    """Change the schema or the store's identity, once all transactions that were decided under it have ended.
+
+    It may take as long as it takes; only locks are not waited for.
+    """
     driver.deadline = None
     driver.execute("SET LOCAL statement_timeout = 0")
     driver.execute(statements.LOCK_SCHEMA)
+    driver.execute(statements.LOCK_STORE)
     yield
 
 

@@ -15,7 +15,12 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
     StoreUnavailable,
 )
-from airflow_provider.stores.sql.postgresql.connections import ConnectFailed, NoAnswer, SessionEnded
+from airflow_provider.stores.sql.postgresql.connections import (
+    ConnectFailed,
+    NoAnswer,
+    SessionEnded,
+    StandbyMet,
+)
 
 _TRANSIENT = frozenset(
     {
@@ -32,13 +37,19 @@ _NOT_A_STORE = ("42", "3F", "XX")
 _TOO_LARGE = "54"
 """Class: a limit of the server, which only the key of a record can reach."""
 _NOT_ALLOWED = "42501"
+_STANDBY = "55000"
+"""Asked for its place in a log that it does not write."""
 
+_PRIMARY = (
+    "name the primary server in the store's address, not a standby; or all of them: HOST:PORT,HOST:PORT."
+)
 _NEXT_STEPS = {
     "55P03": "look for who holds the lock (SELECT * FROM pg_stat_activity WHERE state <> 'idle'); try again.",
     "57014": "look at what keeps the server busy; try again.",
     "53100": "make room on the server's disk; then try again.",
     "53300": "raise the server's max_connections, or let fewer processes use the store; then try again.",
-    "25006": "name the primary server in the store's address, not a standby.",
+    "25006": _PRIMARY,
+    _STANDBY: _PRIMARY,
 }
 _CHECK_CONNECTION = (
     "check that the server runs, and host, port, database, user and password of the store's URL (in Airflow: host, "
@@ -109,6 +120,8 @@ def is_transient(error: BaseException, *, committing: bool, answered: bool) -> b
         return False
     if sqlstate(error) in _TRANSIENT or isinstance(original, SessionEnded):
         return True
+    if sqlstate(error) == _STANDBY:
+        return answered and not committing
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     return lost and not committing
 
@@ -147,7 +160,9 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
             store=location,
             found=reason,
         )
-    if isinstance(error, PoolTimeout):
+    if isinstance(original, StandbyMet):
+        next_step = _PRIMARY
+    elif isinstance(error, PoolTimeout):
         next_step = "let fewer threads use one store; then try again."
     else:
         next_step = _NEXT_STEPS.get(code, _CHECK_CONNECTION)

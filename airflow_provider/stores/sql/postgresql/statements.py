@@ -38,8 +38,28 @@ _AT_ADDRESS = (
     "AND record.item = wanted.item"
 )
 
+_LINEAGE: Final = """(
+    (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
+)"""
+"""The history that the server is on: whose data directory it has, and its timeline, which every promotion changes.
+
+It ends with an error on a standby.
+"""
+LINEAGE: Final[LiteralString] = f"SELECT {_LINEAGE}"
+
+_INCARNATION: Final = (
+    "(store.incarnation || CASE WHEN to_jsonb(store) ->> 'lineage' IS NULL THEN '' "
+    f"WHEN to_jsonb(store) ->> 'lineage' = {_LINEAGE} THEN '' ELSE '@' || {_LINEAGE} END)"
+)
+"""Of ``epochs_store AS store``: another one than was stored once the server is on another history.
+
+As JSON, because a schema of format 1 lacks the column.
+"""
+
+GREETING: Final = sql.SQL("pg_backend_pid(), pg_is_in_recovery()")
+
 LOOK: Final[LiteralString] = f"""
-SELECT wanted.kind, wanted.partition, wanted.item, found.*, store.incarnation,
+SELECT wanted.kind, wanted.partition, wanted.item, found.*, {_INCARNATION} AS incarnation,
     (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
     {_NOW_US} AS now_us
 FROM epochs_store AS store LEFT JOIN (
@@ -56,8 +76,16 @@ As :func:`~airflow_provider.stores.sql.statements.differing`: without a version,
 _TURNS: Final = 0x65706F63
 """Sets the package's advisory locks apart from those of others."""
 
+_OF_STORE: Final = 0x65706F64
+"""The advisory lock that every transaction shares, so that whoever gives the store another identity waits for all."""
+
 BEGIN: Final[LiteralString] = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Each statement sees what was committed before it; what a transaction decides on it has locked by then."""
+
+SHARE_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"
+"""Before the statement that reads the incarnation, which sees what was committed when the lock was given."""
+
+LOCK_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock({_OF_STORE}, 0)"
 
 TAKE_NUMBER: Final[LiteralString] = """
 INSERT INTO epochs_head AS head (domain, csn) VALUES (%(domain)s, 1)
@@ -84,8 +112,8 @@ _VERSIONS: Final[LiteralString] = """
 
 HOLD: Final[LiteralString] = f"""
 SELECT (SELECT {_VERSIONS} FROM {_HELD}) AS held,
-    incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
-FROM epochs_store
+    {_INCARNATION} AS incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
+FROM epochs_store AS store
 """
 """What a transaction decides on; then the stamp of what it writes."""
 
@@ -152,7 +180,7 @@ WITH held AS MATERIALIZED (
 ), stamp AS MATERIALIZED (
     SELECT held.versions, held.fine AND coalesce(incarnation = %(incarnation)s, true) AS fine, incarnation,
         nextval('epochs_version') AS version, {_NOW_US} AS at_us
-    FROM held CROSS JOIN epochs_store
+    FROM held CROSS JOIN (SELECT {_INCARNATION} AS incarnation FROM epochs_store AS store) AS here
 ), made AS (
     {_STAMPED} (%(made)s::json) {_WRITTEN}
 ), put AS (
@@ -163,6 +191,25 @@ SELECT versions, incarnation, version, at_us FROM stamp
 """A whole transaction without number, deletions and swaps; writes nothing when a requirement does not hold."""
 
 LOCK_SCHEMA: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtext('epochs_alembic_version'))"
+
+
+def set_for(settings: Mapping[str, str], *, local: bool) -> sql.Composed:
+    """Return what a SELECT sets: for the session, or for its transaction."""
+    return sql.SQL(", ").join(
+        sql.SQL("set_config({}, {}, {})").format(name, value, local) for name, value in settings.items()
+    )
+
+
+def opened(settings: Mapping[str, str]) -> sql.Composed:
+    """Return what begins a transaction in a session that was told nothing, all in one message."""
+    return sql.SQL("BEGIN; SELECT {}, CASE WHEN pg_is_in_recovery() THEN pg_current_wal_lsn() END").format(
+        set_for(settings, local=True)
+    )
+
+
+def sharing(settings: Mapping[str, str]) -> sql.Composed:
+    """Return :data:`SHARE_STORE`, and what a session that was told nothing is told for the transaction."""
+    return sql.SQL("{}, {}").format(sql.SQL(SHARE_STORE), set_for(settings, local=True))
 
 
 def taking_turn(domain: str, patience: timedelta) -> sql.Composed:
