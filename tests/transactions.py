@@ -166,8 +166,10 @@ def named(key: Key) -> str:
             return str(key.kind)
         case Kind.FENCE if key.partition == ROOT_CHAINS:
             return f"chain {key.item}"
-        case Kind.JOB | Kind.TABLE | Kind.FENCE | Kind.VERSIONS | Kind.LEASE:
+        case Kind.JOB | Kind.TABLE | Kind.FENCE | Kind.LEASE:
             return f"{key.kind} {key.item}"
+        case Kind.VERSIONS:
+            return f"{key.kind} {key.partition or key.item}"
         case Kind.BARRIER:
             _, writer, state, sink = key.item.split(":", 3)
             number, _, subtoken = writer.partition(".")

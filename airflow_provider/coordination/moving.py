@@ -326,6 +326,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
     for table in tables:
         yield from pages(reader, domain, Kind.SCHEMA, table)
         yield from pages(reader, domain, Kind.SLICE, table)
+        yield from pages(reader, domain, Kind.VERSIONS, table)
 
 
 def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key, tuple[Any, int | None]]:

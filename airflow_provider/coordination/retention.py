@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random, SystemRandom
@@ -16,6 +16,13 @@ from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.table_commits import prepared_or_moved, table_commit
+from airflow_provider.coordination.versions import (
+    forget_versions,
+    newest_version,
+    remember_versions,
+    split_versions,
+    version_pages,
+)
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import reached, standing
@@ -30,12 +37,10 @@ from airflow_provider.domain.records import (
     retention_key,
     table_key,
     topology_key,
-    versions_key,
 )
 from airflow_provider.domain.retention import Version, VersionsRecord
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import (
-    CommitRecord,
     TableRecord,
     TableRef,
     shown,
@@ -122,18 +127,25 @@ class Retention:
         self._done(lambda: refuse_sealed_domain(self.store, checked))
         forgotten = self._done(lambda: fence_forgotten(self.store, checked, self.defaults))
         ended = [*forgotten, *end_expired(self.store, checked)]
-        horizon = self._done(lambda: self._advance(checked))
+        names = [TableName(stamped.key.item) for stamped in pages(self.store, checked, Kind.TABLE, "")]
+        for name in names:
+            self._done(lambda name=name: self._split(checked, name))  # type: ignore[misc]
+        while self._done(lambda: self._advance(checked)):
+            pass
+        horizon = retention_of(checked, self.store.read(checked, [retention_key(checked)])).horizon
         # Looked at once more, now that no new claim on what was superseded at the horizon can appear (R24).
         claimed = claimed_versions(self.store, checked)
         deleted: list[str] = []
         left = 0
-        for stamped in list(pages(self.store, checked, Kind.VERSIONS, "")):
-            name = TableName(stamped.key.item)
-            superseded = stamped.record.superseded(horizon)
-            gone = [one for one in superseded if one.ref not in claimed.get(name, [])]
-            left += len(superseded) - len(gone)
-            if gone:
-                deleted += self._delete(stamped, gone, claimed.get(name, []))
+        for name in names:
+            newest = newest_version(self.store, checked, name, horizon)
+            for page in version_pages(self.store, checked, name):
+                superseded = page.record.superseded(horizon, newest)
+                gone = [one for one in superseded if one.ref not in claimed.get(name, [])]
+                left += len(superseded) - len(gone)
+                if gone:
+                    kept = [*claimed.get(name, []), *([newest.ref] if newest else [])]
+                    deleted += self._delete(name, page, gone, kept)
         swept = self._sweep_leftovers(checked)
         return Swept(
             horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, leftovers=tuple(swept)
@@ -218,62 +230,53 @@ class Retention:
             deleted.append(one.place.uri)
         return deleted
 
-    def _advance(self, domain: DomainName) -> int:
-        """Move the horizon to the last commit that is older than every cut without a lease; return it."""
+    def _split(self, domain: DomainName, name: TableName) -> None:
+        split_versions(self.store, domain, name, self.defaults.versions_in_page)
+
+    def _advance(self, domain: DomainName) -> bool:
+        """Move the horizon over some commits that are older than every cut without a lease; say whether to go on.
+
+        So many at a time that no record and no transaction grows with what was never swept.
+        """
         key, topology = retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [key, topology])
         refuse_sealed(domain, reading.get(topology))
-        record = retention_of(domain, reading)
-        horizon = record.horizon
+        record, most = retention_of(domain, reading), self.defaults.versions_in_page
+        horizon, commits = record.horizon, self.store.changes(domain, record.horizon, limit=most)
         versions: dict[TableName, list[Version]] = {}
-        for commit in self._commits(domain, record.horizon):
+        for commit in commits:
             if commit.at + self.defaults.retention_grace > reading.now:
                 break
             horizon = commit.csn or horizon
             for delta in commit.record.tables:
                 if delta.ref is not None:
                     versions.setdefault(delta.table, []).append(Version(csn=horizon, ref=delta.ref.lasting()))
-        if horizon > record.horizon:
-            self._remember(domain, versions)
-            self._write(reading, key, replace(record, horizon=horizon), topology)
-        return horizon
-
-    def _commits(self, domain: DomainName, after: int) -> Iterable[Stamped[CommitRecord]]:
-        while page := self.store.changes(domain, after, limit=500):
-            yield from page
-            after = page[-1].csn or after
-
-    def _remember(self, domain: DomainName, commits: dict[TableName, list[Version]]) -> None:
-        """Write down which versions there are; before the horizon moves, so that a crash loses none."""
-        keys = {versions_key(domain, name): found for name, found in commits.items()}
-        reading = self.store.read(domain, list(keys))
-        for key, found in keys.items():
-            stamped = reading.get(key)
-            before = VersionsRecord() if stamped is None else stamped.record
-            self._write(reading, key, before.with_commits(found))
+        if horizon == record.horizon:
+            return False
+        for name, found in versions.items():  # before the horizon moves, so that a crash loses none
+            remember_versions(self.store, domain, name, found, most)
+        self._write(reading, key, replace(record, horizon=horizon), topology)
+        return len(commits) == most and commits[-1].csn == horizon
 
     def _delete(
-        self, stamped: Stamped[VersionsRecord], gone: list[Version], claimed: list[TableRef]
+        self, name: TableName, page: Stamped[VersionsRecord], gone: list[Version], kept: list[TableRef]
     ) -> list[str]:
-        """Delete the versions *gone* of one table, but for what is in others; return what went."""
-        domain, name = stamped.key.domain, TableName(stamped.key.item)
+        """Delete the versions *gone* of a page, but for what is in others; return what went.
+
+        What later pages have of the same files either goes with them, or is in *kept*.
+        """
+        domain = page.key.domain
         key = table_key(domain, name)
         record: TableRecord = self.store.read(domain, [key]).records[key].record
-        kept = [*claimed, *(one.ref for one in stamped.record.versions if one not in gone)]
+        kept = [*kept, *(one.ref for one in page.record.versions if one not in gone)]
         if record.ref is not None:
             kept.append(record.ref)
         table = _table(domain, name, record, gone[-1].ref.format)
         if record.ref is not None:  # a pointer that lags would keep what is to go
             attempted(self.formats[table.format], table, record.ref)
         deleted = self.formats[table.format].reclaim(table, [one.ref for one in gone], kept)
-        self._done(lambda: self._forget(stamped.key, gone))
+        self._done(lambda: forget_versions(self.store, page.key, gone))
         return deleted
-
-    def _forget(self, key: Key, gone: list[Version]) -> None:
-        reading = self.store.read(key.domain, [key])
-        stamped = reading.get(key)
-        if stamped is not None:
-            self._write(reading, key, stamped.record.without(gone))
 
     def _write(self, reading: Reading, key: Key, record: Any, *others: Key) -> None:
         """Write *record*, which was decided on what *reading* has of its key and of *others*."""

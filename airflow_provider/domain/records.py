@@ -146,7 +146,13 @@ def retention_key(domain: DomainName) -> Key:
     return Key(domain, Kind.RETENTION, "", "retention")
 
 
-def versions_key(domain: DomainName, table: TableName) -> Key:
+def versions_key(domain: DomainName, table: TableName, first_csn: int) -> Key:
+    """Address of a page of a table's versions; pages sort by the commit of their first one."""
+    return Key(domain, Kind.VERSIONS, table, commit_item(first_csn))
+
+
+def whole_versions_key(domain: DomainName, table: TableName) -> Key:
+    """Where all versions of a table stood before there were pages."""
     return Key(domain, Kind.VERSIONS, "", table)
 
 

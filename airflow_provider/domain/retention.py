@@ -75,18 +75,34 @@ class Version:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionsRecord:
-    """The versions of a table up to the horizon that are not deleted, oldest first."""
+    """A page of the versions of a table that are not deleted, oldest first."""
 
     versions: tuple[Version, ...] = ()
 
-    def with_commits(self, commits: Iterable[Version]) -> VersionsRecord:
-        """The record with later commits; those that it has already change nothing."""
-        found = {one.csn: one for one in (*self.versions, *commits)}
-        return VersionsRecord(versions=tuple(one for _, one in sorted(found.items())))
+    def with_commits(self, commits: Iterable[Version], most: int) -> tuple[VersionsRecord, ...]:
+        """This page with later commits, and the pages after it, of at most *most* versions each.
 
-    def superseded(self, horizon: int) -> tuple[Version, ...]:
-        """Those that were not the newest any more at *horizon*."""
-        return tuple(one for one in self.versions if one.csn <= horizon)[:-1]
+        Commits that it has already change nothing.
+        """
+        known = self.versions[-1].csn if self.versions else 0
+        versions = (*self.versions, *(version for version in commits if version.csn > known))
+        first = max(most, len(self.versions))
+        starts = (0, *range(first, len(versions), most))
+        ends = (*starts[1:], len(versions))
+        return tuple(
+            VersionsRecord(versions=versions[start:end]) for start, end in zip(starts, ends, strict=True)
+        )
+
+    def newest_at(self, horizon: int) -> Version | None:
+        """The newest version of this page that was committed at or before *horizon*."""
+        return next((version for version in reversed(self.versions) if version.csn <= horizon), None)
+
+    def superseded(self, horizon: int, newest: Version | None) -> tuple[Version, ...]:
+        """Those that were not the newest any more at *horizon*.
+
+        :param newest: of the whole table at *horizon*, whichever page it is in.
+        """
+        return tuple(one for one in self.versions if one.csn <= horizon and one != newest)
 
     def without(self, gone: Collection[Version]) -> VersionsRecord:
         return VersionsRecord(versions=tuple(one for one in self.versions if one not in gone))

@@ -389,7 +389,7 @@ class World:
             yield from self.store.scan(DOMAIN, kind, "")
         yield from self.store.scan(DOMAIN, Kind.FENCE, ROOT_CHAINS)
         for table in tables:
-            for kind in (Kind.SCHEMA, Kind.SLICE):
+            for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS):
                 yield from self.store.scan(DOMAIN, kind, table)
         for job in jobs:
             yield from self.store.scan(DOMAIN, Kind.LOCK, job.name)

@@ -273,7 +273,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     source.coordinator.register(job)
     planted = {
         root_key(DOMAIN, "landing", day(1).end, 1): Kind.ROOT,
-        versions_key(DOMAIN, NUMBERS.name): Kind.VERSIONS,
+        versions_key(DOMAIN, NUMBERS.name, 1): Kind.VERSIONS,
     }
     updates = tuple(Put(key, sample(kind)) for key, kind in planted.items())
     source.store.transact(Transaction(domain=DOMAIN, updates=updates))

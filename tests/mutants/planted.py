@@ -23,6 +23,7 @@ RETIRING = "tests/contract/test_coordination_retiring.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
+UPKEEP = "tests/contract/test_coordination_upkeep.py"
 
 BEGINNING = "coordination/beginning.py"
 PUBLISHING = "coordination/publishing.py"
@@ -278,6 +279,30 @@ PLANTED = (
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="one page has all versions of a table",
+        rule="R24",
+        file="domain/retention.py",
+        old="first = max(most, len(self.versions))",
+        new="first = len(versions)",
+        tests=(UPKEEP,),
+    ),
+    Mutant(
+        name="the horizon passes versions that nobody has written down",
+        rule="R24",
+        file="coordination/retention.py",
+        old="            remember_versions(self.store, domain, name, found, most)\n",
+        new="            pass\n",
+        tests=(UPKEEP,),
+    ),
+    Mutant(
+        name="the version that was the newest at the horizon goes",
+        rule="R24",
+        file="domain/retention.py",
+        old="if one.csn <= horizon and one != newest)",
+        new="if one.csn <= horizon)",
+        tests=(UPKEEP, RETENTION),
     ),
     Mutant(
         name="the audit takes what was read as nothing for granted",

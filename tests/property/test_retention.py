@@ -6,7 +6,7 @@ when all claims are over, the warehouse holds the newest versions and nothing el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from airflow_provider.domain.cut import Cut
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, NotReady, Unavailable
 from airflow_provider.domain.lease import Lease
@@ -43,6 +44,7 @@ class Retention(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = Backend("memory", Path(), Path()).world()
+        self.world.retention.defaults = replace(DEFAULTS, versions_in_page=2)
         full = self.world.table("f", kind=TableKind.FULL)
         self.jobs = {"d": self.world.job("d"), "f": self.world.job("f", [full])}
         self.reader = self.world.job("r", inputs=[state(full)])

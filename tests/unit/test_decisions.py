@@ -234,9 +234,32 @@ def test_the_nearest_kept_barriers_of_calendars_that_meet_seldom() -> None:
 
 def test_versions_go_that_were_not_the_newest_at_the_horizon_any_more() -> None:
     """R24: cuts that were resolved at it or later read the newest one up to it, or one after it."""
-    versions = VersionsRecord().with_commits(Version(csn=csn, ref=ref(csn)) for csn in (5, 1, 3, 8))
-    superseded = [[one.csn for one in versions.superseded(horizon)] for horizon in range(10)]
+    (versions,) = VersionsRecord().with_commits([Version(csn=csn, ref=ref(csn)) for csn in (1, 3, 5, 8)], 9)
+    superseded = [
+        [one.csn for one in versions.superseded(horizon, versions.newest_at(horizon))]
+        for horizon in range(10)
+    ]
     assert superseded == [[], [], [], [1], [1], [1, 3], [1, 3], [1, 3], [1, 3, 5], [1, 3, 5]]
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "pages"),
+    [
+        ((), (), [()]),
+        ((), (1, 2, 3), [(1, 2, 3)]),
+        ((), (1, 2, 3, 4), [(1, 2, 3), (4,)]),
+        ((2,), (1, 2, 5), [(2, 5)]),
+        ((1, 2, 3), (3, 4, 5, 6, 7), [(1, 2, 3), (4, 5, 6), (7,)]),
+        ((1, 2, 3, 4), (4, 5), [(1, 2, 3, 4), (5,)]),
+    ],
+)
+def test_versions_are_written_in_pages(
+    before: tuple[int, ...], added: tuple[int, ...], pages: list[tuple[int, ...]]
+) -> None:
+    """R24: what is known already is not written again, and a page that is full stays as it is."""
+    page, *commits = (tuple(Version(csn=csn, ref=ref(csn)) for csn in one) for one in (before, added))
+    found = VersionsRecord(versions=page).with_commits(commits[0], 3)
+    assert [tuple(version.csn for version in one.versions) for one in found] == pages
 
 
 def test_a_state_without_a_version_can_always_be_claimed() -> None:

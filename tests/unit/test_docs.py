@@ -19,7 +19,18 @@ PROTOCOL = ROOT / "docs" / "protocol.md"
 ANOMALIES = ROOT / "docs" / "anomalies.md"
 DEFAULTS_PAGE = ROOT / "docs" / "reference" / "defaults.md"
 RULES = {f"R{number}" for number in range(1, 39)}
-FAMILIES = {"ISO": 10, "DER": 15, "ATT": 17, "UND": 8, "LEA": 10, "RES": 9, "MIC": 3, "AST": 1, "CAT": 2}
+FAMILIES = {
+    "ISO": 10,
+    "DER": 15,
+    "ATT": 17,
+    "UND": 8,
+    "LEA": 10,
+    "RES": 9,
+    "MIC": 3,
+    "AST": 1,
+    "CAT": 2,
+    "LIV": 2,
+}
 UNITS = (
     ("day", timedelta(days=1)),
     ("hour", timedelta(hours=1)),

@@ -1,0 +1,100 @@
+"""Which versions of each table are not deleted yet: pages that a sweep writes and takes away again (R24)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.records import Key, Kind, Stamped, commit_item, versions_key, whole_versions_key
+from airflow_provider.domain.retention import Version, VersionsRecord
+from airflow_provider.stores.base import (
+    Absent,
+    Delete,
+    Exists,
+    MetadataReader,
+    MetadataStore,
+    Put,
+    SameStore,
+    Transaction,
+    pages,
+    unchanged,
+)
+
+
+def version_pages(
+    reader: MetadataReader, domain: DomainName, table: TableName
+) -> Iterator[Stamped[VersionsRecord]]:
+    """Yield the pages of a table, oldest first, each as it is when its turn comes."""
+    return pages(reader, domain, Kind.VERSIONS, table, size=1)
+
+
+def newest_version(
+    reader: MetadataReader, domain: DomainName, table: TableName, horizon: int
+) -> Version | None:
+    """Return the version that was the table's newest at *horizon*, if the pages have it."""
+    end = commit_item(horizon + 1)
+    last = reader.scan(domain, Kind.VERSIONS, table, end=end, limit=1, reverse=True)
+    record: VersionsRecord | None = last[0].record if last else None
+    return record.newest_at(horizon) if record else None
+
+
+def remember_versions(
+    store: MetadataStore, domain: DomainName, table: TableName, commits: Sequence[Version], most: int
+) -> None:
+    """Write down later versions of a table, in pages of at most *most*; those that are there change nothing.
+
+    :raises RequirementFailed: another sweep was faster.
+    """
+    here = SameStore(store.read(domain, []).head.incarnation)
+    found = store.scan(domain, Kind.VERSIONS, table, limit=1, reverse=True)
+    last: Stamped[VersionsRecord] | None = found[0] if found else None
+    before = VersionsRecord() if last is None else last.record
+    first, *more = before.with_commits(commits, most)
+    if first != before:
+        key = versions_key(domain, table, first.versions[0].csn) if last is None else last.key
+        required = Absent(key) if last is None else Exists(key, last.version)
+        _write(store, here, required, Put(key, first))
+    for page in more:
+        key = versions_key(domain, table, page.versions[0].csn)
+        _write(store, here, Absent(key), Put(key, page))
+
+
+def forget_versions(store: MetadataStore, key: Key, gone: Sequence[Version]) -> None:
+    """Take *gone* out of the page at *key*; a page without any is deleted.
+
+    :raises RequirementFailed: another sweep was faster.
+    """
+    reading = store.read(key.domain, [key])
+    stamped: Stamped[VersionsRecord] | None = reading.get(key)
+    if stamped is not None:
+        left = stamped.record.without(gone)
+        update = Put(key, left) if left.versions else Delete(key)
+        _write(store, SameStore(reading.head.incarnation), Exists(key, stamped.version), update)
+
+
+def split_versions(store: MetadataStore, domain: DomainName, table: TableName, most: int) -> None:
+    """Make pages of a record that has all versions of a table, as stores had it before.
+
+    :raises RequirementFailed: another sweep was faster.
+    """
+    whole = whole_versions_key(domain, table)
+    reading = store.read(domain, [whole])
+    stamped: Stamped[VersionsRecord] | None = reading.get(whole)
+    if stamped is None:
+        return
+    here = SameStore(reading.head.incarnation)
+    versions = stamped.record.versions
+    for start in range(0, len(versions), most):
+        chunk = versions[start : start + most]
+        key = versions_key(domain, table, chunk[0].csn)
+        known = store.read(domain, [key])
+        stood = known.get(key)  # an interrupted split wrote it, and a sweep may have taken some away since
+        all_of_it = {one.csn: one for one in (*chunk, *(stood.record.versions if stood else ()))}
+        page = VersionsRecord(versions=tuple(all_of_it[csn] for csn in sorted(all_of_it)))
+        _write(store, here, unchanged(known, key), Put(key, page))
+    _write(store, here, Exists(whole, stamped.version), Delete(whole))
+
+
+def _write(store: MetadataStore, here: SameStore, required: Exists | Absent, update: Put | Delete) -> None:
+    domain = required.key.domain
+    store.transact(Transaction(domain=domain, store=here, requires=(required,), updates=(update,)))
