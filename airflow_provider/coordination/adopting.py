@@ -85,7 +85,14 @@ class _Adoption:
         if found.standing is not Standing.FOREIGN:
             return False
         span = foreign_span(self.table, stamped.record, found)
-        extra = rewrite_requirements(self.coordinator, domain, [name], span, reading.records[keys[2]])
+        extra = rewrite_requirements(
+            self.coordinator.store,
+            domain,
+            [name],
+            span,
+            reading.records[keys[2]],
+            defaults=self.coordinator.defaults,
+        )
         publication = self._publication(reading, found)
         formats = self.coordinator.formats
         prepared = prepared_or_moved(self.coordinator.store, formats, publication, stamped)

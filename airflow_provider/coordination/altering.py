@@ -40,8 +40,10 @@ class Alter:
     job: EpochJob
     interval: Interval
 
-    def run(self, reading: Reading) -> bool:
+    def run(self, reading: Reading, *, dry: bool = False) -> bool:
         """Make the changes that one of the tables lacks; return whether the store is to be read again.
+
+        :param dry: only refuse what cannot be made.
 
         Tables without a commit are left alone: the first write makes them as the job has them.
 
@@ -58,8 +60,9 @@ class Alter:
                 self._refuse_without_ids(table, changes)
                 self._refuse_open(reading)
             if changes:
-                self._change(reading, table, stamped, changes)
-                return True
+                self._change(reading, table, stamped, changes, dry=dry)
+                if not dry:
+                    return True
         return False
 
     def _refuse_without_ids(self, table: EpochTable, changes: Sequence[ColumnChange]) -> None:
@@ -96,6 +99,8 @@ class Alter:
         table: EpochTable,
         stamped: Stamped[TableRecord],
         changes: tuple[ColumnChange, ...],
+        *,
+        dry: bool,
     ) -> None:
         """Commit *changes*, unless somebody else moved the table: the caller reads the store again either way."""
         coordinator, number = self.coordinator, reading.head.csn + 1
@@ -114,6 +119,8 @@ class Alter:
         )
         try:
             prepared = prepared_or_moved(coordinator.store, coordinator.formats, publication, stamped)
+            if dry:
+                return
             updates, taken = table_commit(
                 stamped,
                 self.interval,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.admitting import (
+    refuse_changes,
+    refuse_ended,
+    refuse_participants,
+    refuse_shared_ttl,
+)
 from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
-from airflow_provider.coordination.dependents import refuse_dependents
+from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.recovery import follow, refuse_ahead
-from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
-from airflow_provider.coordination.sealing import refuse_sealed
+from airflow_provider.coordination.settling import pauses
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.domain.beginning import (
     Beginning,
@@ -30,7 +35,6 @@ from airflow_provider.domain.beginning import (
     resolve_inputs,
     withdrawn,
 )
-from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
@@ -46,7 +50,8 @@ from airflow_provider.domain.epoch import (
     completed,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError, Unavailable
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.filling import inputs_of_fill, tables_to_fill
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
@@ -62,7 +67,7 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
-from airflow_provider.domain.registration import JobRecord, declared, refuse_not_own, serves_once
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import Edge, EpochJob
 from airflow_provider.domain.version import TableRecord, TableRef
@@ -71,29 +76,7 @@ from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameSt
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
 
-_TRIES = 50
-_MOST_PARTICIPANTS = 999_999
-"""Numbers of participants are written with six digits in keys."""
-
-
-def refuse_participants(number: object) -> None:
-    """:raises InvalidInput: it is no number of participants."""
-    if type(number) is not int or not 1 <= number <= _MOST_PARTICIPANTS:
-        raise InvalidInput(
-            field="participants", value=number, expected=f"a number from 1 to {_MOST_PARTICIPANTS}"
-        )
-
-
-def refuse_shared_ttl(ttl: object, defaults: Defaults) -> None:
-    """:raises InvalidInput: participants cannot all be silent for so long; None is taken."""
-    if ttl is not None and not (
-        isinstance(ttl, timedelta) and defaults.lock_ttl <= ttl <= defaults.lease_longest
-    ):
-        raise InvalidInput(
-            field="lock_ttl",
-            value=ttl,
-            expected=f"a timedelta from {defaults.lock_ttl} to {defaults.lease_longest}",
-        )
+_Answer = Callable[[], Attempt | AlreadyCommitted | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +112,11 @@ class Begin:
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         refuse_participants(self.participants)
         refuse_shared_ttl(self.shared_ttl, self.coordinator.defaults)
-        for _ in range(_TRIES):
+        for pause in pauses(self.coordinator.clock, self.coordinator.random):
             answer = self._try()
             if answer is not None:
                 return answer
+            pause()
         raise Conflict(
             f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
             next_step="try again.",
@@ -143,43 +127,64 @@ class Begin:
         return self.shared_ttl or self.coordinator.defaults.lock_ttl
 
     def _try(self) -> Attempt | AlreadyCommitted | None:
-        reading = self._read()
+        declaration = Declaring(self.coordinator, self.job).of(self._read())
+        if declaration is None:
+            return None
+        reading, job = declaration.reading, declaration.job
         for table in follow(self.coordinator.formats, reading, self.job.outputs):
             refuse_ahead(self.coordinator.store, self.coordinator.formats, table)
-        refuse_sealed(self.job.domain, reading.get(topology_key(self.job.domain)))
-        job = self._registered(reading)
-        if job is None:
-            Register(self.coordinator.store, self.job).run()
-            return None
         tolerance = self.coordinator.defaults.future_tolerance
         # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
         for known in (job, reading.records[job_key(self.job.domain, self.job.name)].record):
             check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
+        answer = self._decided(reading, job, dry=declaration.register is not None)
+        if answer is None or declaration.register is None:
+            return None if answer is None else answer()
+        # Only a begin that nothing refuses makes its declaration known (R7); then it begins.
+        declaration.register.run()
+        return None
+
+    def _decided(self, reading: Reading, job: JobRecord, *, dry: bool) -> _Answer | None:
+        """Decide, and change nothing: what begins the attempt, or None when the store is to be read again.
+
+        :param dry: the declaration is not stored yet, so that the answer is not asked for.
+        """
         stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
         epoch = stamped.record if stamped else None
-        earlier = self._earlier_commit(epoch)
+        fills = tables_to_fill(
+            epoch, self.interval, self._own(reading), determinism=job.determinism, skips=bool(self.skips)
+        )
+        earlier = None if self.skips else self._earlier_commit(epoch)
         if earlier is not None:
-            return earlier
-        decision = self._decided(reading, job, epoch)
+            return lambda: earlier
+        lock = reading.get(self._lock_key)
+        decision = decide(
+            job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=bool(self.skips)
+        )
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
-            return self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
+            committed = self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
+            return lambda: committed
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
-            record = stamped.record.attempt
+            same, version = stamped.record.attempt, stamped.version
+            return lambda: self._granted(same, reading, version)
+        return self._opening(reading, job, stamped, fills, dry=dry)
+
+    def _granted(
+        self,
+        record: AttemptRecord,
+        reading: Reading,
+        version: int,
+        roots: tuple[RootBounds, ...] | None = None,
+    ) -> Attempt:
+        if roots is None:
             roots = whole_roots(self.coordinator.store, self.job.domain, self.interval, record.roots)
-            attempt = self._attempt(record, reading, stamped.version, roots)
-            self._undoing.of(stamped.record.attempt)
-            return attempt
-        return self._open(reading, job, stamped)
+        attempt = self._attempt(record, reading, version, roots)
+        self._undoing.of(record)
+        return attempt
 
     @property
     def _undoing(self) -> Undoing:
         return Undoing(self.coordinator.formats, self.job, self.interval, self._log)
-
-    def _decided(self, reading: Reading, job: JobRecord, epoch: EpochRecord | None) -> Beginning:
-        if self.skips and epoch is not None and epoch.committed is not None:
-            # It stays, whatever the job does with such epochs, and whoever computes it again.
-            return Beginning.COMMITTED
-        return decide(job, epoch, reading.get(self._lock_key), self.owner, reading.now)
 
     @property
     def _epoch_key(self) -> Key:
@@ -206,40 +211,36 @@ class Begin:
             ],
         )
 
-    def _registered(self, reading: Reading) -> JobRecord | None:
-        current = reading.get(job_key(self.job.domain, self.job.name))
-        record = declared(self.job, current.record if current else None)
-        if current is not None and (record == current.record or serves_once(record)):
-            return record
-        return None
-
-    def _open(self, reading: Reading, job: JobRecord, stamped: Stamped[EpochRecord] | None) -> Attempt | None:
+    def _opening(
+        self,
+        reading: Reading,
+        job: JobRecord,
+        stamped: Stamped[EpochRecord] | None,
+        fills: tuple[TableName, ...],
+        *,
+        dry: bool,
+    ) -> _Answer | None:
+        """What opens the next attempt, once nothing refuses it; None when the store is to be read again."""
         epoch = stamped.record if stamped else None
-        self._refuse_retired(reading)
-        revision = next_revision(epoch)
-        if revision == 1:
-            if not computes_first(self.job.name, self.interval, self._own(reading), reading.head.csn):
-                return None
-        else:
-            refuse_dependents(
-                self.coordinator.store,
-                self.job.domain,
-                [table.name for table in self.job.outputs],
-                self.interval,
-                self.coordinator.defaults,
-            )
+        revision, own = next_revision(epoch), self._own(reading)
+        refuse_ended(job, own)
+        if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
+            return None
+        refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
         before = None if self.skips else inheritable(epoch, job)
-        inputs, fresh = self._inputs(reading, before)
-        if inputs is None or Alter(self.coordinator, self.job, self.interval).run(reading):
+        inputs, fresh = self._inputs(reading, before, epoch, fills)
+        alter = Alter(self.coordinator, self.job, self.interval)
+        if inputs is None or alter.run(reading, dry=dry):
             return None
         keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)
         adopts = self._adopted(before, job) if before is not None and keeps else None
-        bounded = self._bounding.bounded(reading, epoch, revision, adopts=adopts is not None)
+        bounded = self._bounding.bounded(
+            reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
+        )
         fresh = fresh or bounded.is_new
-        token = (epoch.token if epoch else 0) + 1
         record = AttemptRecord(
             revision=revision,
-            token=token,
+            token=(epoch.token if epoch else 0) + 1,
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
@@ -251,17 +252,29 @@ class Begin:
             adopts=adopts,
             undoes=abandoned(epoch, self.interval, adopts, self.job.outputs),
             skips=self.skips,
+            fills=fills,
         )
-        if epoch is not None:
-            self._undoing.finish(epoch)
-        version = self._store(reading, stamped, record, bounded)
-        if version is None:
-            return None
-        attempt = self._attempt(record, reading, version, bounded.bounds)
-        self._undoing.of(record)
-        return attempt
+        return lambda: self._open(reading, stamped, record, bounded)
 
-    def _inputs(self, reading: Reading, before: AttemptRecord | None) -> tuple[list[Provenance] | None, bool]:
+    def _open(
+        self,
+        reading: Reading,
+        stamped: Stamped[EpochRecord] | None,
+        record: AttemptRecord,
+        bounded: Bounded,
+    ) -> Attempt | None:
+        if stamped is not None:
+            self._undoing.finish(stamped.record)
+        version = self._store(reading, stamped, record, bounded)
+        return None if version is None else self._granted(record, reading, version, bounded.bounds)
+
+    def _inputs(
+        self,
+        reading: Reading,
+        before: AttemptRecord | None,
+        epoch: EpochRecord | None,
+        fills: tuple[TableName, ...],
+    ) -> tuple[list[Provenance] | None, bool]:
         """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
         domain = self.job.domain
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
@@ -271,7 +284,10 @@ class Begin:
             over = invalidated(before.inputs, fences) or withdrawn(before.inputs, tables, retention)
             if not over and not altered(before.inputs, tables):
                 return list(before.inputs), False
-        found, missing, stale = resolve_inputs(self._edges, self.interval, tables, reading.head.csn)
+        edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
+        found, missing, stale = resolve_inputs(
+            edges, self.interval, tables, reading.head.csn, copies=bool(self.skips)
+        )
         if stale:
             return None, True
         if missing:
@@ -279,11 +295,16 @@ class Begin:
                 f"{self.job.name} {self.interval} is not ready: "
                 + "; ".join(str(one) for one in missing)
                 + ".",
-                next_step="wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
+                next_step="; ".join(one.way_out for one in missing if one.way_out)
+                or "wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
                 job=self.job.name,
                 interval=self.interval,
                 missing=tuple(missing),
             )
+        if fills and epoch is not None and epoch.committed is not None:
+            recorded = epoch.committed.inputs
+            lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
+            found = inputs_of_fill([one for one in recorded if one not in lost], found)
         self._refuse_withdrawn(withdrawn(found, tables, retention))
         return found, True
 
@@ -326,20 +347,6 @@ class Begin:
                 ].record
                 return self._committed(commit.members[0].revision, one.csn)
         return None
-
-    def _refuse_retired(self, reading: Reading) -> None:
-        """:raises TopologyError: nothing more is to come of the job, or of one of the tables it declares here (R7)."""
-        why = reading.records[job_key(self.job.domain, self.job.name)].record.retired
-        if why:
-            raise TopologyError(
-                f"job {self.job.name!r} is retired: {why}.",
-                next_step=f"pause its DAG; `airflow epochs revive {self.job.name}` brings the job back.",
-                job=self.job.name,
-                reason=why,
-            )
-        for name, stamped in self._own(reading).items():
-            if stamped is not None:
-                refuse_not_own(self.job.name, name, stamped.record)
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
         return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}

@@ -143,10 +143,13 @@ class Bounding:
         keys = later_keys(self.job.domain, self.interval, roots)
         return not keys or not self.store.read(self.job.domain, keys).records
 
-    def bounded(self, reading: Reading, epoch: EpochRecord | None, revision: int, *, adopts: bool) -> Bounded:
+    def bounded(
+        self, reading: Reading, epoch: EpochRecord | None, revision: int, *, adopts: bool, fills: bool = False
+    ) -> Bounded:
         """Return what the attempt at *revision* reads of each root.
 
         :param adopts: it publishes what an earlier attempt computed, whose bounds it keeps as they were.
+        :param fills: it adds tables to what is committed, and reads what the commit has read.
         :raises InvalidInput: of one nothing is recorded, and what is proposed cannot be.
         :raises TopologyError: what is recorded is of another interval that ends at the same barrier.
         :raises DependentReaders: other jobs have committed what they computed from other bounds.
@@ -159,7 +162,8 @@ class Bounding:
             whole = whole_roots(self.store, self.job.domain, self.interval, attempt.roots)
             return Bounded(bounds=whole, records={}, chains=(), is_new=False)
         started = {one.root: one.revision for one in attempt.roots} if attempt else {}
-        chosen = [self._chosen(reading, root, epoch, attempt) for root in self.roots]
+        choose = self._committed if fills else self._chosen
+        chosen = [choose(reading, root, epoch, attempt) for root in self.roots]
         is_new = any(started.get(one.root.name, one.bounds.revision) != one.bounds.revision for one in chosen)
         return replace(self.together(chosen), is_new=is_new)
 
@@ -219,6 +223,15 @@ class Bounding:
             return Chosen(root=root, bounds=current, note=_note(recorded[newest]))
         refuse_readers(root, self.interval, newest, readers)
         return self._new(asked, newest + 1, found, readers)
+
+    def _committed(
+        self, reading: Reading, root: Root, epoch: EpochRecord | None, attempt: AttemptRecord | None
+    ) -> Chosen:
+        """What the epoch's commit has read of *root*, also where a later revision is recorded since."""
+        recorded = self._asked(reading, root)[1].get(committed_root(epoch, root.name))
+        if recorded is None:
+            return self._chosen(reading, root, epoch, attempt)
+        return Chosen(root=root, bounds=recorded.whole, note=_note(recorded))
 
     def _new(self, asked: Asked, revision: int, found: RootBounds, readers: RootReaders) -> Chosen:
         check_bounds(asked, found)

@@ -99,7 +99,8 @@ class Coordinator:
 
         :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
         """
-        return self._settled(Register(self.store, self.formats.writable(job)).run)
+        own = self.formats.writable(job)
+        return self._settled(Register(self.store, own, self.clock, self.random, self.defaults).run)
 
     def begin(
         self,

@@ -47,7 +47,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TableFormat
@@ -334,7 +334,12 @@ class Cuts:
 def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, State]:
     return {
         table: State(
-            table=table, kind=record.kind, barrier=aligned.tables[table], low=None, csn=csn, ref=moved.ref
+            table=table,
+            kind=record.kind,
+            barrier=aligned.tables[table],
+            low=moved.origin if record.kind is TableKind.INCREMENTAL else None,
+            csn=csn,
+            ref=moved.ref,
         )
         for table, (record, moved) in found.items()
     }

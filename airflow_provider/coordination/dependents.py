@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
@@ -15,11 +14,8 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
 from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, TopologyRecord, readers_of
-from airflow_provider.domain.topology import Edge
+from airflow_provider.domain.topology import Edge, TableKind
 from airflow_provider.stores.base import Exists, MetadataReader, pages
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +51,9 @@ def refuse_dependents(
     read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
     jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     for table in tables:
+        full = any(one.name == table and one.kind is TableKind.FULL for job in jobs for one in job.outputs)
         for job, edge in readers_of(table, jobs):
-            dependents = _dependents(reader, domain, (job, edge), interval)
+            dependents = _dependents(reader, domain, (job, edge), interval, full=full)
             for epoch in islice(dependents, defaults.listed_readers):
                 read.setdefault((job.name, epoch), {})[table] = None
     found = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
@@ -65,19 +62,30 @@ def refuse_dependents(
             f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it: "
             + "; ".join(str(one) for one in found)
             + ("; and maybe more." if len(found) >= defaults.listed_readers else "."),
-            next_step="leave it: computing readers again with it (a restatement) is not available yet.",
+            next_step="leave it: computing readers again with it (a restatement) is not available yet; a skipped epoch "
+            "among them can be computed first.",
             interval=interval,
             readers=tuple(found),
         )
 
 
+def together(spans: Mapping[TableName, Interval | None]) -> Mapping[Interval, Sequence[TableName]]:
+    """The tables of which the same time changes; those of which none does are left out."""
+    found: dict[Interval, list[TableName]] = {}
+    for name, span in spans.items():
+        if span is not None:
+            found.setdefault(span, []).append(name)
+    return found
+
+
 def rewrite_requirements(
-    coordinator: Coordinator,
+    store: MetadataReader,
     domain: DomainName,
     tables: Sequence[TableName],
     interval: Interval,
     topology: Stamped[TopologyRecord],
     *,
+    defaults: Defaults,
     own: Collection[TableName] = (),
 ) -> list[Exists]:
     """Requirements that keep readers from committing on *interval* of *tables* while it is replaced.
@@ -88,11 +96,10 @@ def rewrite_requirements(
     :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
     :raises DependentReaders: committed epochs have read it.
     """
-    store = coordinator.store
     names = {name for job in reading_jobs(store, domain, tables) for name in job.all_outputs}
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
     found = store.read(domain, keys)
-    refuse_dependents(store, domain, tables, interval, coordinator.defaults)
+    refuse_dependents(store, domain, tables, interval, defaults)
     return [
         Exists(topology.key, topology.version),
         *(Exists(key, found.records[key].version) for key in keys),
@@ -100,11 +107,16 @@ def rewrite_requirements(
 
 
 def _dependents(
-    reader: MetadataReader, domain: DomainName, reading: tuple[JobRecord, Edge], interval: Interval
+    reader: MetadataReader,
+    domain: DomainName,
+    reading: tuple[JobRecord, Edge],
+    interval: Interval,
+    *,
+    full: bool,
 ) -> Iterator[Interval]:
     """Committed epochs of a job that read a part of *interval* by its edge, oldest first."""
     job, edge = reading
-    end = last_dependent_end(edge, interval)
+    end = last_dependent_end(edge, interval, full=full)
     for stamped in pages(
         reader, domain, Kind.EPOCH, job.name, start=time_key(job.cadence.last_before(interval.start))
     ):

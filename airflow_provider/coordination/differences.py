@@ -72,7 +72,7 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
 
 
 def _only_grew(old: State, new: State) -> bool:
-    same_kind = old.kind is new.kind is TableKind.INCREMENTAL and old.low == new.low is None
+    same_kind = old.kind is new.kind is TableKind.INCREMENTAL and old.low == new.low
     return same_kind and old.barrier < new.barrier
 
 

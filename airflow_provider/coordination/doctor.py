@@ -10,6 +10,7 @@ from airflow_provider.coordination.adopting import foreign_span
 from airflow_provider.coordination.auditing import missing_files, stale_reads
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.explain import Explanation, explain
+from airflow_provider.coordination.holes import holes
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
@@ -108,6 +109,7 @@ class _Doctor:
             self._tables,
             self._attempts,
             self._waits,
+            self._holes,
             self._leases,
             self._leftovers,
             self._stale_reads,
@@ -251,6 +253,13 @@ class _Doctor:
                 for reason in _in_vain(job, found, owners, lapsed):
                     step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                     yield Symptom(subject=subject, found=reason, next_step=step)
+
+    def _holes(self) -> Iterator[Symptom]:
+        """What tables lack and no run brings by itself."""
+        for hole in holes(self.reader, self.domain):
+            clear = f"clear the task of job {hole.job} for these epochs, or " if hole.epochs else ""
+            step = f"{clear}{self._command(hole.cure)}."
+            yield Symptom(subject=f"table {hole.table}", found=hole.found, next_step=step)
 
     def _explain(self, job: JobName, interval: Interval | str) -> str:
         if isinstance(interval, Interval):

@@ -10,6 +10,7 @@ from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.cut import State, as_of
@@ -19,7 +20,6 @@ from airflow_provider.domain.epoch import (
     EpochState,
     LockRecord,
     committed_csn,
-    epoch_state,
     expired,
 )
 from airflow_provider.domain.errors import UnknownName
@@ -117,7 +117,7 @@ def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> I
     """The first epoch after what the job's tables have in unbroken chain, each from where it begins."""
     reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
     progress = [one.record.progress for one in reading.records.values()]
-    marks = (one.watermark or one.origin for one in progress)
+    marks = (one.next_missing for one in progress)
     start = min((one for one in marks if one is not None), default=job.origin)
     if start is None:
         return job.cadence.ended_by(reading.now)
@@ -144,11 +144,7 @@ def _lacking(domain: DomainName, job: JobRecord, epoch: Interval, reading: Readi
     """The job's tables that do not have *epoch* although they begin no later than it."""
     records = [reading.get(table_key(domain, table.name)) for table in job.outputs]
     progress = {one.key.item: one.record.progress for one in records if one is not None}
-    return [
-        name
-        for name, one in progress.items()
-        if one.origin is not None and one.origin <= epoch.start and not one.covers(epoch)
-    ]
+    return [name for name, one in progress.items() if one.lacks(epoch)]
 
 
 def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str]) -> Explanation:
@@ -156,14 +152,13 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
     if not lacking:
         return explained
     revised = (
-        ""
-        if job.on_rerun is OnRerun.NEW_REVISION
-        else f"declare on_rerun={OnRerun.NEW_REVISION.value!r} and "
+        "" if job.on_rerun is not OnRerun.FAIL else f"declare on_rerun={OnRerun.NEW_REVISION.value!r} and "
     )
     return replace(
         explained,
         summary=f"{explained.summary}, by an attempt that began before the job had {', '.join(lacking)}",
-        next_step=f"{revised}clear the task of the job for it: the next revision writes all tables of the job.",
+        next_step=f"{revised}clear the task of the job for it: the next revision adds these tables; what is committed "
+        "stays.",
     )
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.epoch import (
     AttemptRecord,
@@ -19,7 +20,6 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     Owner,
-    epoch_state,
     expired,
 )
 from airflow_provider.domain.errors import InvalidInput
@@ -295,7 +295,7 @@ class _View:
 
     def _due(self, job: JobRecord, stood: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
         """The epochs of the range that have ended, newest first, from the origin on; of a retired job what it has."""
-        origins = [one.record.progress.origin for one in stood]
+        origins = [one.record.progress.start for one in stood]
         origin = min((one for one in origins if one is not None), default=job.origin)
         if origin is None:
             return
@@ -324,7 +324,7 @@ class _View:
 
 def _is_due(cell: Cell, stood: Stamped[TableRecord] | None) -> bool:
     """Whether there is anything to say of it: a job's second table may begin later than its first."""
-    origin = stood.record.progress.origin if stood else None
+    origin = stood.record.progress.start if stood else None
     return cell.state is not EpochState.NOTHING or origin is None or cell.interval.start >= origin
 
 

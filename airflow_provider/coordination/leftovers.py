@@ -94,7 +94,7 @@ def _ended(
         if committed is not None and remains.start in (None, committed.start) and not remains.subtoken:
             continue
         epochs = _epochs(reader, table.domain, job, remains)
-        since = [_over(reader, job, epoch, remains, committed) for epoch in epochs]
+        since = [_over(reader, job, epoch, remains, committed, table=table.name) for epoch in epochs]
         ended = [moment for moment in since if moment is not None]
         if ended and len(ended) == len(since):
             place = formats[table.format].place(
@@ -116,6 +116,8 @@ def _over(
     epoch: Stamped[EpochRecord],
     remains: Remains,
     committed: Interval | None,
+    *,
+    table: TableName,
 ) -> datetime | None:
     """Since when *remains* cannot be published for *epoch*; None while they may be, or were.
 
@@ -125,7 +127,7 @@ def _over(
     log = list(pages(reader, epoch.key.domain, Kind.BARRIER, barrier_partition(job, interval.start)))
     if committed == interval:
         return overtaken_since(log, remains.token, remains.participant, remains.subtoken)
-    return ended_since(epoch.record, log, remains.token)
+    return ended_since(epoch.record, log, remains.token, table)
 
 
 def _named(remains: Remains, epoch: Stamped[EpochRecord]) -> Interval:

@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.adopting import adopt
-from airflow_provider.coordination.dependents import rewrite_requirements
+from airflow_provider.coordination.dependents import rewrite_requirements, together
 from airflow_provider.coordination.fencing import fence_of, fenced
+from airflow_provider.coordination.filling import refuse_other_rows
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
+from airflow_provider.coordination.registering import furthest
 from airflow_provider.coordination.root_readers import later_keys, newest_required
 from airflow_provider.coordination.validating import refuse_invalid
 from airflow_provider.domain.epoch import (
@@ -24,8 +26,10 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.filling import filled
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.publishing import is_rewrite, marked_fence, moved_table
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import marked_fence, moved_table, slice_of
 from airflow_provider.domain.records import (
     Key,
     Stamped,
@@ -45,7 +49,6 @@ from airflow_provider.domain.version import (
     FenceRecord,
     Member,
     SchemaRecord,
-    SliceRecord,
     TableDelta,
     TableRecord,
     shown,
@@ -78,7 +81,7 @@ class _Sink:
     hot: Stamped[TableRecord]
     fence: Stamped[FenceRecord]
     output: tuple[Committable, ...]
-    rewrite: bool
+    changes: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,7 +151,8 @@ class Publish:
         refuse_invalid(attempt, record.inputs, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
-        roots = newest_required(attempt.domain, attempt.interval, record.roots, reading)
+        read = () if record.fills else record.roots  # a fill reads what the commit has read
+        roots = newest_required(attempt.domain, attempt.interval, read, reading)
         extra: list[Exists | Absent] = [
             *self._rewrite_requirements(reading, sinks),
             *unjoined(attempt, log),
@@ -213,8 +217,10 @@ class Publish:
                 expected=names,
             )
         self._refuse_unchecked(reading, record)
+        refuse_other_rows(self.coordinator.store, attempt, () if record.skips else record.fills, output)
         found = []
-        for sink in sorted(attempt.sinks, key=lambda one: one.name):
+        published = [one for one in attempt.sinks if one.name in (record.fills or names)]
+        for sink in sorted(published, key=lambda one: one.name):
             hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
             refuse_not_own(attempt.job, sink.name, hot.record)
             if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
@@ -230,7 +236,7 @@ class Publish:
                     hot=hot,
                     fence=reading.records[fence_key(attempt.domain, sink.name)],
                     output=output[sink.name],
-                    rewrite=is_rewrite(hot.record.progress, attempt.interval),
+                    changes=hot.record.progress.changed_by(attempt.interval),
                 )
             )
         return found
@@ -266,13 +272,16 @@ class Publish:
 
         :raises DependentReaders: committed epochs have read it.
         """
-        rewritten = [sink.table.name for sink in sinks if sink.rewrite]
-        if not rewritten:
-            return []
         domain, own = self.attempt.domain, [sink.table.name for sink in sinks]
-        topology = reading.records[topology_key(domain)]
-        interval = self.attempt.interval
-        return rewrite_requirements(self.coordinator, domain, rewritten, interval, topology, own=own)
+        spans = {sink.table.name: sink.changes for sink in sinks}
+        store, topology = self.coordinator.store, reading.records[topology_key(domain)]
+        return [
+            one
+            for span, names in together(spans).items()
+            for one in rewrite_requirements(
+                store, domain, names, span, topology, defaults=self.coordinator.defaults, own=own
+            )
+        ]
 
     def _verify(self, sinks: list[_Sink]) -> None:
         """:raises Unavailable: staged output has been deleted since it was WRITTEN (I6)."""
@@ -321,7 +330,7 @@ class Publish:
         sinks, prepared = decided.sinks, decided.prepared
         attempt = self.attempt
         inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
-        held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.rewrite)]
+        held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.changes)]
         requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
         requires.update(dict.fromkeys(extra))
         updates: list[Any] = [
@@ -334,6 +343,9 @@ class Publish:
             moved = moved_table(
                 sink.hot, attempt.interval, one.ref, self.coordinator.defaults, sink.table.column_changes
             )
+            if not sink.hot.record.progress.islands:
+                # No cut of the whole domain waited for it until now, so none may go back for it (R7).
+                moved = replace(moved, joins=furthest(self.coordinator.store, attempt.domain))
             updates += self._sink_updates(sink, one, moved, record)
             deltas.append(self._delta(sink, moved))
         commit = CommitRecord(
@@ -363,7 +375,8 @@ class Publish:
             skipped=record.skips,
             root_revisions=tuple((one.root, one.revision) for one in record.roots),
         )
-        return replace(epoch, attempt=None, committed=commitment, committed_csn=None)
+        committed = filled(epoch.committed, commitment, record.fills)
+        return replace(epoch, attempt=None, committed=committed, committed_csn=None)
 
     def _log(self, record: AttemptRecord) -> Put:
         attempt = self.attempt
@@ -387,12 +400,12 @@ class Publish:
             Put(sink.hot.key, moved),
             Put(
                 slice_key(domain, name, attempt.interval.start, attempt.revision, attempt.job),
-                _slice(attempt, sink.output, record.output_token),
+                slice_of(attempt, sink.output, record.output_token),
             ),
         ]
-        if sink.rewrite:
+        if sink.changes is not None:
             updates.append(
-                Put(sink.fence.key, marked_fence(sink.fence, attempt.interval, self.coordinator.defaults))
+                Put(sink.fence.key, marked_fence(sink.fence, sink.changes, self.coordinator.defaults))
             )
         before = sink.hot.record.ref
         if before is None or (before.table_uuid, before.schema_id) != (ref.table_uuid, ref.schema_id):
@@ -429,16 +442,3 @@ class Publish:
             at=at,
             incarnation=attempt.incarnation,
         )
-
-
-def _slice(attempt: Attempt, output: tuple[Committable, ...], token: int) -> SliceRecord:
-    return SliceRecord(
-        interval=attempt.interval,
-        revision=attempt.revision,
-        token=token,
-        change_set=attempt.change_set,
-        rows=sum(one.rows for one in output),
-        files=sum(one.files for one in output),
-        size_bytes=sum(one.size_bytes for one in output),
-        schema_id=max(one.schema_id for one in output),
-    )

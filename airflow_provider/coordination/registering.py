@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from random import Random
 
+from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.sealing import refuse_sealed
+from airflow_provider.coordination.settling import pauses
+from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import standing
-from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyError
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.origins import moved_origin, origin_is_read, refuse_forward, uncovered
+from airflow_provider.domain.publishing import marked_fence
 from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
 from airflow_provider.domain.registration import (
     JobRecord,
@@ -42,13 +48,17 @@ from airflow_provider.stores.base import (
     pages,
 )
 
-_TRIES = 20
-
 
 def other_jobs(reader: MetadataReader, domain: DomainName, job: JobName) -> dict[JobName, JobRecord]:
     """The registered jobs of *domain* beside *job*, retired ones too."""
     found = {one.record.name: one.record for one in pages(reader, domain, Kind.JOB, "")}
     return {name: one for name, one in found.items() if name != job}
+
+
+def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
+    """The highest watermark of *domain*: no cut of the whole domain has come further."""
+    marks = (one.record.progress.watermark for one in pages(reader, domain, Kind.TABLE, ""))
+    return max((one for one in marks if one is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +67,42 @@ class Register:
 
     store: MetadataStore
     job: EpochJob
+    clock: Clock = field(default_factory=SystemClock)
+    random: Random = field(default_factory=Random)
+    defaults: Defaults = DEFAULTS
 
     def run(self) -> JobRecord:
-        for _ in range(_TRIES):
-            found = self._try()
-            if found is not None:
-                return found
+        for pause in pauses(self.clock, self.random):
+            record, transaction = self.plan()
+            if transaction is None:
+                return record
+            try:
+                self.store.transact(transaction)
+            except RequirementFailed:
+                pause()
+            else:
+                return record
         raise Conflict(
             f"job {self.job.name!r}: other registrations kept changing the topology.",
             next_step="try again.",
             job=self.job.name,
         )
 
-    def _try(self) -> JobRecord | None:
+    def plan(self) -> tuple[JobRecord, Transaction | None]:
+        """Decide, and change nothing: the job's record, and what would make it known; None where it is.
+
+        :raises TopologyError: the topology cannot hold it.
+        """
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         tables = [table_key(job.domain, table.name) for table in job.outputs]
-        reading = self.store.read(job.domain, [topology, own, *tables])
+        fences = [fence_key(job.domain, table.name) for table in job.outputs]
+        reading = self.store.read(job.domain, [topology, own, *tables, *fences])
         refuse_sealed(job.domain, reading.get(topology))
         current: Stamped[JobRecord] | None = reading.get(own)
         record = declared(job, current.record if current else None)
         if (current is not None and record == current.record) or serves_once(record):
-            return record
+            return record, None
         others = other_jobs(self.store, job.domain, job.name)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
@@ -86,11 +110,22 @@ class Register:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
         for before in (*([current.record] if current else []), *others.values()):
             check_change(before.cadence, record.cadence, self._bounded(before))
-        try:
-            self.store.transact(self._transaction(reading, record))
-        except RequirementFailed:
-            return None
-        return record
+        if current is not None:
+            self._refuse_forward(reading, current.record)
+        return record, self._transaction(reading, record, others)
+
+    def _refuse_forward(self, reading: Reading, before: JobRecord) -> None:
+        origin, job = self.job.origin, self.job
+        if origin is None or before.origin is None or origin <= before.origin:
+            return
+        tables = [one.record for one in reading.records.values() if one.key.kind is Kind.TABLE]
+        refuse_forward(job.name, origin, before.origin, tables, self._open_epochs())
+
+    def _open_epochs(self) -> list[Interval]:
+        locks = pages(self.store, self.job.domain, Kind.LOCK, self.job.name)
+        keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
+        epochs = self.store.read(self.job.domain, keys).records.values()
+        return [one.record.interval for one in epochs if one.record.attempt is not None]
 
     def _computed(self, reading: Reading, before: JobRecord) -> list[Interval]:
         """What the job's tables have, what it has committed to those that it left, and its open epochs.
@@ -104,10 +139,7 @@ class Register:
         if since is not None:
             later = pages(self.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
             committed += [one.record.interval for one in later if one.record.committed is not None]
-        locks = pages(self.store, job.domain, Kind.LOCK, job.name)
-        keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
-        epochs = self.store.read(job.domain, keys).records.values()
-        return [*committed, *(one.record.interval for one in epochs if one.record.attempt is not None)]
+        return [*committed, *self._open_epochs()]
 
     def _bounded(self, before: JobRecord) -> Iterator[Interval]:
         """Epochs for which *before* recorded bounds of roots that it shares with the job: they stay (I11)."""
@@ -119,7 +151,9 @@ class Register:
                 if record.job == before.name and record.interval is not None:
                     yield record.interval
 
-    def _transaction(self, reading: Reading, record: JobRecord) -> Transaction:
+    def _transaction(
+        self, reading: Reading, record: JobRecord, others: Mapping[JobName, JobRecord]
+    ) -> Transaction:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         before: Stamped[TopologyRecord] | None = reading.get(topology)
@@ -145,7 +179,7 @@ class Register:
             elif start != job.origin and None in known:
                 # What is committed decided where the new tables begin.
                 requires.append(Exists(key, stamped.version))
-        number = self._move_tables(reading, record, requires, updates)
+        number = self._move_tables(reading, record, others, requires, updates)
         return Transaction(
             domain=job.domain,
             store=SameStore(reading.head.incarnation),
@@ -155,12 +189,20 @@ class Register:
         )
 
     def _move_tables(
-        self, reading: Reading, record: JobRecord, requires: list[Exists | Absent], updates: list[Put]
+        self,
+        reading: Reading,
+        record: JobRecord,
+        others: Mapping[JobName, JobRecord],
+        requires: list[Exists | Absent],
+        updates: list[Put],
     ) -> Number | None:
-        """Give the job's tables its calendar where that is new, and itself as the owner of those taken over (R7).
+        """Give the job's tables its calendar and origin where they are new, and itself as the owner of those taken over
+        (R7).
 
         A table that was retired alone goes on when its job declares it again.
         """
+        before = reading.get(job_key(self.job.domain, record.name))
+        jobs = {**others, **({record.name: before.record} if before else {})}
         known = {one.key for one in updates}
         moved = []
         for table in self.job.outputs:
@@ -168,12 +210,52 @@ class Register:
             if stamped is None or stamped.key in known:
                 continue
             now: TableRecord = stamped.record
-            after = replace(now, job=record.name, cadence=record.cadence, ended=record.retired)
+            former = jobs[now.job].origin if now.job in jobs else None
+            after = replace(
+                now,
+                job=record.name,
+                cadence=record.cadence,
+                ended=record.retired,
+                progress=moved_origin(now.progress, record.origin, former),
+                joins=furthest(self.store, self.job.domain)
+                if now.ended and not record.retired
+                else now.joins,
+            )
             if after != now:
                 moved.append((stamped, after))
+        self._tell_readers(reading, moved, requires, updates)
         return registration_commit(
             reading, f"{record.name}#declaration {record.revision}", moved, requires, updates
         )
+
+    def _tell_readers(
+        self,
+        reading: Reading,
+        moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
+        requires: list[Exists | Absent],
+        updates: list[Put],
+    ) -> None:
+        """Let those who read "nothing there" of time that is to come begin again (R13).
+
+        :raises TopologyError: some have committed.
+        """
+        domain = self.job.domain
+        topology = reading.get(topology_key(domain))
+        names = [TableName(stamped.key.item) for stamped, _ in moved]
+        for stamped, after in moved:
+            name = TableName(stamped.key.item)
+            span = uncovered(stamped.record.progress, after.progress)
+            if span is None or topology is None:
+                continue
+            try:
+                requires += rewrite_requirements(
+                    self.store, domain, [name], span, topology, defaults=self.defaults, own=names
+                )
+            except DependentReaders as error:
+                raise origin_is_read(self.job.name, name, span, error) from error
+            fence: Stamped[FenceRecord] = reading.records[fence_key(domain, name)]
+            requires.append(Exists(fence.key, fence.version))
+            updates.append(Put(fence.key, marked_fence(fence, span, self.defaults)))
 
     def _refuse_known_tables(self, reading: Reading) -> None:
         """A table stays what it was, also when its job left it for a while; that of another job can be taken over when

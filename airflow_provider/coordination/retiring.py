@@ -5,17 +5,25 @@ What it has stays readable. Nothing more comes of it, so nobody waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.ending import fence_silent
-from airflow_provider.coordination.registering import other_jobs, registration_commit
+from airflow_provider.coordination.registering import furthest, other_jobs, registration_commit
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.skipping import registered, worded
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
-from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, job_name, table_name
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    TableName,
+    domain_name,
+    job_name,
+    table_name,
+)
 from airflow_provider.domain.records import Kind, Stamped, job_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord, check_registration
 from airflow_provider.domain.version import TableRecord
@@ -56,18 +64,21 @@ class Retire:
         reading = store.read(domain, [topology, own, *(table_key(domain, name) for name in names)])
         refuse_sealed(domain, reading.get(topology))
         job: JobRecord = reading.records[own].record
-        moved = self._moved(reading, job)
+        others = {} if self.why else self._without_idle_heirs(reading, job)
+        moved = self._moved(reading, job, others)
         if not moved and (self.table is not None or bool(job.retired) == bool(self.why)):
             return
         if self.why:
             self._refuse_live(job)
         else:  # others may have registered what does not go with it
-            check_registration(replace(job, retired=""), other_jobs(store, domain, job.name), None)
+            check_registration(replace(job, retired=""), others, None)
         requires = [Exists(one.key, one.version) for one in (reading.records[topology], reading.records[own])]
         before = reading.records[topology].record
         updates = [Put(topology, replace(before, generation=before.generation + 1))]
         if self.table is None:
             updates.append(Put(own, replace(job, retired=self.why)))
+        idle = [one for one in others.values() if one.retired == self._revived]
+        updates += [Put(job_key(domain, one.name), one) for one in idle]
         words = "retired" if self.why else "brought back"
         number = registration_commit(
             reading, f"{self.table or job.name}#{words} {before.generation}", moved, requires, updates
@@ -82,9 +93,33 @@ class Retire:
             )
         )
 
-    def _moved(self, reading: Reading, job: JobRecord) -> list[tuple[Stamped[TableRecord], TableRecord]]:
+    @property
+    def _revived(self) -> str:
+        return f"job {self.job} was revived before it had committed anything"
+
+    def _without_idle_heirs(self, reading: Reading, job: JobRecord) -> dict[JobName, JobRecord]:
+        """All other jobs; those that took a table of *job* over and have committed nothing are retired.
+
+        :raises EpochBusy: one of them is at work.
+        """
+        others = other_jobs(self.coordinator.store, self.domain, job.name)
+        declared = {table.name for table in job.outputs}
+        taken = {
+            one.key.item: one.record.job for one in reading.records.values() if one.key.kind is Kind.TABLE
+        }
+        for name in sorted({owner for table, owner in taken.items() if table in declared} - {job.name}):
+            epochs = pages(self.coordinator.store, self.domain, Kind.EPOCH, name)
+            if all(one.record.committed is None for one in list(epochs)):
+                self._refuse_live(others[name])
+                others[name] = replace(others[name], retired=self._revived)
+        return others
+
+    def _moved(
+        self, reading: Reading, job: JobRecord, others: Mapping[JobName, JobRecord]
+    ) -> list[tuple[Stamped[TableRecord], TableRecord]]:
         """The records of the tables that change, as they were and as they will be.
 
+        :param others: the other jobs, as they will be when *job* is brought back.
         :raises InvalidInput: a table that is not the job's, or that it still declares.
         :raises TopologyError: another job has taken a table that would be brought back.
         """
@@ -102,7 +137,8 @@ class Retire:
         for key, stamped in reading.records.items():
             if key.kind is not Kind.TABLE:
                 continue
-            if stamped.record.job != job.name:
+            heir = others.get(stamped.record.job)
+            if stamped.record.job != job.name and (heir is None or heir.retired != self._revived):
                 if not self.why and key.item in declared:
                     raise TopologyError(
                         f"table {key.item!r} belongs to job {stamped.record.job!r} now.",
@@ -110,9 +146,15 @@ class Retire:
                         table=key.item,
                         owner=stamped.record.job,
                     )
-            elif bool(stamped.record.ended) != bool(self.why) and (self.why or key.item in declared):
+            elif self.why and not stamped.record.ended:
                 found.append((stamped, replace(stamped.record, ended=self.why)))
+            elif not self.why and key.item in declared and (stamped.record.ended or heir is not None):
+                found.append((stamped, self._brought_back(stamped.record, job)))
         return found
+
+    def _brought_back(self, table: TableRecord, job: JobRecord) -> TableRecord:
+        joins = furthest(self.coordinator.store, self.domain)
+        return replace(table, job=job.name, cadence=job.cadence, ended="", joins=joins)
 
     def _owner(self, reading: Reading) -> str | None:
         stamped = reading.get(table_key(self.domain, self.table)) if self.table is not None else None

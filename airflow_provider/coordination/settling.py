@@ -6,8 +6,9 @@ the same. So a lost reply is settled by repeating the whole operation, never by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -19,7 +20,18 @@ Answer = TypeVar("Answer")
 
 _FIRST_PAUSE = timedelta(milliseconds=50)
 _LONGEST_PAUSE = timedelta(seconds=2)
+_SHORTEST_BACKOFF = timedelta(milliseconds=20)
 _TRIES = 50
+
+
+def pauses(clock: Clock, random: Random) -> Iterator[Callable[[], None]]:
+    """For each of many tries, what waits before the next one: longer each time, so that a crowd ends.
+
+    The second try comes at once: mostly it is alone.
+    """
+    for number in range(_TRIES):
+        longest = _SHORTEST_BACKOFF * (min(2**number, 32) - 1)
+        yield partial(clock.sleep, longest * random.random())
 
 
 def settled(operation: Callable[[], Answer], *, clock: Clock, random: Random, patience: timedelta) -> Answer:
@@ -54,9 +66,9 @@ def decided(
 
     :param lost: raised when others were faster every time.
     """
-    for _ in range(_TRIES):
+    for pause in pauses(clock, random):
         try:
             return settled(operation, clock=clock, random=random, patience=patience)
         except RequirementFailed:
-            continue
+            pause()
     raise lost

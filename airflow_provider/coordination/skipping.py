@@ -143,8 +143,8 @@ def _rows(
 
     :param schema: the columns to read it with.
     """
-    if sink.kind is not TableKind.FULL:
-        return
+    if sink.kind is not TableKind.FULL or all(one.table != sink.name for one in attempt.inputs):
+        return  # also a full table that has the epoch, where the attempt adds another one
     state, _ = coordinator.input(attempt, sink.name)
     if state.ref is None:
         return

@@ -107,7 +107,7 @@ def inputs_readiness(reader: MetadataReader, domain: str, inputs: JobInputs) -> 
             missing.append(_without_owner(edge.table, interval.start if past else interval.end))
             continue
         low, high = edge_range(edge, interval, stood[0])
-        if starts_with(edge, *stood, high):
+        if starts_with(edge, stood[0], high):
             continue
         missing += lagging({edge.table: stood}, high) or _before_origin(edge.table, stood, low, high)
         if stood[0].kind is TableKind.FULL and reached(*stood, high):

@@ -99,7 +99,8 @@ def _own(record: TableRecord, moved: Moved, barrier: datetime) -> datetime | Non
 def published_by_all(records: Iterable[tuple[TableRecord, Moved]]) -> datetime | None:
     """The last moment up to which every table has published all of its barriers; None when nothing limits it.
 
-    A table without any commit limits nothing: a new job blocks no cut of older tables (R7).
+    A table without any commit limits nothing: a new job blocks no cut of older tables (R7). One that came later
+    limits what comes after all that was published before it came.
 
     :param records: of all tables but those of lapsed jobs (R9).
     """
@@ -107,7 +108,8 @@ def published_by_all(records: Iterable[tuple[TableRecord, Moved]]) -> datetime |
     for record, moved in records:
         reached = moved.watermark or (moved.origin if record.progress.islands else None)
         if reached is not None:
-            limits.append(record.cadence.next_after(reached) - _MOMENT)
+            limit = record.cadence.next_after(reached) - _MOMENT
+            limits.append(limit if record.joins is None else max(limit, record.joins))
     return min(limits, default=None)
 
 

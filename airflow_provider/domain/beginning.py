@@ -39,10 +39,14 @@ class Beginning(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Missing:
-    """An input that is not ready."""
+    """An input that is not ready.
+
+    :param way_out: what to do where waiting alone does not help.
+    """
 
     table: TableName
     reason: str
+    way_out: str = ""
 
     def __str__(self) -> str:
         return f"{self.table}: {self.reason}"
@@ -83,9 +87,14 @@ def decide(
     lock: Stamped[LockRecord] | None,
     owner: Owner,
     now: datetime,
+    *,
+    fills: bool = False,
+    skips: bool = False,
 ) -> Beginning:
     """Decide what a begin of *owner* comes to.
 
+    :param fills: the epoch is committed, and some of the job's tables lack it.
+    :param skips: *owner* declares that nothing is to come of it: what is committed stays, whatever the job does.
     :raises EpochBusy: a live attempt of another run.
     :raises Fenced: *owner* is older than the newest attempt of its own run.
     :raises FinalError: committed, and the job says ``on_rerun="fail"``.
@@ -95,12 +104,16 @@ def decide(
     attempt = epoch.attempt
     if attempt is not None and attempt.aborted is None and attempt.owner == owner:
         return Beginning.SAME
-    if epoch.committed is not None and epoch.committed.owner.same_wish(owner):
+    if skips and epoch.committed is not None and not fills:
+        return Beginning.COMMITTED
+    if not skips and epoch.committed is not None and epoch.committed.owner.same_wish(owner):
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
     if attempt is not None and attempt.aborted is None:
         _refuse_live(job.name, epoch, lock, owner, now)
-    if epoch.committed is None or epoch.committed.skipped or job.on_rerun is OnRerun.NEW_REVISION:
+    if epoch.committed is None or epoch.committed.skipped or skips or job.on_rerun is OnRerun.NEW_REVISION:
+        return Beginning.OPEN
+    if fills and job.on_rerun is OnRerun.KEEP:
         return Beginning.OPEN
     if job.on_rerun is OnRerun.KEEP:
         return Beginning.COMMITTED
@@ -178,10 +191,16 @@ def adoptable(attempt: AttemptRecord, job: JobRecord, owner: Owner) -> bool:
 
 
 def resolve_inputs(
-    edges: Sequence[Edge], epoch: Interval, tables: Mapping[TableName, Stamped[TableRecord] | None], csn: int
+    edges: Sequence[Edge],
+    epoch: Interval,
+    tables: Mapping[TableName, Stamped[TableRecord] | None],
+    csn: int,
+    *,
+    copies: bool = False,
 ) -> tuple[list[Provenance], list[Missing], bool]:
     """Resolve each edge at *csn*.
 
+    :param copies: the job copies what its own tables had the epoch before, also below their origin.
     :return: the provenance of those that are ready, those that are not, and whether some table's record has
         moved too far past *csn* to answer (then the head is to be read again).
     """
@@ -194,11 +213,12 @@ def resolve_inputs(
             continue
         record = stamped.record
         moved = as_of(stamped, csn)
-        if moved is None:
+        if moved is None or moved.origin != record.progress.origin:
             return [], [], True
         low, high = edge_range(edge, epoch, record)
-        starts_here = starts_with(edge, record, moved, high)
-        reason = "" if starts_here else _not_ready(record, moved, low, high)
+        starts_here = starts_with(edge, record, high)
+        is_there = starts_here or (copies and low is not None and record.progress.covers(Interval(low, high)))
+        reason = "" if is_there else _not_ready(record, moved, low, high)
         if not reason:
             found.append(
                 Provenance(
@@ -209,10 +229,12 @@ def resolve_inputs(
                     csn=csn,
                     ref=None if starts_here else moved.ref,
                     on_upstream_revision=edge.on_upstream_revision,
+                    origin=moved.origin if record.kind is TableKind.INCREMENTAL else None,
                 )
             )
         else:
-            missing.append(Missing(table=edge.table, reason=reason))
+            way_out = _way_out(record, moved, low, high)
+            missing.append(Missing(table=edge.table, reason=reason, way_out=way_out))
     return found, missing, False
 
 
@@ -257,7 +279,7 @@ def still_needed(
 
     A job that declares no origin and has committed nothing may begin anywhere: it holds nothing back.
     """
-    marks = [one.progress.watermark for one in outputs]
+    marks = [one.progress.next_missing if one.progress.islands else None for one in outputs]
     start = job.origin if None in marks or not marks else min(one for one in marks if one is not None)
     if start is None:
         return False
@@ -271,6 +293,26 @@ def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: da
         lag = lagging({TableName("input"): (record, moved)}, high)[0]
         return f"needs {high.isoformat()}; {lag.reason}"
     return before_origin(record, moved, low)
+
+
+def _way_out(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
+    """What to do about an input that does not come by itself; empty for one that may."""
+    progress, origin = record.progress, moved.origin
+    if progress.begins is not None and high <= progress.begins:
+        return (
+            f"declare the origin {progress.begins.isoformat()} or a later one for the job that reads it, which may be "
+            f"done while it has committed nothing, or an earlier one for job {record.job}"
+        )
+    missing = progress.next_missing
+    below = (
+        origin is not None and progress.start is not None and progress.start < origin and missing is not None
+    )
+    if origin is None or missing is None or not below or (low is not None and low >= origin):
+        return ""
+    return (
+        f"run job {record.job} for all epochs from {missing.isoformat()} to {origin.isoformat()}, or "
+        f"`airflow epochs skip {record.job} {missing.isoformat()}/{origin.isoformat()} --reason …`"
+    )
 
 
 def computes_first(

@@ -16,6 +16,7 @@ from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
 from airflow_provider.domain.version import Committable, Moved, TableRecord, TableRef
+from airflow_provider.domain.watermark import Progress
 
 _LONGEST_SEARCH = 1_000
 
@@ -41,7 +42,7 @@ class State:
     """What a reader gets of one table: its rows with ``low < _epoch <= barrier`` as of one commit.
 
     :param kind: of a full table only the slice that ends at ``barrier`` is its state.
-    :param low: None for all rows up to the barrier.
+    :param low: where the rows begin, of an incremental table its origin; None for all rows up to the barrier.
     :param ref: None when nothing was committed: the state has no rows.
     :param staged: unpublished output that replaces or follows (READ_UNCOMMITTED only).
     """
@@ -198,16 +199,22 @@ def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: date
         watermark = moved.watermark
         if not record.cadence.is_barrier(barrier):
             reason = f"{barrier.isoformat()} is no barrier of its cadence {record.cadence}"
+        elif moved.origin is not None and barrier <= moved.origin:
+            reason = _before_its_origin(record.progress, moved.origin, barrier)
         elif watermark is None:
             reason = "nothing is committed from its origin on"
-        elif moved.origin is not None and barrier <= moved.origin:
-            reason = f"its origin is {moved.origin.isoformat()}"
         else:
             reason = f"its watermark is {watermark.isoformat()}"
         if record.ended:
             reason += f", and nothing more comes of it: {record.ended}"
         found.append(Lag(table=name, watermark=watermark, wanted=barrier, reason=reason))
     return tuple(found)
+
+
+def _before_its_origin(progress: Progress, origin: datetime, barrier: datetime) -> str:
+    if progress.begins is not None and barrier <= progress.begins:
+        return f"its origin is {progress.begins.isoformat()}, as its job declares: there is nothing before"
+    return f"its origin is {origin.isoformat()}" if progress.reaches is None else _reaching(progress, origin)
 
 
 def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[datetime | None, datetime]:
@@ -231,17 +238,34 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
     return None, high
 
 
-def starts_with(edge: Edge, record: TableRecord, moved: Moved, high: datetime) -> bool:
+def starts_with(edge: Edge, record: TableRecord, high: datetime) -> bool:
     """Whether *edge* reads what was before the table's declared origin: nothing, and there is nothing to wait for."""
-    begins = moved.origin if record.progress.declared else None
+    begins = record.progress.begins
     return edge.kind is EdgeKind.PREVIOUS and begins is not None and high <= begins
 
 
 def before_origin(record: TableRecord, moved: Moved, low: datetime | None) -> str:
-    """Why what begins at *low* cannot be read: before an undeclared origin "nothing there" may be "not yet"."""
-    if low is None or moved.origin is None or low >= moved.origin or record.progress.declared:
+    """Why what begins at *low* cannot be read: before the origin "nothing there" may be "not yet".
+
+    That is so without a declared origin, and while epochs below the origin are being computed.
+    """
+    progress, origin = record.progress, moved.origin
+    if origin is None or (low is not None and low >= origin):
         return ""
-    return f"needs all from {low.isoformat()}; it begins at {moved.origin.isoformat()} and declares no origin"
+    if progress.start is not None and progress.start < origin:
+        since = progress.start if low is None else max(low, progress.start)
+        return f"needs all from {since.isoformat()}; {_reaching(progress, origin)}"
+    if low is None or progress.declared:
+        return ""
+    return f"needs all from {low.isoformat()}; it begins at {origin.isoformat()} and declares no origin"
+
+
+def _reaching(progress: Progress, origin: datetime) -> str:
+    missing = progress.next_missing
+    return (
+        f"its origin is {origin.isoformat()} until all epochs from {progress.start and progress.start.isoformat()} on "
+        f"are there, the first that is missing begins at {missing and missing.isoformat()}"
+    )
 
 
 def _before(moment: datetime, length: timedelta) -> datetime:
@@ -258,11 +282,12 @@ def _before(moment: datetime, length: timedelta) -> datetime:
 
 def state_of(provenance: Provenance, kind: TableKind) -> State:
     """The state that an edge's provenance names."""
+    starts = [one for one in (provenance.low, provenance.origin) if one is not None]
     return State(
         table=provenance.table,
         kind=kind,
         barrier=provenance.high,
-        low=provenance.low,
+        low=max(starts, default=None),
         csn=provenance.csn,
         ref=provenance.ref,
     )

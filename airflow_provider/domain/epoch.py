@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -11,6 +11,7 @@ from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, told_apart
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.record_format import since
 from airflow_provider.domain.records import Key, Stamped, barrier_key
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EdgeKind, EpochTable, OnUpstreamRevision
@@ -86,10 +87,11 @@ def as_owner(value: object) -> Owner:
 class Provenance:
     """What one edge reads: fixed before the read, kept with the commit.
 
-    :param low: start of the range, None for the beginning of time.
+    :param low: start of the range on which the reader depends, None for the beginning of time.
     :param high: end of the range, which is the barrier of the state that is read.
     :param csn: the commit at which the state was resolved.
     :param ref: where the table format finds that state; None when the table has no commit yet.
+    :param origin: where the table began at that commit: no row of before it is read, whatever is committed there.
     """
 
     table: TableName
@@ -99,6 +101,7 @@ class Provenance:
     csn: int
     ref: TableRef | None
     on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE
+    origin: datetime | None = field(default=None, metadata=since(2, optional=True))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +131,7 @@ class AttemptRecord:
     :param vetoed: it was a check that ended it (R14). :param skips: why the epoch is skipped; empty when it is not.
     :param undoes: what its begin deletes, once it has fenced those who wrote it (R16).
     :param shared: its participants join; several always do.
+    :param fills: tables that lack the committed epoch, to which alone it adds what it writes; empty for all.
     """
 
     revision: int
@@ -145,6 +149,7 @@ class AttemptRecord:
     vetoed: bool = False
     skips: str = ""
     shared: bool = False
+    fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
 
     @property
     def output_token(self) -> int:
@@ -164,6 +169,7 @@ class Commitment:
     :param token: of the attempt that published. :param output_token: under which its output was staged.
     :param skipped: why nothing was computed; empty when something was (R5).
     :param root_revisions: of the roots that it read; records of older versions leave the first ones out.
+    :param fills: the tables to which it added a slice; empty for all.
     """
 
     revision: int
@@ -174,6 +180,7 @@ class Commitment:
     inputs: tuple[Provenance, ...]
     skipped: str = ""
     root_revisions: tuple[tuple[str, int], ...] = ()
+    fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
 
     @property
     def state(self) -> EpochState:
@@ -384,26 +391,6 @@ def completed(barriers: Iterable[BarrierRecord], token: int) -> bool:
 def checked(barriers: Iterable[BarrierRecord], tokens: Collection[int]) -> bool:
     """Whether the checks have passed on what one of *tokens* staged or was to publish."""
     return any(one.token in tokens and one.state is EpochState.CHECKED for one in barriers)
-
-
-def epoch_state(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], attempt: AttemptRecord
-) -> EpochState:
-    """State of an attempt that has not published, from its barrier log (protocol section 3).
-
-    PRECOMMIT needs every sink at least PROCESSED by every participant; COMMIT is what publishing makes of it.
-    """
-    if attempt.aborted is not None:
-        return attempt.end
-    log = list(barriers)
-    newest = newest_tries(log, attempt.output_token)
-    reported = {
-        (one.sink, one.participant)
-        for one in log
-        if one.token == attempt.output_token and one.sink and one.subtoken == newest.get(one.participant, 0)
-    }
-    wanted = {(sink, participant) for sink in sinks for participant in range(attempt.participants)}
-    return EpochState.PRECOMMIT if wanted and reported >= wanted else EpochState.OPEN
 
 
 def newest_tries(barriers: Iterable[BarrierRecord], token: int) -> dict[int, int]:

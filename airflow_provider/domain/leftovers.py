@@ -6,20 +6,25 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, newest_tries
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import Stamped
 
 _ENDS = frozenset({EpochState.ABORTED, EpochState.COMMIT})
 
 
-def ended_since(epoch: EpochRecord, log: Iterable[Stamped[BarrierRecord]], token: int) -> datetime | None:
+def ended_since(
+    epoch: EpochRecord, log: Iterable[Stamped[BarrierRecord]], token: int, table: TableName
+) -> datetime | None:
     """Since when nothing that was staged under *token* can be published; None while it may be, or was.
 
     What has ended so never comes back: an attempt adopts nothing but what the newest one before it would publish.
 
-    :param log: of the epoch.
+    :param log: of the epoch. :param table: for which it was staged.
     """
     attempt, committed = epoch.attempt, epoch.committed
-    if token > epoch.token or (committed is not None and token == committed.output_token):
+    if token > epoch.token:
+        return None
+    if committed is not None and token == committed.output_token and table in (committed.fills or (table,)):
         return None
     # What a check refused is kept to be looked at (R14).
     kept = attempt is not None and (attempt.aborted is None or attempt.vetoed)

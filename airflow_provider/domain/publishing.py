@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from airflow_provider.domain.columns import AppliedChange, ColumnChange
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.epoch import Attempt, EpochRecord, Provenance
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision
-from airflow_provider.domain.version import FenceRecord, Rewrite, TableRecord, TableRef
-from airflow_provider.domain.watermark import Progress
+from airflow_provider.domain.version import (
+    Committable,
+    FenceRecord,
+    Rewrite,
+    SliceRecord,
+    TableRecord,
+    TableRef,
+)
+
+_MOMENT = timedelta(microseconds=1)
 
 
 def rewritten_since(
@@ -95,11 +103,6 @@ def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
     return (*rewrites[: limit - 1], together)
 
 
-def is_rewrite(progress: Progress, interval: Interval) -> bool:
-    """Whether a commit of *interval* changes what readers of the table may have read."""
-    return progress.rewritten_by(interval)
-
-
 def depends_on(epoch: EpochRecord, table: str, interval: Interval) -> bool:
     """Whether the committed revision of *epoch* read a part of *interval* of *table* and minds a change."""
     if epoch.committed is None:
@@ -112,10 +115,29 @@ def depends_on(epoch: EpochRecord, table: str, interval: Interval) -> bool:
     )
 
 
-def last_dependent_end(edge: Edge, interval: Interval) -> datetime | None:
-    """No epoch of a reader that starts at or after it reads *interval*; None when later ones still do."""
+def last_dependent_end(edge: Edge, interval: Interval, *, full: bool = False) -> datetime | None:
+    """No epoch of a reader that starts at or after it reads *interval*; None when later ones still do.
+
+    :param full: the table's slices are whole states, of which a reader gets the one at its barrier.
+    """
     if edge.as_of is not None:
         return None
+    if full:
+        return interval.end if edge.kind is EdgeKind.STATE else interval.end + _MOMENT
     if edge.kind is EdgeKind.INCREMENT:
         return interval.end
     return interval.end + edge.length if edge.kind is EdgeKind.WINDOW and edge.length is not None else None
+
+
+def slice_of(attempt: Attempt, output: Sequence[Committable], token: int) -> SliceRecord:
+    """What *output*, staged under *token*, contributes to its table."""
+    return SliceRecord(
+        interval=attempt.interval,
+        revision=attempt.revision,
+        token=token,
+        change_set=attempt.change_set,
+        rows=sum(one.rows for one in output),
+        files=sum(one.files for one in output),
+        size_bytes=sum(one.size_bytes for one in output),
+        schema_id=max(one.schema_id for one in output),
+    )

@@ -23,6 +23,7 @@ from airflow_provider.domain.topology import (
     OnForeignCommit,
     OnRerun,
     Root,
+    TableKind,
 )
 from airflow_provider.domain.version import TableRecord
 
@@ -105,6 +106,11 @@ class JobRecord:
     def all_roots(self) -> tuple[str, ...]:
         """Names of the roots of this and of all earlier revisions."""
         return (*(root.name for root in self.roots), *self.past_roots)
+
+    def has_full(self, table: str) -> bool:
+        """Whether it owns *table*, of which each slice is the whole state, or may have done so."""
+        kinds = {one.name: one.kind for one in self.outputs}
+        return table in self.all_outputs and kinds.get(TableName(table)) is not TableKind.INCREMENTAL
 
     def edge_on(self, table: str) -> Edge | None:
         return next((edge for edge in self.edges if edge.table == table), None)
@@ -194,8 +200,14 @@ def check_registration(
 
 
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
-    """The jobs that read *table* or did so in an earlier revision, each with its edge."""
-    return [(job, edge) for job in jobs for edge in job.all_edges if edge.table == table]
+    """The jobs that read *table* or did so in an earlier revision, each with its edge.
+
+    Where an epoch of the table's own job was skipped, it has a copy of the epoch before (R5).
+    """
+    found = [(job, edge) for job in jobs for edge in job.all_edges if edge.table == table]
+    copied = Edge(table, EdgeKind.PREVIOUS)
+    owners = [job for job in jobs if job.has_full(table) and (job, copied) not in found]
+    return [*found, *((job, copied) for job in owners)]
 
 
 def _fingerprint(job: EpochJob) -> str:
@@ -247,15 +259,6 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
             job=job.name,
             expected=str(previous.cadence),
             found=str(job.cadence),
-        )
-    if job.origin is not None and previous.origin is not None and job.origin > previous.origin:
-        raise TopologyError(
-            f"job {job.name!r} begins at {previous.origin.isoformat()}; its origin cannot move forward to "
-            f"{job.origin.isoformat()}: its tables wait for the epochs before it.",
-            next_step="keep the origin, or declare a job and tables of new names.",
-            job=job.name,
-            expected=previous.origin.isoformat(),
-            found=job.origin.isoformat(),
         )
     before = {table.name: table for table in previous.outputs}
     for table in job.outputs:
@@ -338,7 +341,7 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
 def check_no_gap(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
     """:raises TopologyError: a table that is there would wait for epochs before the new origin (R7)."""
     end = known.progress.watermark or known.progress.origin
-    if job.origin is not None and end is not None and job.origin > end:
+    if job.origin is not None and end is not None and job.origin > end and known.progress.islands:
         raise TopologyError(
             f"table {table.name!r} goes on at {end.isoformat()}; job {job.name!r} begins at {job.origin.isoformat()}: "
             "nobody would compute what lies between.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from airflow_provider.domain.columns import AppliedChange
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.record_format import since
 from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.watermark import Progress
 
@@ -97,6 +98,7 @@ class TableRecord:
     :param ended: why nothing more comes of it; empty while something may (R7).
     :param heard: when its job last moved it, where something else has moved it since; None where the stamp says so.
     :param changes: of its columns, in their order (R32).
+    :param joins: cuts of the whole domain wait for it beyond this barrier only: they had come so far without it.
     """
 
     job: JobName
@@ -108,6 +110,7 @@ class TableRecord:
     ended: str = ""
     heard: datetime | None = None
     changes: tuple[AppliedChange, ...] = ()
+    joins: datetime | None = field(default=None, metadata=since(2, optional=True))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

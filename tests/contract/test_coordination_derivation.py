@@ -326,10 +326,12 @@ def test_a_table_that_comes_later_begins_after_all_that_is_there(world: World) -
         world.run(world.job("d"), day(number))
     both = world.job("d", [world.table("d"), world.table("d2")])
     world.coordinator.register(both)
-    for number in (2, 4):
-        assert explain(world.store, DOMAIN, "d").interval == day(number)
+    for number, epoch in ((2, 2), (4, 3)):
+        assert explain(world.store, DOMAIN, "d").interval == day(epoch)
         world.run(both, day(number), [number])
-    assert world.cut("d2").barrier == barrier(4)
+    assert world.rows("d2") == {"d2": [(4, 4)]}
+    world.run(both, day(3), by=owner("cleared"))
+    assert world.rows("d2") == {"d2": [(2, 2), (3, 1), (4, 4)]}
 
 
 def test_a_table_that_comes_while_an_epoch_is_open_still_lacks_that_epoch(world: World) -> None:
@@ -347,13 +349,13 @@ def test_a_table_that_comes_while_an_epoch_is_open_still_lacks_that_epoch(world:
     assert explained.interval == day(4)
     assert explained.summary.endswith("by an attempt that began before the job had d2")
     assert explained.next_step.startswith("clear the task")
-    world.coordinator.register(world.job("d", both.outputs, on_rerun="keep"))
+    world.coordinator.register(world.job("d", both.outputs, on_rerun="fail"))
     assert explain(world.store, DOMAIN, "d").next_step.startswith(
         "declare on_rerun='new_revision' and clear the task"
     )
-    world.run(both, day(4), [40], owner("again"))
+    world.run(both, day(4), [4], owner("again"))
     assert explain(world.store, DOMAIN, "d", day(4)).next_step == "nothing to do."
-    assert world.rows("d2") == {"d2": [(4, 40)]}
+    assert world.rows("d2") == {"d2": [(4, 4)]}
     assert explain(world.store, DOMAIN, "d").interval == day(5)
 
 

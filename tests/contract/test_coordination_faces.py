@@ -127,6 +127,7 @@ def test_the_text_for_engines_with_the_catalog(iceberg: World) -> None:
         "SELECT `value`, `by`, `_epoch`\n"
         f"FROM `my``catalog`.`cascade`.`d` VERSION AS OF {versions['d']}\n"
         "WHERE `_epoch` <= TIMESTAMP '2024-01-02 00:00:00.000000 UTC'"
+        " AND `_epoch` > TIMESTAMP '2024-01-01 00:00:00.000000 UTC'"
     )
     trino = queries(iceberg.cuts, cut, "trino")
     assert f'"epochs"."cascade"."f" FOR VERSION AS OF {versions["f"]}\nWHERE "_epoch" = ' in trino["f"]

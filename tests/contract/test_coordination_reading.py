@@ -14,7 +14,7 @@ from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import TableKind, previous
+from airflow_provider.domain.topology import TableKind
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, barrier, day, owner
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -164,9 +164,9 @@ def three_hours(number: int) -> Interval:
 def slower(world: World, until: int = 10) -> None:
     """d each three hours, 10 epochs of it unless said otherwise; daily full table f with its first day."""
     often = world.job("d", cadence="0 */3 * * *")
+    world.run(world.job("f", [world.table("f", kind=TableKind.FULL)]), day(1), [100])
     for number in range(1, until + 1):
         world.run(often, three_hours(number), [number])
-    world.run(world.job("f", [world.table("f", kind=TableKind.FULL)]), day(1), [100])
 
 
 def test_floor_takes_a_slower_full_table_at_its_last_barrier(world: World) -> None:
@@ -252,6 +252,30 @@ def test_der4_missing_derived(world: World) -> None:
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(3)
 
 
+def test_der4_altogether_never_goes_back(world: World) -> None:
+    """R7: a new job is waited for from where the domain was when it first committed, and a revived one likewise."""
+
+    def altogether() -> int:
+        return (world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier - ORIGIN).days
+
+    d, new = world.job("d"), world.job("new")
+    for number in range(1, 6):
+        world.run(d, day(number))
+    world.coordinator.register(new)
+    world.run(d, day(6))
+    world.run(new, day(1))
+    assert altogether() == 6
+    world.run(d, day(7))
+    assert altogether() == 6, "beyond that, all wait for it"
+    for number in range(2, 7):
+        world.run(new, day(number))
+    assert altogether() == 6
+    world.coordinator.retire(DOMAIN, "new", reason="pause", by="me")
+    assert altogether() == 7
+    world.coordinator.revive(DOMAIN, "new")
+    assert altogether() == 7
+
+
 def test_der4_altogether_over_calendars(world: World) -> None:
     """A daily table of the domain has published all that an hour of its day needs once the day before is in."""
     slower(world, until=17)
@@ -263,8 +287,8 @@ def test_der4_altogether_over_calendars(world: World) -> None:
 
 def test_der4_nothing_altogether_yet(world: World) -> None:
     """A table whose first day is missing is named when it keeps the domain from having any barrier."""
-    d, _ = jobs(world)
-    world.run(world.job("late", inputs=[previous(d.outputs[0])]), day(2), [1])
+    world.run(world.job("late"), day(2), [1])
+    jobs(world)
     with pytest.raises(NotReady) as refused:
         world.cuts.cut(DOMAIN, ["d"], consistency="altogether")
     assert "late" in missing(refused.value)

@@ -159,6 +159,37 @@ def test_a_full_table_has_what_it_had(table_world: World) -> None:
         world.begin(job, day(1), owner("again"))
 
 
+def test_chg5_skip_and_correct(world: World) -> None:
+    """R5, R18: a copy depends on the epoch before it; once the skipped epoch is computed, that may be corrected."""
+    table = world.table("f", kind=TableKind.FULL)
+    job = world.job("f", [table])
+    for number in (1, 2):
+        world.run(job, day(number), [10 * number])
+    world.coordinator.skip(DOMAIN, "f", Interval(barrier(2), barrier(4)), "holiday", by="me")
+    before = world.exactly()
+    with pytest.raises(DependentReaders, match=r"f \[2024-01-03.*skipped epoch"):
+        world.begin(job, day(2), owner("cleared"))
+    assert world.exactly() == before
+    with pytest.raises(DependentReaders, match=r"f \[2024-01-04"):
+        world.begin(job, day(3), owner("computed"))
+    for number in (4, 3, 2):
+        world.run(job, day(number), [number], owner("computed"))
+    assert world.rows("f", at=barrier(2)) == {"f": [(2, 2)]}
+
+
+def test_chg5_a_correction_while_it_is_copied(world: World) -> None:
+    """R13: of a copy and a correction the first commit wins."""
+    job = world.job("f", [world.table("f", kind=TableKind.FULL)])
+    for number in (1, 2):
+        world.run(job, day(number), [10 * number])
+    correction = world.begin(job, day(2), owner("cleared"))
+    world.write(correction, [99])
+    world.coordinator.skip(DOMAIN, "f", day(3), "holiday", by="me")
+    with pytest.raises(DependentReaders):
+        world.coordinator.publish(correction)
+    assert world.rows("f") == {"f": [(3, 20)]}
+
+
 def test_the_first_epochs_of_a_full_table_are_skipped_empty(world: World) -> None:
     """R5: before its first epoch there was nothing."""
     full = world.table("f", kind=TableKind.FULL)

@@ -12,12 +12,16 @@ CRASHES = "tests/contract/test_coordination_crashes.py"
 ENGINES = "tests/contract/test_coordination_engines.py"
 FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
+DECLARING = "tests/contract/test_coordination_declaring.py"
+FILLING = "tests/contract/test_coordination_filling.py"
 FORKED = "tests/contract/test_forked_attempts.py"
 LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
+ORIGINS = "tests/contract/test_coordination_origins.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 RACES = "tests/contract/test_coordination_races.py"
 RESTORING = "tests/contract/test_coordination_restoring.py"
+READING = "tests/contract/test_coordination_reading.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
@@ -165,8 +169,8 @@ PLANTED = (
         name="a new attempt has the token of the one before it",
         rule="R10",
         file=BEGINNING,
-        old="token = (epoch.token if epoch else 0) + 1",
-        new="token = epoch.token if epoch else 1",
+        old="token=(epoch.token if epoch else 0) + 1,",
+        new="token=epoch.token if epoch else 1,",
     ),
     Mutant(
         name="a reader gets a table as it is now instead of as it was at the head that it read",
@@ -222,7 +226,7 @@ PLANTED = (
         name="a revision publishes although committed epochs have read what it replaces",
         rule="R18",
         file="coordination/dependents.py",
-        old="refuse_dependents(store, domain, tables, interval, coordinator.defaults)",
+        old="refuse_dependents(store, domain, tables, interval, defaults)",
         new="del interval",
     ),
     Mutant(
@@ -438,6 +442,110 @@ PLANTED = (
         old="return not others",
         new="return False",
         tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="a table keeps its origin when its job declares an earlier one",
+        rule="R7",
+        file="domain/origins.py",
+        old="    return progress if former is not None and begins > former else progress.declared_at(origin)",
+        new="    return progress",
+        tests=(ORIGINS,),
+    ),
+    Mutant(
+        name='an origin moves back over what was read as "nothing before"',
+        rule="R7",
+        file="domain/origins.py",
+        old="    return Interval(new, old) if old is not None and new is not None and new < old else None",
+        new="    return Interval(new, old) if old is None and new is not None else None",
+        tests=(
+            ORIGINS,
+            REWRITES,
+        ),
+    ),
+    Mutant(
+        name="a backfill below the origin is visible half done",
+        rule="R12",
+        file="coordination/cuts.py",
+        old="            low=moved.origin if record.kind is TableKind.INCREMENTAL else None,",
+        new="            low=None,",
+        tests=(ORIGINS,),
+    ),
+    Mutant(
+        name="a job reads what lies below the origin of its input",
+        rule="R12",
+        file="domain/beginning.py",
+        old="                    origin=moved.origin if record.kind is TableKind.INCREMENTAL else None,",
+        new="                    origin=None,",
+        tests=(ORIGINS,),
+    ),
+    Mutant(
+        name="what reads to below the origin does not wait for a backfill",
+        rule="R12",
+        file="domain/cut.py",
+        old="    if progress.start is not None and progress.start < origin:",
+        new="    if progress.start is not None and progress.start > origin:",
+        tests=(ORIGINS,),
+    ),
+    Mutant(
+        name="a commit that moves the origin tells no reader",
+        rule="R13",
+        file="domain/watermark.py",
+        old="        if lows:",
+        new="        if lows and self.covers(interval):",
+        tests=(
+            ORIGINS,
+            REWRITES,
+        ),
+    ),
+    Mutant(
+        name="a skipped epoch's copy does not depend on the epoch before",
+        rule="R18",
+        file="domain/registration.py",
+        old="    return [*found, *((job, copied) for job in owners)]",
+        new="    return found + [(job, copied) for job in owners[:0]]",
+        tests=(SKIPPING,),
+    ),
+    Mutant(
+        name="a fill publishes the tables that stay, too",
+        rule="R7",
+        file=PUBLISHING,
+        old="        published = [one for one in attempt.sinks if one.name in (record.fills or names)]",
+        new="        published = [one for one in attempt.sinks if one.name in names]",
+        tests=(FILLING,),
+    ),
+    Mutant(
+        name="a fill forgets what the committed tables were computed from",
+        rule="R18",
+        file="domain/filling.py",
+        old="        inputs=tuple(dict.fromkeys((*before.inputs, *now.inputs))),",
+        new="        inputs=now.inputs[:0],",
+        tests=(FILLING,),
+    ),
+    Mutant(
+        name="a fill reads its inputs anew",
+        rule="R7",
+        file="domain/filling.py",
+        old="    return [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]",
+        new="    return [one for one in resolved if known or resolved]",
+        tests=(FILLING,),
+    ),
+    Mutant(
+        name="cuts of the whole domain go back for a new job",
+        rule="R7",
+        file="domain/alignment.py",
+        old="            limits.append(limit if record.joins is None else max(limit, record.joins))",
+        new="            limits.append(limit if record.joins is None else min(limit, record.joins))",
+        tests=(READING,),
+    ),
+    Mutant(
+        name="a refused begin makes its declaration known",
+        rule="R7",
+        file=BEGINNING,
+        old="        answer = self._decided(reading, job, dry=declaration.register is not None)\n",
+        new="        if declaration.register is not None:\n"
+        "            declaration.register.run()\n"
+        "        answer = self._decided(reading, job, dry=declaration.register is not None)\n",
+        tests=(DECLARING,),
     ),
 )
 """The planted errors, in the order in which they are tried."""

@@ -103,6 +103,7 @@ class Model:
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _written_once: set[Key] = field(default_factory=set)
     _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    _joined: dict[str, int] = field(default_factory=dict)
 
     # --- what tables hold ------------------------------------------------------------------------------------
 
@@ -118,9 +119,15 @@ class Model:
 
     def state(self, table: str, barrier: datetime, csn: int) -> Rows:
         """What a reader gets of *table*: all rows up to *barrier*, of a full table those of its last slice."""
-        rows = self.rows(table, None, barrier, csn)
+        rows = self.visible(table, None, barrier, csn)
         full = KINDS[table] is TableKind.FULL
         return tuple(one for one in rows if one[0] == barrier) if full else rows
+
+    def visible(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
+        """The rows of *table* in ``[low, high)`` that its readers see: none of before its origin."""
+        chain = self.chain(table, csn)
+        starts = [one for one in (low, chain[0] if chain else None) if one is not None]
+        return self.rows(table, max(starts, default=None), high, csn)
 
     def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
         """Origin and watermark of *table* at *csn*, which is no later than now; None before its chain begins."""
@@ -182,10 +189,15 @@ class Model:
             if table not in self.ended and self.owners[table] not in lapsed and self.current(table, csn):
                 chain = self.chain(table, csn)
                 mark = chain[1] if chain else ORIGIN + JOBS[OWNERS[table]].skips * HOUR
-                limits.append(
-                    barrier_after(table, mark, slowed=table in self.slowed) - timedelta(microseconds=1)
-                )
+                limit = barrier_after(table, mark, slowed=table in self.slowed) - timedelta(microseconds=1)
+                limits.append(max(limit, self._joins(table) or limit))
         return min(limits, default=None)
+
+    def _joins(self, table: str) -> datetime | None:
+        """How far the domain had come when *table* first committed, or came back: so far nobody waits for it."""
+        came = max(min(one.csn for one in self._slices[table]), self._joined.get(table, 0))
+        chains = [self.chain(one, came - 1) for one in list(self._slices)]
+        return max((one[1] for one in chains if one is not None), default=None)
 
     def refused(self) -> list[tuple[str, Interval]]:
         """Epochs that have no commit, and of which checks have refused an output."""
@@ -262,6 +274,8 @@ class Model:
         owner = self.owners.get(table, record.job)
         expect(record.job == owner or table in self.ended, "R7", f"{table} of {owner} goes to {record.job}")
         self.owners[table] = record.job
+        if table in self.ended and not record.ended:
+            self._joined[table] = self.csn
         self.ended = self.ended | {table} if record.ended else self.ended - {table}
         if record.cadence.before is not None and table not in self.slowed:
             ends = [one.interval.end for one in self._slices[table]]
@@ -329,7 +343,7 @@ class Model:
 
     def expected(self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance]) -> list[int]:
         """What an epoch must have written, from the inputs that it recorded (I7)."""
-        found = {str(one.table): self.rows(str(one.table), one.low, one.high, one.csn) for one in inputs}
+        found = {str(one.table): self.visible(str(one.table), one.low, one.high, one.csn) for one in inputs}
         files = self.bounds[interval.end] if JOBS[job].job.roots else ()
         return output(job, sink, interval, found, files)
 

@@ -1,0 +1,51 @@
+"""Publishing tables that a committed epoch lacks (R7): the others were computed again with them, and stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import time_key
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.version import Committable, SliceRecord
+from airflow_provider.stores.base import MetadataReader, pages
+
+
+def refuse_other_rows(
+    reader: MetadataReader,
+    attempt: Attempt,
+    fills: Sequence[TableName],
+    output: Mapping[TableName, Sequence[Committable]],
+) -> None:
+    """Refuse to add tables beside others that the same code fills otherwise than before.
+
+    :param fills: the tables to add; empty where all are published.
+    :param output: of all tables, also of those that the epoch has: it is compared, and not published.
+    :raises InvalidInput: a table that the epoch has got another number of rows.
+    """
+    for table, parts in output.items() if fills else ():
+        committed = None if table in fills else _newest_slice(reader, attempt, table)
+        rows = sum(one.rows for one in parts)
+        if committed is not None and committed.rows != rows:
+            raise InvalidInput(
+                f"{attempt}: it would add {', '.join(fills)} to a committed epoch, but of {table} it has computed "
+                f"{rows} rows, and {committed.rows} are committed: the two would not belong together.",
+                next_step=f"`airflow epochs skip {attempt.job}` for the epoch leaves the new tables empty there; or "
+                "compute the epoch with what it was computed with.",
+                field="rows",
+                table=table,
+                value=rows,
+                expected=committed.rows,
+            )
+
+
+def _newest_slice(reader: MetadataReader, attempt: Attempt, table: TableName) -> SliceRecord | None:
+    start = time_key(attempt.interval.start)
+    found = None
+    for stamped in pages(reader, attempt.domain, Kind.SLICE, table, start=start):
+        if not stamped.key.item.startswith(start):
+            break
+        found = stamped.record
+    return found

@@ -1,0 +1,64 @@
+"""Adding tables to a committed epoch that lacks them: its job got them later, or lost them for a while (R7).
+
+What is committed stays as it is, so that no reader of it minds. Pure decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider.domain.epoch import Commitment, EpochRecord, Provenance
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.topology import Determinism
+from airflow_provider.domain.version import TableRecord
+
+
+def tables_to_fill(
+    epoch: EpochRecord | None,
+    interval: Interval,
+    tables: Mapping[TableName, Stamped[TableRecord] | None],
+    *,
+    determinism: Determinism,
+    skips: bool,
+) -> tuple[TableName, ...]:
+    """The tables that lack *interval* although it is committed: the next revision is theirs alone.
+
+    What was skipped is computed whole, and so is what a job computes otherwise each time.
+    """
+    if epoch is None or epoch.committed is None:
+        return ()
+    if not skips and (epoch.committed.skipped or determinism is not Determinism.DETERMINISTIC):
+        return ()
+    lacking = (
+        name for name, one in tables.items() if one is not None and one.record.progress.lacks(interval)
+    )
+    return tuple(sorted(lacking))
+
+
+def inputs_of_fill(recorded: Sequence[Provenance], resolved: Sequence[Provenance]) -> list[Provenance]:
+    """What an attempt reads that adds tables to a committed epoch: what the commit has read, where it reads the same.
+
+    :param recorded: inputs of the commit that can still be read. :param resolved: those of the declaration, as of now.
+    """
+    known = {(one.table, one.kind, one.low, one.high): one for one in recorded}
+    return [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]
+
+
+def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, ...]) -> Commitment:
+    """What is committed once *now* has added *fills* to what was committed *before*; *now* itself without any.
+
+    It depends on all that its tables were computed from.
+    """
+    if before is None or not fills:
+        return now
+    roots = {**dict(now.root_revisions), **dict(before.root_revisions)}
+    return replace(
+        now,
+        inputs=tuple(dict.fromkeys((*before.inputs, *now.inputs))),
+        skipped=before.skipped,
+        root_revisions=tuple(roots.items()),
+        fills=fills,
+    )

@@ -1,0 +1,151 @@
+"""What a begin makes known, and when: nothing of it where the begin is refused (R6, R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.registering import Register
+from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Asked, RootBounds
+from airflow_provider.domain.topology import EpochJob, Root, increment, previous, state
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
+
+WHY: Mapping[str, Any] = {"reason": "replaced", "by": "me"}
+
+
+class Silent:
+    """A source that does not answer."""
+
+    def bounds(self, asked: Asked) -> RootBounds:
+        raise SourceUnavailable(f"{asked.root.name} does not answer.", source=asked.root.name)
+
+    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+        raise AssertionError(asked, recorded)
+
+
+def committed(world: World) -> None:
+    """Day 1 of d, which e has read."""
+    d = world.job("d")
+    world.run(d, day(1), [1])
+    world.run(world.job("e", inputs=[increment(d.outputs[0])]), day(1), [1])
+
+
+def late_input(world: World) -> EpochJob:
+    return world.job("e", inputs=[state(world.table("d"))])
+
+
+def taken_over(world: World) -> EpochJob:
+    world.coordinator.retire(DOMAIN, "e", **WHY)
+    return world.job("heir", [world.table("e")], inputs=[increment(world.table("d"))])
+
+
+REFUSED: dict[str, tuple[Callable[[World], EpochJob], Interval]] = {
+    "an input that is not there": (late_input, day(2)),
+    "a table of another job": (taken_over, day(2)),
+    "a new job": (lambda world: world.job("new", inputs=[increment(world.table("d"))]), day(2)),
+    "a table that nobody has": (lambda world: world.job("new", inputs=[increment(world.table("x"))]), day(1)),
+    "no epoch of it": (lambda world: world.job("new"), Interval(barrier(0), barrier(2))),
+    "before its origin": (lambda world: world.job("new", origin=barrier(3)), day(2)),
+    "an earlier epoch of another job": (taken_over, day(1)),
+    "a revision that was read": (
+        lambda world: world.job("d", [world.table("d"), world.table("d2")], determinism="keep_first"),
+        day(1),
+    ),
+    "a source that does not answer": (lambda world: world.job("new", inputs=[Root("r", "x")]), day(1)),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_begin_changes_nothing(world: World, case: str) -> None:
+    """R6: neither who owns a table, nor what the domain knows, nor what anybody waits for."""
+    committed(world)
+    declare, interval = REFUSED[case]
+    job = declare(world)
+    before = world.exactly()
+    with pytest.raises(EpochError):
+        world.coordinator.begin(job, interval, owner("refused"), roots=Silent())
+    assert world.exactly() == before
+
+
+def test_a_begin_makes_its_declaration_known(world: World) -> None:
+    """R6: also one that finds its epoch committed."""
+    committed(world)
+    more = world.job("d", [world.table("d"), world.table("d2")], on_rerun="keep", origin=barrier(0))
+    world.coordinator.begin(more, day(1), owner("next"))
+    with pytest.raises(TopologyError, match="has an owner"):
+        world.coordinator.register(world.job("other", [world.table("d2")]))
+
+
+def test_the_first_epoch_of_a_job_reads_its_own_past(world: World) -> None:
+    """R12: what it reads is decided on the tables that its registration is about to make."""
+    table = world.table("t")
+    world.run(world.job("t", [table], inputs=[previous(table)]), day(1), [1])
+    assert world.rows("t") == {"t": [(1, 1)]}
+
+
+def test_a_begin_that_lost_a_race_with_another_registration(world: World) -> None:
+    """R6: it decides anew on what the other one made known."""
+    plan = Register.plan
+    beaten: list[Any] = []
+
+    def plan_and_lose(self: Register) -> Any:
+        found = plan(self)
+        if self.job.name == "d" and not beaten:
+            beaten.append(world.coordinator.register(world.job("other")))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Register, "plan", plan_and_lose)
+        world.begin(world.job("d"), day(1))
+    assert beaten
+
+
+def test_a_storm_of_registrations_ends(world: World) -> None:
+    """R6: a deployment lets many jobs begin at the same moment; all of them are known in the end."""
+    workers = [world.worker(seed=number) for number in range(24)]
+    for worker, number in zip(workers, range(24), strict=True):
+        worker.random = Random(number)
+    jobs = [world.job(f"j{number}") for number in range(24)]
+    begun = side_by_side(
+        *(
+            lambda pair=pair: pair[0].begin(pair[1], day(1), owner())
+            for pair in zip(workers, jobs, strict=True)
+        )
+    )
+    assert [one for one in begun if isinstance(one, Exception)] == []
+
+
+# --- a job is brought back -------------------------------------------------------------------------------------
+
+
+def test_a_job_is_brought_back_from_an_heir_that_did_nothing(world: World) -> None:
+    """R7: the heir's tables are its again; the heir is retired, and says why."""
+    committed(world)
+    heir = taken_over(world)
+    world.coordinator.register(heir)
+    world.coordinator.revive(DOMAIN, "e")
+    d = world.table("d")
+    world.run(world.job("d"), day(2), [2])
+    world.run(world.job("e", inputs=[increment(d)]), day(2), [2])
+    assert world.rows("e") == {"e": [(1, 1), (2, 2)]}
+    with pytest.raises(TopologyError, match="job e was revived before it had committed anything"):
+        world.begin(heir, day(2))
+    world.coordinator.revive(DOMAIN, "e")
+
+
+@pytest.mark.parametrize("done", ["committed", "open"])
+def test_a_job_is_not_brought_back_from_an_heir_at_work(world: World, done: str) -> None:
+    """R7: what the heir has committed, or is about to, is its own."""
+    committed(world)
+    heir = taken_over(world)
+    world.run(world.job("d"), day(2), [2])
+    world.begin(heir, day(2)) if done == "open" else world.run(heir, day(2), [2])
+    before = world.exactly()
+    with pytest.raises(EpochError, match=r"belongs to job 'heir' now|is at work"):
+        world.coordinator.revive(DOMAIN, "e")
+    assert world.exactly() == before

@@ -1,0 +1,171 @@
+"""Tables that a committed epoch lacks: a later version of the job fills them, and nothing else stops (R5, R7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.explain import explain
+from airflow_provider.domain.epoch import AlreadyCommitted, EpochRecord
+from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput
+from airflow_provider.domain.topology import EpochJob, increment, state
+from airflow_provider.testing.arrow_attempts import read_rows
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
+
+
+def versions(world: World, kind: str = "incremental", **options: Any) -> tuple[EpochJob, EpochJob]:
+    """A job before and after it got a second table."""
+    first, second = world.table("t1"), world.table("t2", kind=kind)
+    return world.job("j", [first], **options), world.job("j", [first, second], **options)
+
+
+def rolled_back(world: World, kind: str = "incremental", **options: Any) -> EpochJob:
+    """Days 1 and 2 of the first version, 3 of the second, 4 of the first again, 5 of the second; r has read all."""
+    old, new = versions(world, kind, **options)
+    reader = world.job("r", inputs=[increment(old.outputs[0])])
+    for number, job in enumerate((old, old, new, old, new), start=1):
+        world.run(job, day(number), [number])
+        world.run(reader, day(number), [number])
+    return new
+
+
+def committed(world: World, number: int) -> EpochRecord:
+    found = world.coordinator.epoch(DOMAIN, world.job("j").name, day(number))
+    assert found is not None
+    record: EpochRecord = found.record
+    return record
+
+
+@pytest.mark.parametrize("on_rerun", ["new_revision", "keep"])
+def test_chg4_rollback_of_a_deployment(world: World, on_rerun: str) -> None:
+    """R7: the missing epochs are filled by computing them again; what is committed stays, and so do its readers."""
+    new = rolled_back(world, on_rerun=on_rerun)
+    before = world.cut("t1")
+    published = world.run(new, day(4), [4], owner("cleared"))
+    assert (published.revision, [table for table, _ in published.tables]) == (2, ["t2"])
+    assert world.rows("t1", "t2") == {
+        "t1": [(number, number) for number in range(1, 6)],
+        "t2": [(number, number) for number in (3, 4, 5)],
+    }
+    assert world.cut("t1").states["t1"].ref == before.states["t1"].ref
+
+
+@pytest.mark.parametrize("in_flight", [True, False], ids=["in flight", "an older version is retried"])
+def test_chg4_an_epoch_of_the_version_before(world: World, in_flight: bool) -> None:
+    """R7: it commits without the new table, which then waits for it."""
+    old, new = versions(world)
+    for number in (1, 2):
+        world.run(old, day(number), [number])
+    attempt = world.begin(old, day(3), owner("run3")) if in_flight else None
+    world.run(new, day(4), [4], owner("run4"))
+    if attempt is not None:
+        world.write(attempt, [3])
+        world.coordinator.publish(attempt)
+    else:
+        world.run(old, day(3), [3], owner("run3"))
+    world.run(new, day(3), [3], owner("cleared"))
+    assert world.rows("t2") == {"t2": [(3, 3), (4, 4)]}
+
+
+@pytest.mark.parametrize("kind", ["incremental", "full"])
+def test_chg4_a_hole_is_skipped(world: World, kind: str) -> None:
+    """R5: the table has nothing there, or what it had before; what was computed stays computed."""
+    rolled_back(world, kind, on_rerun="fail")
+    skipped = world.coordinator.skip(DOMAIN, "j", day(4), "rolled back", by="me")
+    assert [one.interval for one in skipped.published] == [day(4)]
+    assert world.coordinator.skip(DOMAIN, "j", day(4), "again", by="me").left == (day(4),)
+    assert world.rows("t1") == {"t1": [(number, number) for number in range(1, 6)]}
+    assert world.rows("t2", at=barrier(4))["t2"] == ([(3, 3)] if kind == "incremental" else [(4, 3)])
+    record = committed(world, 4).committed
+    assert record is not None
+    assert not record.skipped
+
+
+def test_chg4_nothing_else_stops_without_a_word(world: World) -> None:
+    """R7: doctor names what holds the whole domain back, with the command that ends it."""
+    new = rolled_back(world)
+    assert world.cuts.cut(DOMAIN, ["r"], consistency="altogether").barrier == barrier(3)
+
+    def found() -> list[tuple[str, str]]:
+        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+        return [(one.found, one.next_step) for one in symptoms if one.subject == "table t2"]
+
+    ((what, step),) = found()
+    assert "has committed 1 epochs in [2024-01-04" in what
+    assert "airflow epochs skip j 2024-01-04T00:00:00+00:00/2024-01-05T00:00:00+00:00" in step
+    assert "adds these tables" in explain(world.store, DOMAIN, "j", day(4)).next_step
+    world.run(new, day(4), [4], owner("cleared"))
+    assert found() == []
+    assert world.cuts.cut(DOMAIN, ["r"], consistency="altogether").barrier == barrier(5)
+    old, _ = versions(world)
+    world.run(world.job("j", [*old.outputs, world.table("t3")]), day(6), [6])
+    ((what, step),) = found()
+    assert (what, step.partition(" --reason")[0]) == (
+        "job j no longer declares it, and cuts of the whole domain wait for it",
+        "`airflow epochs retire j --table t2",
+    )
+
+
+def test_a_fill_reads_what_the_commit_has_read(world: World) -> None:
+    """I7: also by an edge that ignores what became of it since, so that both tables are of the same rows."""
+    source = world.job("s")
+    edge = increment(source.outputs[0], on_upstream_revision="ignore")
+    old, new = versions(world, inputs=[edge])
+    for number, job in enumerate((old, new, old, new), start=1):
+        world.run(source, day(number), [number])
+        world.run(job, day(number), [number])
+    world.run(source, day(3), [30], owner("cleared"))
+    attempt = world.begin(new, day(3), owner("cleared"))
+    assert values_of(read_rows(world.coordinator, attempt, "s")) == [(3, 3)]
+
+
+def test_a_fill_of_other_rows_is_refused(world: World) -> None:
+    """I7: the code, or what it reads beside its inputs, is another one by now: the tables would not belong together."""
+    new = rolled_back(world)
+    before = committed(world, 4).committed
+    with pytest.raises(InvalidInput, match="of t1 it has computed 2 rows, and 1 are committed"):
+        world.run(new, day(4), [4, 5], owner("cleared"))
+    assert committed(world, 4).committed == before
+
+
+@pytest.mark.parametrize("determinism", ["keep_first", "replace_cascade"])
+def test_what_is_computed_otherwise_each_time_is_no_fill(world: World, determinism: str) -> None:
+    """R7: then all of its tables are computed again together, where nobody has read them."""
+    new = rolled_back(world, determinism=determinism)
+    with pytest.raises(DependentReaders):
+        world.begin(new, day(4), owner("cleared"))
+
+
+def test_a_fill_where_no_epoch_may_be_computed_again(world: World) -> None:
+    """R7: ``on_rerun="fail"`` is kept; a retry of what committed is answered as before."""
+    new = rolled_back(world, on_rerun="fail")
+    with pytest.raises(FinalError, match="is committed"):
+        world.begin(new, day(4), owner("cleared"))
+    assert isinstance(world.coordinator.begin(new, day(4), owner()), AlreadyCommitted)
+
+
+def test_a_reader_of_what_a_fill_adds_minds_its_inputs(world: World) -> None:
+    """R18: the filled epoch depends on all that its tables were computed from, in both revisions."""
+    source = world.job("s")
+    old, new = versions(world, inputs=[increment(source.outputs[0])])
+    for number, job in enumerate((old, new, old, new), start=1):
+        world.run(source, day(number), [number])
+        world.run(job, day(number), [number])
+    world.run(new, day(3), [3], owner("cleared"))
+    with pytest.raises(DependentReaders, match=r"j \[2024-01-03"):
+        world.begin(source, day(3), owner("cleared"))
+    world.run(world.job("r", inputs=[state(new.outputs[1])], origin=barrier(1)), day(3))
+
+
+def test_what_a_fill_wrote_beside_is_swept(iceberg: World) -> None:
+    """R16: the tables that stay have been written again; a day later nothing of it is left."""
+    new = rolled_back(iceberg)
+    iceberg.run(new, day(4), [4], owner("cleared"))
+    assert len(iceberg.staged()) == 1
+    rows = iceberg.rows("t1", "t2")
+    iceberg.clock.advance(iceberg.coordinator.defaults.leftover_grace * 2)
+    iceberg.retention.sweep(DOMAIN)
+    assert iceberg.staged() == []
+    assert iceberg.rows("t1", "t2") == rows
