@@ -15,7 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider.coordination.waiting import JobInputs, Readiness, inputs_readiness, readiness
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import FinalError, RetryableError, UnknownConnection
+from airflow_provider.domain.errors import FinalError, PackageTooOld, RetryableError, UnknownConnection
 from airflow_provider.domain.identifiers import domain_name, table_name
 from airflow_provider.domain.interval import Interval, as_utc
 from airflow_provider.domain.topology import Edge, EdgeKind
@@ -85,6 +85,9 @@ class EpochTrigger(BaseTrigger):
                 answer = await self._wait(barrier)
             except UnknownConnection:
                 raise  # to wait would hide it until the task times out
+            except PackageTooOld as error:  # another host may have the newer one: its worker asks again
+                yield TriggerEvent({"status": "error", "message": str(error)})
+                return
             except RetryableError as error:
                 self.log.warning("The metadata store is asked again in %s s: %s", self.poll_interval, error)
                 await asyncio.sleep(self.poll_interval)

@@ -1,4 +1,4 @@
-"""One open store and one watch for all triggers of a process that wait on the same domain.
+"""One open store for all triggers of a process that use it, and one watch for those that wait on the same domain.
 
 A triggerer runs a thousand triggers in one event loop and has few threads: so none of them may hold a thread
 while it waits, and a commit is looked for once, not once for each trigger.
@@ -11,8 +11,8 @@ import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from airflow_provider.domain.defaults import DEFAULTS
@@ -25,24 +25,21 @@ log = logging.getLogger(__name__)
 
 
 class SharedReader:
-    """An open store, and the head of one domain as its watch last saw it. Use :func:`shared_reader`."""
+    """The store, and the head of one domain as its watch last saw it. Use :func:`shared_reader`."""
 
-    open_ones: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], SharedReader]]] = (
-        WeakKeyDictionary()
-    )
-
-    def __init__(self, store: MetadataStore, domain: DomainName) -> None:
-        self._store = store
+    def __init__(self, held: _Held, domain: DomainName) -> None:
+        self._held = held
         self._domain = domain
         self._head = -1
         self._moved = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="epochs-watch")
         self.users = 0
+        held.users += 1
         self._watching = asyncio.create_task(self._watch())
 
     @property
     def reader(self) -> MetadataReader:
-        return self._store
+        return self._held.store
 
     async def later_than(self, csn: int, patience: timedelta) -> None:
         """Return when the head is above *csn*, or after *patience*; holds no thread meanwhile."""
@@ -57,7 +54,11 @@ class SharedReader:
             while self.users:
                 try:
                     head = await loop.run_in_executor(
-                        self._thread, self._store.watch, self._domain, self._head, DEFAULTS.wait_poll_interval
+                        self._thread,
+                        self._held.store.watch,
+                        self._domain,
+                        self._head,
+                        DEFAULTS.wait_poll_interval,
                     )
                 except RetryableError as error:
                     log.warning("The watch on the metadata store failed and is set again: %s", error)
@@ -66,7 +67,8 @@ class SharedReader:
                     self._tell(head)
         finally:
             # In the watch's own thread, after the watch: a store must not be closed while it is in use.
-            self._thread.submit(self._store.close)
+            if self._held.left():
+                self._thread.submit(self._held.store.close)
             self._thread.shutdown(wait=False)
 
     def _tell(self, head: int) -> None:
@@ -76,24 +78,69 @@ class SharedReader:
             self._moved = asyncio.Event()
 
 
+@dataclass(slots=True)
+class _Held:
+    """An open store, and how many readers of domains use it; the last one to leave takes it out of *among*."""
+
+    url: str
+    store: MetadataStore
+    among: dict[str, _Held]
+    users: int = 0
+
+    def left(self) -> bool:
+        """Count a reader out; return whether it was the last one, who closes the store."""
+        self.users -= 1
+        if not self.users and self.among.get(self.url) is self:
+            del self.among[self.url]
+        return not self.users
+
+
+class _OfLoop:
+    """What the triggers of one event loop share."""
+
+    def __init__(self) -> None:
+        self.readers: dict[tuple[str, DomainName], SharedReader] = {}
+        self.held: dict[str, _Held] = {}
+        self.opening: dict[str, asyncio.Task[None]] = {}
+
+    async def reader(self, url: str, domain: DomainName) -> SharedReader:
+        """Return the reader of *domain*. One trigger opens the store; who comes meanwhile gets its store, or error."""
+        while (shared := self.readers.get((url, domain))) is None:
+            if held := self.held.get(url):
+                self.readers[url, domain] = SharedReader(held, domain)
+            else:
+                if url not in self.opening:
+                    self.opening[url] = asyncio.create_task(self._open(url))
+                await asyncio.shield(self.opening[url])
+        return shared
+
+    async def _open(self, url: str) -> None:
+        try:
+            store = await asyncio.to_thread(open_store, url)
+        finally:
+            del self.opening[url]
+        self.held[url] = _Held(url, store, self.held)
+
+
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictionary()
+
+
+def of_this_loop() -> _OfLoop:
+    return _loops.setdefault(asyncio.get_running_loop(), _OfLoop())
+
+
 @asynccontextmanager
 async def shared_reader(store_url: str, domain: DomainName) -> AsyncIterator[SharedReader]:
-    """Join the reader that others of this event loop have on *domain*, or open one; the last one out closes it.
+    """Join the reader that others of this event loop have on *domain*, or make one; the last one out leaves its store.
 
     :raises StoreUnavailable: the store does not answer.
     """
-    key = (store_url, domain)
-    readers = SharedReader.open_ones.setdefault(asyncio.get_running_loop(), {})
-    while (shared := readers.get(key)) is None:
-        store = await asyncio.to_thread(open_store, store_url)
-        if key in readers:
-            await asyncio.to_thread(store.close)  # meanwhile the other one may be left, and be gone
-        else:
-            readers[key] = SharedReader(store, domain)
+    here = of_this_loop()
+    shared = await here.reader(store_url, domain)
     shared.users += 1
     try:
         yield shared
     finally:
         shared.users -= 1
-        if not shared.users and readers.get(key) is shared:
-            del readers[key]
+        if not shared.users and here.readers.get((store_url, domain)) is shared:
+            del here.readers[store_url, domain]

@@ -17,9 +17,9 @@ from airflow_provider.domain.errors import InvalidInput, OutcomeUnknown, StoreIn
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.stores.base import Absent, Delete, Exists, RequirementFailed, Transaction
-from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.factory import catalog_engine, open_store, upgrade_schema
 from airflow_provider.stores.requests import CheckedTransaction, checked
-from airflow_provider.stores.sql import rows
+from airflow_provider.stores.sql import pool, rows
 from airflow_provider.stores.sql.dialect import Held, Purpose
 from airflow_provider.stores.sql.postgresql.address import parsed
 from airflow_provider.stores.sql.postgresql.connections import MOST_CONNECTIONS
@@ -476,3 +476,41 @@ def test_a_role_without_rights_is_told_what_to_grant(postgresql: PostgresqlServe
     with postgresql.connect(database) as connection:
         connection.execute("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM reader")
         connection.execute("DROP ROLE reader")
+
+
+# --- how many connections -------------------------------------------------------------------------------------
+
+
+def sessions(postgresql: PostgresqlServer, database: str) -> int:
+    """How many sessions *database* has."""
+    with postgresql.connect() as connection:
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+        found = connection.execute(asked, (database,)).fetchone()
+    assert found is not None
+    return int(str(found[0]))
+
+
+def settled(postgresql: PostgresqlServer, database: str, at_most: int) -> bool:
+    """Whether there are soon no more sessions: the server ends one some time after its client."""
+    deadline = time.monotonic() + SOON_S
+    while sessions(postgresql, database) > at_most:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_stores_and_catalogs_of_a_process_share_two_connections(
+    postgresql: PostgresqlServer, database: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(url) as one, open_store(url) as other, ThreadPoolExecutor(6) as threads:
+        engine = catalog_engine(url)
+        list(threads.map(lambda number: publish((one, other)[number % 2], DOMAIN), range(30)))
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT metadata_location FROM iceberg_tables")
+        assert settled(postgresql, database, at_most=2)
+        monkeypatch.setattr(pool, "LONGEST_IDLE_S", 0.02)
+        time.sleep(0.05)
+        one.read(DOMAIN, [])
+        assert settled(postgresql, database, at_most=1)
+        assert other.read(DOMAIN, []).head.csn == 30

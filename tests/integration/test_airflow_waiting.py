@@ -22,7 +22,7 @@ from airflow.triggers.base import TriggerEvent
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.waiting import JobInputs
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import StoreUnavailable
+from airflow_provider.domain.errors import PackageTooOld, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous, window
@@ -33,7 +33,6 @@ from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from airflow_provider.triggers import shared_reader
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
-from airflow_provider.triggers.shared_reader import SharedReader
 from tests.airflow_runs import DAY_END, epochs_connection, task_context
 
 A, B, C = EpochTable("a"), EpochTable("b"), EpochTable("c")
@@ -171,7 +170,7 @@ def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochServ
 
     async def wait() -> int:
         waiting = [asyncio.create_task(anext(trigger(poll_interval=3600).run())) for _ in range(50)]
-        readers = SharedReader.open_ones.setdefault(asyncio.get_running_loop(), {})
+        readers = shared_reader.of_this_loop().readers
         while sum(one.users for one in readers.values()) < len(waiting):
             await asyncio.sleep(0.01)
         shared = len(readers)
@@ -183,43 +182,60 @@ def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochServ
     assert asyncio.run(wait()) == 1
 
 
-def test_who_opened_in_vain_opens_again_when_the_other_is_gone(
+def test_triggers_of_several_domains_share_one_store(
     service: EpochService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two open at once, and one gives its store up for the other's, which is left before that has ended."""
-    url, both = EpochsHook().get_settings().store_url, threading.Barrier(2)
-    closing, left = threading.Event(), threading.Event()
+    """However many begin at once: one opens it, and the others wait for that one; the last one out closes it."""
+    url = EpochsHook().get_settings().store_url
     opened: list[MetadataStore] = []
+    closed = threading.Event()
 
-    class SlowToClose(FaultyStore):
+    class Counted(FaultyStore):
         def close(self) -> None:
-            closing.set()
-            left.wait(60)
             super().close()
+            closed.set()
 
-    def open_together(url: str) -> MetadataStore:
-        opened.append(SlowToClose(open_store(url), lambda _: None))
-        if len(opened) <= 2:
-            both.wait(60)
+    def open_slowly(url: str) -> MetadataStore:
+        time.sleep(0.2)
+        opened.append(Counted(open_store(url), lambda _: None))
         return opened[-1]
 
-    monkeypatch.setattr(shared_reader, "open_store", open_together)
+    monkeypatch.setattr(shared_reader, "open_store", open_slowly)
 
-    async def read() -> int:
-        async with shared_reader.shared_reader(url, DomainName("default")) as shared:
-            await asyncio.to_thread(closing.wait, 60)
-            return shared.reader.read(DomainName("default"), []).head.csn
+    async def read(domain: str) -> int:
+        async with shared_reader.shared_reader(url, DomainName(domain)) as shared:
+            return shared.reader.read(DomainName(domain), []).head.csn
 
     async def reads() -> list[int]:
-        reading = [asyncio.create_task(read()) for _ in range(2)]
-        done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
-        assert len(done) == 1
-        left.set()
-        return await asyncio.gather(*reading)
+        found = await asyncio.gather(*(read(f"domain{number % 4}") for number in range(200)))
+        await asyncio.to_thread(closed.wait, 60)
+        return found
 
     publish(service, "a", 6)
-    assert asyncio.run(reads()) == [1, 1]
-    assert len(opened) == 3
+    assert asyncio.run(reads()) == [0] * 200
+    assert (len(opened), closed.is_set()) == (1, True)
+
+
+def test_who_waits_for_a_store_that_another_opens_gets_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def refuse(url: str) -> MetadataStore:
+        asked.append(url)
+        time.sleep(0.1)
+        raise StoreUnavailable("the store does not answer.", next_step="try again.")
+
+    monkeypatch.setattr(shared_reader, "open_store", refuse)
+
+    async def fail() -> None:
+        with pytest.raises(StoreUnavailable):
+            async with shared_reader.shared_reader("sqlite:////nowhere", DomainName("d")):
+                pass
+
+    async def fails() -> None:
+        await asyncio.gather(*(fail() for _ in range(100)))
+
+    asyncio.run(fails())
+    assert len(asked) == 1
 
 
 def test_the_trigger_outlives_an_outage_of_the_store(
@@ -250,7 +266,7 @@ def test_the_trigger_outlives_an_outage_of_the_store(
     later.join()
     assert event is not None
     assert event.payload["status"] == "ready"
-    assert len(opened) == 3
+    assert opened
     assert all(left < 0 for left in lost.values())
 
 
@@ -264,7 +280,7 @@ def test_what_can_never_end_well_wakes_the_task_which_says_so(
     assert event is not None
     assert event.payload["status"] == "error"
     assert "9999" in event.payload["message"]
-    with pytest.raises(AirflowFailException, match="9999"):
+    with pytest.raises(PackageTooOld, match="9999"):
         sensor().resumed(task_context(), event.payload)
 
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", '{"conn_type": "epochs", "host": "relative.db"}')
