@@ -13,6 +13,7 @@ from airflow_provider.coordination.filling import refuse_other_rows
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.recovery import follow
 from airflow_provider.coordination.registering import furthest
+from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.root_readers import later_keys, newest_required
 from airflow_provider.coordination.validating import refuse_invalid
 from airflow_provider.domain.epoch import (
@@ -25,7 +26,7 @@ from airflow_provider.domain.epoch import (
     Published,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, ForeignCommit, InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.filling import filled
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
@@ -36,6 +37,7 @@ from airflow_provider.domain.records import (
     barrier_key,
     fence_key,
     lock_key,
+    reservation_key,
     schema_key,
     slice_key,
     table_key,
@@ -68,9 +70,6 @@ from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
-
-
-TRIES_IN_A_TURN = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,34 +106,10 @@ class Publish:
     verified: set[TableName] = field(default_factory=set, repr=False)
 
     def run(self) -> Published:
-        """Publish at once; where others publish in the same domain, in one's turn."""
-        coordinator, domain = self.coordinator, self.attempt.domain
-        defaults = coordinator.defaults
-        answer = None if coordinator.is_crowded(domain) else self._try()
-        for number in range(defaults.publish_attempts // TRIES_IN_A_TURN):
-            if answer is not None:
-                return answer
-            if number > 0:
-                longest = defaults.publish_backoff * min(number, 10)
-                coordinator.clock.sleep(longest * coordinator.random.random())
-            with coordinator.store.turn(domain, defaults.publish_turn):
-                answer = self._try_in_turn()
-        if answer is not None:
-            return answer
-        raise Conflict(
-            f"{self.attempt}: other commits were faster {defaults.publish_attempts} times.",
-            next_step="publish again; nothing was lost.",
-        )
+        """Publish at once; where others publish in the same domain, in one's turn, and in the end before them."""
+        return Race(self.coordinator, self.attempt).run(self._try)
 
-    def _try_in_turn(self) -> Published | None:
-        """Try a few times: those who asked for no turn may still come first."""
-        for _ in range(TRIES_IN_A_TURN):
-            answer = self._try()
-            if answer is not None:
-                return answer
-        return None
-
-    def _try(self) -> Published | None:
+    def _try(self, race: Race) -> Published | None:
         attempt = self.attempt
         reading = self._read()
         key = fence_of(attempt)
@@ -148,6 +123,7 @@ class Publish:
         record = epoch.record.attempt
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
             raise fenced(self.coordinator.store, attempt)
+        reserved = race.look(reading)
         refuse_invalid(attempt, record.inputs, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
@@ -157,13 +133,14 @@ class Publish:
             *self._rewrite_requirements(reading, sinks),
             *unjoined(attempt, log),
             *roots,
+            *reserved,
         ]
         self._verify(sinks)
         prepared = self._prepare_all(sinks, reading, record)
         if prepared is None:
             return None
         decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
-        transaction, commit = self._transaction(decided, extra)
+        transaction, commit = self._transaction(decided, extra, race.ending())
         try:
             receipt = self.coordinator.store.transact(transaction)
         except RequirementFailed:
@@ -182,6 +159,7 @@ class Publish:
                 fence_of(attempt),
                 self._log_key,
                 topology_key(domain),
+                reservation_key(domain),
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, one.table) for one in attempt.inputs),
@@ -324,7 +302,7 @@ class Publish:
         return publication, self.coordinator.formats[sink.table.format].prepare(publication)
 
     def _transaction(
-        self, decided: _Decided, extra: list[Exists | Absent]
+        self, decided: _Decided, extra: list[Exists | Absent], ending: tuple[Put, ...]
     ) -> tuple[Transaction, CommitRecord]:
         reading, epoch, record = decided.reading, decided.epoch, decided.record
         sinks, prepared = decided.sinks, decided.prepared
@@ -337,6 +315,7 @@ class Publish:
             Put(epoch.key, self._committed_epoch(epoch.record, record)),
             Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
             self._log(record),
+            *ending,
         ]
         deltas = []
         for sink, (_, one) in zip(sinks, prepared, strict=True):

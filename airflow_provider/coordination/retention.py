@@ -12,6 +12,7 @@ from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import fence_forgotten, leftovers
+from airflow_provider.coordination.reserving import await_unreserved
 from airflow_provider.coordination.resolving import names_of, retention_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
@@ -154,6 +155,7 @@ class Retention:
     # --- withdrawing ---------------------------------------------------------------------------------------------
 
     def _withdraw(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
+        await_unreserved(self.store, domain, self._clock, self._random)
         table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [table, retention, topology])
         refuse_sealed(domain, reading.get(topology))

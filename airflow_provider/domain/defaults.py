@@ -37,10 +37,14 @@ class Defaults:
     """How long an attempt may be silent, or over, before a sweep deletes what it staged."""
     publish_attempts: int = 50
     """How often a publish is decided anew when others moved the head or a table meanwhile."""
-    publish_backoff: timedelta = timedelta(milliseconds=20)
-    """Longest random pause before the second try of a publish; grows with each further one."""
     publish_turn: timedelta = timedelta(milliseconds=250)
     """How long a publish that met another one waits for its turn before it goes on beside the others."""
+    publish_patience: timedelta = timedelta(minutes=10)
+    """How long a publish waits for others that have reserved the head of the domain, before :class:`Conflict`."""
+    reservation_shortest: timedelta = timedelta(seconds=1)
+    """The shortest time for which a publisher that lost its preparations reserves the head; else five of them."""
+    reservation_longest: timedelta = timedelta(seconds=30)
+    """The longest such time: so long a publisher that is stopped holds up its domain."""
     unknown_outcome_patience: timedelta = timedelta(seconds=20)
     """How long a lost reply is asked about before :class:`OutcomeUnknown` reaches the caller."""
     read_patience: timedelta = timedelta(seconds=10)
@@ -71,6 +75,9 @@ class Defaults:
             )
         if self.lease_ttl > self.lease_longest:
             raise _apart("lease_ttl", self.lease_ttl, f"lease_longest ({self.lease_longest}) at most")
+        if self.reservation_shortest > self.reservation_longest:
+            longest = f"reservation_longest ({self.reservation_longest}) at most"
+            raise _apart("reservation_shortest", self.reservation_shortest, longest)
         if self.store_poll_shortest > self.store_poll_longest:
             longest = f"store_poll_longest ({self.store_poll_longest}) at most"
             raise _apart("store_poll_shortest", self.store_poll_shortest, longest)

@@ -103,6 +103,11 @@ def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key:
     return Key(domain, Kind.LOCK, job, time_key(start))
 
 
+def reservation_key(domain: DomainName) -> Key:
+    """The lock on a domain's head, which one publisher holds while the others wait: beside those of the jobs."""
+    return Key(domain, Kind.LOCK, "", "head")
+
+
 def root_key(domain: DomainName, root: str, barrier: datetime, revision: int) -> Key:
     return Key(domain, Kind.ROOT, root, f"{time_key(barrier)}:{revision:06d}")
 

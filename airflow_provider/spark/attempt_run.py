@@ -10,7 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from airflow_provider.domain.epoch import Attempt, Published
-from airflow_provider.domain.errors import EpochError, Fenced, OutcomeUnknown, StoreUnavailable
+from airflow_provider.domain.errors import (
+    EpochError,
+    Fenced,
+    OutcomeUnknown,
+    RetryableError,
+    StoreUnavailable,
+)
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Root, RootBounds, RootKind
 from airflow_provider.domain.topology import EpochJob, EpochTable, OnUpstreamRevision, TableKind
@@ -45,7 +51,8 @@ class EpochRun:
     """An epoch being computed; use it in a ``with`` block, which ends it.
 
     At the block's end every output must be written, and the job's checks must hold; then the epoch is published,
-    or left WRITTEN for the submitter to publish. An exception aborts the attempt and goes on.
+    or left WRITTEN for the submitter to publish. An exception aborts the attempt and goes on; but one of the family
+    *retry* at the end, when the output is complete, leaves it open, and the next try of the same run publishes it.
 
     :param publishes: whether the end of the block publishes.
     """
@@ -279,18 +286,25 @@ class EpochRun:
             log.warning("attempt %s was not aborted: %s", self.attempt, problem)
 
     def _end(self) -> None:
+        is_complete = self.attempt.adopted
         try:
             self._check_complete()
             self._coordinator.check(self.attempt, self._answer)
-            if not self.attempt.adopted:
+            if not is_complete:
                 self._coordinator.complete(self.attempt)
+                is_complete = True
             if self._publishes:
                 self.published = self._coordinator.publish(self.attempt)
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):
             raise  # a retry adopts what is complete, or finds it published
         except Exception as problem:
-            self.abandon(problem)
+            if is_complete and isinstance(problem, RetryableError):
+                log.warning(
+                    "%s stays open, and its next try publishes what it wrote: %s", self.attempt, problem
+                )
+            else:
+                self.abandon(problem)
             raise
 
     def _answer(self, sql: str, tables: Mapping[str, Readable]) -> Answer:

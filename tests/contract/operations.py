@@ -12,11 +12,13 @@ from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.bounding import as_source
 from airflow_provider.coordination.moving import move_domain
 from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.reserving import Race
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Vetoed
+from airflow_provider.domain.records import reservation_key
 from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind, previous, state
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -32,6 +34,7 @@ def recorded() -> list[Row]:
     scripts: Sequence[Callable[[Record, World], None]] = (
         declarations,
         attempts,
+        races,
         tries,
         revisions,
         roots,
@@ -127,6 +130,27 @@ def attempts(record: Record, world: World) -> None:
     world.write(attempt)
     with record.of("publish: a job that reads its own past", "R3, R10, R11, R13"):
         world.coordinator.publish(attempt)
+
+
+def races(record: Record, world: World) -> None:
+    source, *_ = cascade(world)
+    attempt = world.begin(source, day(1))
+    world.write(attempt)
+    race = Race(world.coordinator, attempt, slowest_s=2)
+    reserved = world.begin(source, day(2))
+    world.write(reserved)
+    with record.of("publish: the head is reserved after lost races", "R10, R11"):
+        race.take()
+    with record.of("publish: by whoever has reserved the head", "R3, R10, R11"):
+        world.coordinator.publish(attempt)
+    with record.of("publish: after somebody had reserved the head", "R3, R10, R11"):
+        world.coordinator.publish(reserved)
+    world.write(failing := world.begin(source, day(3)))
+    race = Race(world.coordinator, failing, slowest_s=2)
+    race.take()
+    race.look(world.store.read(DOMAIN, [reservation_key(DOMAIN)]))
+    with record.of("publish: a reservation ends with an error", "R10, R11"):
+        race.release()
 
 
 def tries(record: Record, world: World) -> None:

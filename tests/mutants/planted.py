@@ -29,6 +29,8 @@ REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
 
+SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
+
 BEGINNING = "coordination/beginning.py"
 PUBLISHING = "coordination/publishing.py"
 
@@ -164,6 +166,30 @@ PLANTED = (
         old="if subtoken < newest else None",
         new="if subtoken > newest else None",
         tests=(LEFTOVERS,),
+    ),
+    Mutant(
+        name="a publisher does not wait for who has reserved the head",
+        rule="R11",
+        file="coordination/reserving.py",
+        old="left = None if self._held else time_left(stamped, reading.now)",
+        new="left = None",
+        tests=(SLOW_PUBLISHERS,),
+    ),
+    Mutant(
+        name="what was prepared before a reservation does not lose to it",
+        rule="R11",
+        file="coordination/reserving.py",
+        old="        return (Exists(stamped.key, stamped.version),)",
+        new="        return ()",
+        tests=(SLOW_PUBLISHERS,),
+    ),
+    Mutant(
+        name="an error that a retry cures deletes finished output",
+        rule="R16",
+        file="spark/attempt_run.py",
+        old="if is_complete and isinstance(problem, RetryableError):",
+        new="if is_complete and isinstance(problem, OutcomeUnknown):",
+        tests=(SLOW_PUBLISHERS,),
     ),
     Mutant(
         name="a new attempt has the token of the one before it",

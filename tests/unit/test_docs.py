@@ -29,6 +29,7 @@ FAMILIES = {
     "MIC": 3,
     "AST": 1,
     "CAT": 2,
+    "CHG": 5,
     "LIV": 2,
 }
 UNITS = (

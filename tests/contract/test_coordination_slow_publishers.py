@@ -1,0 +1,238 @@
+"""A publisher whose preparation takes longer than others need between two commits (LIV1), and its finished output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import Conflict, EpochError
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import reservation_key
+from airflow_provider.spark.attempt_run import EpochRun
+from airflow_provider.stores.base import Receipt, Transaction
+from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import FaultyStore
+from airflow_provider.testing.manual_clock import ManualClock
+from tests.contract.coordination_world import DOMAIN, ORIGIN, World, day, owner, rows
+
+PREPARATION = timedelta(seconds=2)
+HOUR = timedelta(hours=1)
+
+
+class Waits(Exception):
+    """A worker would wait now."""
+
+
+class Impatient(ManualClock):
+    """The clock of a worker that does not wait in this test: it would wait for what this thread does."""
+
+    def sleep(self, duration: timedelta) -> None:
+        """Say so."""
+        raise Waits(duration)
+
+
+class Preparing(FaultyStore):
+    """The store of a publisher that prepares for a while, during which something else happens.
+
+    :ivar prepared: number of its preparations.
+    """
+
+    def __init__(self, world: World, meanwhile: Callable[[], object]) -> None:
+        super().__init__(world.store, lambda _call: None)
+        self.world, self.meanwhile, self.prepared = world, meanwhile, 0
+
+    def transact(self, transaction: Transaction) -> Receipt:
+        """Send a commit as late as it is prepared."""
+        if transaction.number is not None:
+            self.prepared += 1
+            self.world.clock.advance(PREPARATION)
+            self.meanwhile()
+        return super().transact(transaction)
+
+
+class Quick:
+    """A job that commits hour after hour. :ivar commits: how many so far. :ivar waits: how often it would wait."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.commits, self.waits = world, 0, 0
+        self.job = world.job("quick", cadence="@hourly")
+        self.attempt: Attempt | None = None
+
+    def commit(self) -> None:
+        """Commit the next hour, unless it is another's turn."""
+        worker = self.world.worker()
+        worker.clock = Impatient()
+        start = ORIGIN + self.commits * HOUR
+        if self.attempt is None:
+            self.attempt = self.world.begin(self.job, Interval(start, start + HOUR))
+            self.world.write(self.attempt, [self.commits])
+        try:
+            worker.publish(self.attempt)
+        except Waits:
+            self.waits += 1
+        else:
+            self.attempt, self.commits = None, self.commits + 1
+
+
+def written(world: World, job: str = "slow") -> Attempt:
+    """An attempt whose output is complete, so that only its publish is missing."""
+    attempt = world.begin(world.job(job), day(1))
+    world.write(attempt, [1])
+    world.coordinator.complete(attempt)
+    return attempt
+
+
+def preparing(world: World, meanwhile: Callable[[], object]) -> tuple[Coordinator, Preparing]:
+    store = Preparing(world, meanwhile)
+    return world.worker(store), store
+
+
+def test_liv1_slow_beside_quick(world: World) -> None:
+    """R11: it publishes within five preparations, whatever another commits meanwhile; then the other goes on."""
+    quick, attempt = Quick(world), written(world)
+    slow, store = preparing(world, lambda: [quick.commit() for _ in range(10)])
+    slow.publish(attempt)
+    assert store.prepared <= 5
+    assert quick.commits >= 20, "it went on until it was asked to wait"
+    assert quick.waits == 10
+    quick.commit()
+    assert quick.waits == 10
+    assert world.rows("slow") == {"slow": [(1, 1)]}
+
+
+def test_liv1_slow_ones_beside_each_other(world: World) -> None:
+    """R11: each of several waits without preparing anything while another has reserved the head."""
+    attempts = [written(world, f"slow{number}") for number in range(3)]
+    quick, prepared = Quick(world), [0, 0, 0]
+
+    def publish(number: int) -> None:
+        def meanwhile() -> None:
+            quick.commit()
+            if number + 1 < len(attempts) and prepared[number] == 0:
+                publish(number + 1)
+
+        worker, store = preparing(world, meanwhile)
+        worker.publish(attempts[number])
+        prepared[number] = store.prepared
+
+    publish(0)
+    assert max(prepared) <= 5, prepared
+    assert len(world.commits()) == quick.commits + len(attempts)
+
+
+def test_a_commit_that_was_prepared_before_the_reservation_loses(world: World) -> None:
+    """R11: it is the one that is asked to wait, though it had decided before it was asked."""
+    quick, attempt = Quick(world), written(world)
+    holder = written(world, "holder")
+    late: list[str] = []
+
+    def reserve() -> None:
+        if late:
+            return
+        late.append("reserved")
+        busy, _ = preparing(world, quick.commit)
+        busy.publish(holder)
+
+    worker, store = preparing(world, reserve)
+    worker.publish(attempt)
+    assert store.prepared == 2
+    assert quick.commits == 3
+
+
+def test_a_holder_that_is_stopped_holds_the_others_up_for_a_while(world: World) -> None:
+    """R11: by the store's clock, five of its preparations and half a minute at most; it may still publish later."""
+    quick, attempt = Quick(world), written(world)
+
+    def stop() -> None:
+        quick.commit()
+        if quick.waits:
+            raise Waits
+
+    slow, _ = preparing(world, stop)
+    with pytest.raises(Waits):
+        slow.publish(attempt)
+    held = world.store.read(DOMAIN, [reservation_key(DOMAIN)]).records[reservation_key(DOMAIN)]
+    assert held.record.ttl == 5 * PREPARATION
+    began = world.clock.now()
+    other = written(world, "other")
+    world.coordinator.publish(other)
+    assert timedelta(seconds=2) < world.clock.now() - began <= DEFAULTS.reservation_longest
+    world.coordinator.publish(attempt)
+    assert world.rows("slow", "other") == {"slow": [(1, 1)], "other": [(1, 1)]}
+
+
+def test_a_publish_that_fails_lets_the_others_go_on(world: World) -> None:
+    """R11: at once, and before its time is over."""
+    quick, attempt = Quick(world), written(world)
+
+    def fail() -> None:
+        quick.commit()
+        if quick.waits:
+            raise WarehouseUnavailable("503 Slow Down", next_step="try again.")
+
+    slow, _ = preparing(world, fail)
+    with pytest.raises(WarehouseUnavailable):
+        slow.publish(attempt)
+    began = world.clock.now()
+    world.coordinator.publish(written(world, "other"))
+    assert world.clock.now() == began
+
+
+def test_retention_waits_for_a_reservation(world: World) -> None:
+    """R11: a withdrawal is a commit, too, and there may be thousands in a row."""
+    quick, attempt = Quick(world), written(world)
+    for number in (1, 2, 3):
+        world.run(world.job("kept"), day(number))
+    keeper = world.keeper()
+    keeper._clock = Impatient()
+
+    def withdraw() -> None:
+        quick.commit()
+        if quick.waits:
+            with pytest.raises(Waits):
+                keeper.withdraw(DOMAIN, "kept", day(1).end)
+
+    slow, _ = preparing(world, withdraw)
+    slow.publish(attempt)
+    keeper.withdraw(DOMAIN, "kept", day(1).end)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Conflict("others were faster.", next_step="publish again."),
+        WarehouseUnavailable("503 Slow Down", next_step="try again."),
+    ],
+    ids=["conflict", "warehouse"],
+)
+def test_liv1_finished_output_is_adopted_after_an_error_that_a_retry_cures(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: EpochError
+) -> None:
+    """R16: the end of the block leaves the attempt open; a final error aborts it."""
+    job, worker = world.job("d"), world.worker()
+
+    def refuse(_attempt: Attempt) -> None:
+        raise error
+
+    def block(attempt: Attempt) -> None:
+        service: Any = SimpleNamespace(coordinator=worker, formats=world.formats, sources={})
+        with EpochRun(service, job, attempt) as run:
+            write_rows(worker, attempt, "d", rows([1]))
+            run._written.add("d")
+
+    attempt = world.begin(job, day(1))
+    monkeypatch.setattr(worker, "publish", refuse)
+    with pytest.raises(type(error)):
+        block(attempt)
+    retry = world.begin(job, day(1), owner(try_number=2))
+    assert retry.adopted
+    world.coordinator.publish(retry)
+    assert world.rows("d") == {"d": [(1, 1)]}
