@@ -6,11 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.queries import queries
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.columns import rename
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput, NotReady
+from airflow_provider.domain.errors import NotReady
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 from tests.contract.interruptions import Died, interrupted
 
@@ -133,22 +132,6 @@ def test_tables_of_earlier_releases_show_the_newest_state_from_their_next_commit
     world.retention.sweep(DOMAIN)
     assert world.rows_of(held.cut) == {"d": [(2, 2)]}
     assert as_a_cut(world, "d") == {"d": [(15, 15)]}
-
-
-def test_engines_travel_to_states_that_the_catalog_shows_and_to_no_others(table_world: World) -> None:
-    """R22: a snapshot that lacks the rows of a state is no answer."""
-    world = table_world
-    if world.table_format != "iceberg":
-        pytest.skip("only Iceberg tables are read by other engines")
-    job = world.job("d", [world.table("d", kind="full"), world.table("e")])
-    for number in (1, 2):
-        world.run(job, day(number), [number])
-    assert "VERSION AS OF" in queries(world.cuts, world.cut("d", "e"), "spark")["d"]
-    assert "VERSION AS OF" in queries(world.cuts, world.cut("e", at=barrier(1)), "trino")["e"]
-    older = world.cut("d", at=barrier(1))
-    with pytest.raises(InvalidInput, match="shows the table's newest state"):
-        queries(world.cuts, older, "spark")
-    assert "read_parquet" in queries(world.cuts, older, "duckdb")["d"]
 
 
 def test_cat2_engine_between_pointers(table_world: World) -> None:

@@ -120,18 +120,32 @@ def test_the_text_for_duckdb_has_every_type(iceberg: World) -> None:
 def test_the_text_for_engines_with_the_catalog(iceberg: World) -> None:
     """They travel to the snapshot of the cut and choose its epochs; names are quoted."""
     two_tables(iceberg)
-    cut = iceberg.cut("d", "f", at=barrier(1))
+    cut = iceberg.cut("d", "f", at=barrier(2))
     versions = {name: state.ref.version for name, state in cut.states.items() if state.ref}
     spark = queries(iceberg.cuts, cut, "spark", catalog="my`catalog")
     assert spark["d"] == (
         "SELECT `value`, `by`, `_epoch`\n"
         f"FROM `my``catalog`.`cascade`.`d` VERSION AS OF {versions['d']}\n"
-        "WHERE `_epoch` <= TIMESTAMP '2024-01-02 00:00:00.000000 UTC'"
+        "WHERE `_epoch` <= TIMESTAMP '2024-01-03 00:00:00.000000 UTC'"
         " AND `_epoch` > TIMESTAMP '2024-01-01 00:00:00.000000 UTC'"
     )
     trino = queries(iceberg.cuts, cut, "trino")
     assert f'"epochs"."cascade"."f" FOR VERSION AS OF {versions["f"]}\nWHERE "_epoch" = ' in trino["f"]
     assert script(iceberg.cuts, cut, "spark").startswith("CREATE OR REPLACE TEMPORARY VIEW `d` AS\nSELECT")
+
+
+def test_engines_travel_to_states_that_the_catalog_shows_and_to_no_others(iceberg: World) -> None:
+    """R22: a snapshot that lacks the rows of a state is no answer."""
+    world = iceberg
+    job = world.job("d", [world.table("d", kind="full"), world.table("e")])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    assert "VERSION AS OF" in queries(world.cuts, world.cut("d", "e"), "spark")["d"]
+    assert "VERSION AS OF" in queries(world.cuts, world.cut("e", at=barrier(1)), "trino")["e"]
+    older = world.cut("d", at=barrier(1))
+    with pytest.raises(InvalidInput, match="shows the table's newest state"):
+        queries(world.cuts, older, "spark")
+    assert "read_parquet" in queries(world.cuts, older, "duckdb")["d"]
 
 
 def test_r22_no_text_for_what_cannot_be_read(world: World, iceberg: World) -> None:
