@@ -1,0 +1,96 @@
+"""Works on a store as it is told, line by line: run with this version of the package, or with an older one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous
+from airflow_provider.testing.arrow_attempts import write_rows
+
+DOMAIN = "shared"
+ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def day(number: int) -> Interval:
+    return Interval(ORIGIN + timedelta(days=number - 1), ORIGIN + timedelta(days=number))
+
+
+def job(name: str) -> EpochJob:
+    """Declare "first", or "second", which reads it and its own past."""
+    tables = {one: EpochTable(one, domain=DOMAIN, format="iceberg") for one in ("first", "second")}
+    inputs = [] if name == "first" else [increment(tables["first"]), previous(tables["second"])]
+    return EpochJob(
+        name, inputs=inputs, outputs=[tables[name]], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
+    )
+
+
+class Worker:
+    """One process's service, and the attempts that it has begun."""
+
+    def __init__(self, service: EpochService) -> None:
+        self.service = service
+        self.attempts: dict[str, Attempt] = {}
+
+    def begin(self, name: str, number: int, run: str = "scheduled") -> int:
+        owner = Owner(dag_id="dag", run_id=run, try_number=1, generation=0)
+        attempt = self.service.coordinator.begin(job(name), day(number), owner)
+        assert isinstance(attempt, Attempt), attempt
+        self.attempts[name] = attempt
+        return attempt.token
+
+    def write(self, name: str, value: int) -> None:
+        write_rows(self.service.coordinator, self.attempts[name], name, pa.table({"number": [value]}))
+
+    def heartbeat(self, name: str) -> None:
+        self.service.coordinator.heartbeat(self.attempts[name])
+
+    def publish(self, name: str) -> int:
+        return self.service.coordinator.publish(self.attempts[name]).csn
+
+    def run(self, name: str, number: int, value: int, run: str = "scheduled") -> int:
+        self.begin(name, number, run)
+        self.write(name, value)
+        return self.publish(name)
+
+    def rows(self, name: str) -> list[int]:
+        found = self.service.cuts.read(self.service.cuts.cut(DOMAIN, [name]), name, columns=["number"])
+        return sorted(found["number"].to_pylist())
+
+    def lease(self, owner: str) -> None:
+        self.service.leases.acquire(self.service.cuts.cut(DOMAIN, ["first"]), name=owner, owner=owner)
+
+    def leases(self) -> list[str]:
+        return sorted(lease.owner for lease in self.service.leases.all(DOMAIN))
+
+    def sweep(self) -> int:
+        return self.service.retention.sweep(DOMAIN).horizon
+
+
+def answer(worker: Worker, call: list[Any]) -> dict[str, Any]:
+    """What came of one call, or which error."""
+    method, *arguments = call
+    try:
+        return {"found": getattr(worker, method)(*arguments)}
+    except Exception as error:  # noqa: BLE001 - for whoever told us
+        return {"error": type(error).__name__, "message": str(error)}
+
+
+def main() -> None:
+    """Read the store's URL and the warehouse, then one call a line; answer each with a line."""
+    store_url, warehouse = sys.argv[1:]
+    with EpochService.open(Settings(store_url=store_url, warehouse=warehouse)) as service:
+        worker = Worker(service)
+        for line in sys.stdin:
+            print(json.dumps(answer(worker, json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
