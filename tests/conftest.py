@@ -47,6 +47,7 @@ def _own_environment() -> None:
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ["AIRFLOW_HOME"] = home
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    os.environ["AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE"] = "True"
     os.environ["PYSPARK_PYTHON"] = str(Path(__file__).parents[1] / "scripts" / "worker-python")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import partial
 
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn, retention_of
+from airflow_provider.domain.beginning import holder
 from airflow_provider.domain.clock import Clock, SystemClock
-from airflow_provider.domain.cut import Lag, before_origin, edge_range, lagging, reached, starts_with
+from airflow_provider.domain.cut import (
+    Lag,
+    before_origin,
+    edge_range,
+    lagging,
+    reached,
+    standing,
+    starts_with,
+)
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochRecord, Owner
 from airflow_provider.domain.errors import NotReady
-from airflow_provider.domain.identifiers import TableName, domain_name
-from airflow_provider.domain.interval import Interval, as_utc
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
+from airflow_provider.domain.interval import Interval, as_utc, time_key
+from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, table_key
 from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.base import MetadataReader, pages
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +126,90 @@ def inputs_readiness(reader: MetadataReader, domain: str, inputs: JobInputs) -> 
         if stood[0].kind is TableKind.FULL and reached(*stood, high):
             refuse_withdrawn(retention, found, {edge.table: high})
     return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
+
+
+def begin_readiness(
+    reader: MetadataReader, domain: str, job: str, inputs: JobInputs, run: tuple[str, str]
+) -> Readiness:
+    """As :func:`inputs_readiness`, and whether no other run is computing the epoch of *inputs*: its lock is free.
+
+    :param run: ids of DAG and run that ask: what an earlier try of theirs holds, a begin takes over.
+    """
+    name, maker = domain_name(domain), job_name(job)
+    epoch, lock = (make(name, maker, inputs.interval.start) for make in (epoch_key, lock_key))
+    reading = reader.read(name, [epoch, lock])
+    answer = inputs_readiness(reader, domain, inputs)
+    stamped: Stamped[EpochRecord] | None = reading.get(epoch)
+    live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
+    if live is None or (live[0].dag_id, live[0].run_id) == run:
+        return answer
+    owner, until = live
+    busy = Lag(
+        table=TableName(f"epoch of {maker}"),
+        watermark=None,
+        wanted=inputs.interval.end,
+        reason=f"is computed by {owner}, whose lock lasts until {until.isoformat()}",
+    )
+    return Readiness(barrier=answer.barrier, csn=answer.csn, missing=(busy, *answer.missing))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bringer:
+    """Who brings a table that is waited for.
+
+    :param job: whose table it is; None when no job that writes it has run.
+    :param owner: who worked last on the epoch at which the table stands, or on the newest one.
+    :param is_open: it is that epoch, and its attempt has not ended. :param meant: as :func:`meant` says.
+    """
+
+    table: TableName
+    job: JobName | None = None
+    owner: Owner | None = None
+    is_open: bool = False
+    meant: str = ""
+
+    def __str__(self) -> str:
+        if self.job is None:
+            return f"{self.table}: no job that writes it has run{self.meant}"
+        dag = "" if self.owner is None else f" of DAG {self.owner.dag_id}"
+        begun = f", begun by run {self.owner.run_id} and not ended" if self.owner and self.is_open else ""
+        return f"{self.table}: brought by job {self.job}{dag}{begun}"
+
+
+def bringers(reader: MetadataReader, domain: str, missing: Iterable[Lag]) -> list[Bringer]:
+    """Return who brings each table in *missing*, or which one may be meant."""
+    name = domain_name(domain)
+    wanted = list(dict.fromkeys(lag.table for lag in missing))
+    found = reader.read(name, [table_key(name, table) for table in wanted])
+    told = []
+    for table in wanted:
+        stamped: Stamped[TableRecord] | None = found.get(table_key(name, table))
+        if stamped is None:
+            told.append(Bringer(table=table, meant=meant(reader, name, table)))
+            continue
+        job, stands = stamped.record.job, standing(stamped).watermark
+        start = None if stands is None else time_key(stands)
+        scan = partial(reader.scan, name, Kind.EPOCH, job, limit=1)
+        stops: list[Stamped[EpochRecord]] = scan(start=start)
+        record = next((one.record for one in stops or scan(reverse=True)), None)
+        work = None if record is None else record.attempt or record.committed
+        attempt = record.attempt if record is not None and stops else None
+        told.append(
+            Bringer(
+                table=table,
+                job=job,
+                owner=None if work is None else work.owner,
+                is_open=attempt is not None and attempt.aborted is None,
+            )
+        )
+    return told
+
+
+def meant(reader: MetadataReader, domain: DomainName, table: str) -> str:
+    """A question for who may have mistyped *table*; empty where no table of the domain is called alike."""
+    known = [one.key.item for one in pages(reader, domain, Kind.TABLE, "")]
+    alike = get_close_matches(table, known, n=1)
+    return f"; is {alike[0]!r} meant?" if alike else ""
 
 
 def _before_origin(

@@ -109,8 +109,7 @@ def decide(
     if not skips and epoch.committed is not None and epoch.committed.owner.same_wish(owner):
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
-    if attempt is not None and attempt.aborted is None:
-        _refuse_live(job.name, epoch, lock, owner, now)
+    _refuse_live(job.name, epoch, lock, owner, now)
     if epoch.committed is None or epoch.committed.skipped or skips or job.on_rerun is OnRerun.NEW_REVISION:
         return Beginning.OPEN
     if fills and job.on_rerun is OnRerun.KEEP:
@@ -124,6 +123,12 @@ def decide(
         job=job.name,
         interval=epoch.interval,
     )
+
+
+def computes_again(epoch: EpochRecord, owner: Owner) -> bool:
+    """Whether a begin of *owner* over a committed epoch is another wish for it; a skipped one was never computed."""
+    committed = epoch.committed
+    return committed is not None and not committed.skipped and not committed.owner.same_wish(owner)
 
 
 def _refuse_older(epoch: EpochRecord, owner: Owner) -> None:
@@ -145,19 +150,29 @@ def _refuse_live(
     owner: Owner,
     now: datetime,
 ) -> None:
-    attempt = epoch.attempt
-    if attempt is None or owner.same_run(attempt.owner) or lock is None or lock.record.token != attempt.token:
-        return
-    if not expired(lock.at, lock.record.ttl, now):
-        until = lock.at + lock.record.ttl
+    live = holder(epoch, lock, now)
+    if live is not None and not owner.same_run(live[0]):
+        holding, until = live
         raise EpochBusy(
-            f"{job} {epoch.interval} is computed by {attempt.owner}, whose lock lasts until {until.isoformat()}.",
+            f"{job} {epoch.interval} is computed by {holding}, whose lock lasts until {until.isoformat()}.",
             next_step="wait for it to end, or stop that run; the lock ends by itself when it is silent.",
             job=job,
             interval=epoch.interval,
-            holder=attempt.owner,
+            holder=holding,
             until=until,
         )
+
+
+def holder(
+    epoch: EpochRecord | None, lock: Stamped[LockRecord] | None, now: datetime
+) -> tuple[Owner, datetime] | None:
+    """Who computes *epoch* and until when that lock lasts; None when no live attempt is there."""
+    attempt = epoch.attempt if epoch is not None else None
+    if attempt is None or attempt.aborted is not None or lock is None or lock.record.token != attempt.token:
+        return None
+    if expired(lock.at, lock.record.ttl, now):
+        return None
+    return attempt.owner, lock.at + lock.record.ttl
 
 
 def reads_of_skip(outputs: Iterable[EpochTable]) -> tuple[Edge, ...]:

@@ -67,8 +67,8 @@ class OnUpstreamRevision(StrEnum):
 class OnRerun(StrEnum):
     """What a new generation over a committed epoch does."""
 
-    NEW_REVISION = "new_revision"
     KEEP = "keep"
+    NEW_REVISION = "new_revision"
     FAIL = "fail"
 
 
@@ -240,6 +240,7 @@ class EpochJob:
     :param outputs: the tables that this job owns, all of one domain.
     :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
     :param origin: start of the first epoch; None is the start of whichever epoch commits first.
+    :param on_rerun: what a new wish for a committed epoch does: another run, or a clearing of its task.
     :param lapses_after: so many barriers of its calendar without a commit, and nobody waits for it any more (R9);
         None for never.
     :param checks: what must hold of the rows before they are published (:mod:`airflow_provider.domain.checks`).
@@ -251,7 +252,7 @@ class EpochJob:
     cadence: Cadence
     inputs: tuple[Edge | Root, ...] = ()
     origin: datetime | None = None
-    on_rerun: OnRerun = OnRerun.NEW_REVISION
+    on_rerun: OnRerun = OnRerun.KEEP
     determinism: Determinism = Determinism.DETERMINISTIC
     checks: tuple[Check, ...] = ()
     lapses_after: int | None = None
@@ -265,7 +266,7 @@ class EpochJob:
         cadence: Cadence | str,
         inputs: Iterable[EpochTable | Edge | Root] = (),
         origin: datetime | None = None,
-        on_rerun: OnRerun | str = OnRerun.NEW_REVISION,
+        on_rerun: OnRerun | str = OnRerun.KEEP,
         determinism: Determinism | str = Determinism.DETERMINISTIC,
         checks: Iterable[Check] = (),
         lapses_after: int | None = None,

@@ -9,6 +9,8 @@ import os
 from datetime import datetime
 from typing import Any
 
+from airflow.sdk.configuration import conf
+
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
 from airflow_provider.hooks.connection import checked_conn_id
@@ -54,6 +56,11 @@ def refuse_connections(**conn_ids: object) -> None:
     """:raises InvalidInput: no connection can have the id; naming the argument."""
     for argument, value in conn_ids.items():
         checked_conn_id(value, argument)
+
+
+def default_deferrable() -> bool:
+    """Return whether tasks wait in the triggerer unless they say else: ``[operators] default_deferrable``."""
+    return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
 
 
 def is_left_to_the_run(value: Any) -> bool:

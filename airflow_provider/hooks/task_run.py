@@ -5,13 +5,14 @@ Pure functions of Airflow's context, for operators, decorators and sensors alike
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider.coordination.waiting import Bringer
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, TableName
@@ -36,14 +37,16 @@ def task_owner(context: Mapping[str, Any]) -> Owner:
 
     The generation rises when this task is cleared, by hand or by ``airflow backfill create``: clearing grants a
     task its retries anew, so what it may try in all exceeds its own retries by the tries before. (The run's own
-    count of clearings rises for other tasks too: it would make a retry of this one a new wish.)
+    count of clearings rises for other tasks too: it would make a retry of this one a new wish. While it is 0 no task
+    was cleared, and an author has lowered ``retries`` between two tries.)
     """
     run, instance = context["dag_run"], context["ti"]
     granted = instance.max_tries - instance.task.retries
+    cleared = bool(getattr(run, "clear_number", 0))
     return Owner(
         dag_id=run.dag_id,
         run_id=run.run_id,
-        generation=max(granted, 0),
+        generation=max(granted, 0) if cleared else 0,
         try_number=instance.try_number,
     )
 
@@ -152,6 +155,28 @@ def final_errors_end_retries() -> Iterator[None]:
         raise
     except FinalError as error:
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+
+
+def tell_bringers(log: Any, found: Iterable[Bringer], context: Mapping[str, Any]) -> None:
+    """Say in a waiting task's log who brings what it waits for, and when a run has ended without its epoch's end."""
+    for one in found:
+        log.info("Waiting for %s", one)
+        ended = _ended_as(context.get("ti"), one.owner) if one.is_open and one.owner else None
+        if ended:
+            log.warning(
+                "Run %s of DAG %s ended as %s while its epoch is open: its task was marked so by hand, or its worker "
+                "was lost. Nothing was published: clear that task.",
+                one.owner.run_id if one.owner else "", one.owner.dag_id if one.owner else "", ended,
+            )  # fmt: skip
+
+
+def _ended_as(instance: Any, owner: Owner) -> str | None:
+    """The state in which Airflow says that the run has ended; None while it runs, or where Airflow does not know it."""
+    try:
+        state = instance.get_dagrun_state(owner.dag_id, owner.run_id)
+    except Exception:  # noqa: BLE001 - a hint: whatever Airflow has to say, the wait goes on
+        return None
+    return str(state) if str(state) in ("success", "failed") else None
 
 
 def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,18 +21,18 @@ from airflow.sdk.bases.decorator import (
 )
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
-from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
+from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
-    final_errors_end_retries,
     grid_query,
     hull,
     named,
@@ -39,7 +41,20 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
-from airflow_provider.operators.outcome import published_epochs, refuse_unpublished
+from airflow_provider.operators.outcome import (
+    kept_epochs,
+    published_epochs,
+    refuse_unpublished,
+    tell_kept,
+    unpublished_epochs,
+)
+from airflow_provider.operators.waiting import (
+    WAIT_TIMEOUT,
+    begun,
+    checked_wait,
+    refuse_held,
+    waiting,
+)
 from airflow_provider.spark import refusals
 from airflow_provider.spark.connect import connected
 from airflow_provider.spark.epoch_run import epoch_runs
@@ -110,6 +125,8 @@ class EpochDecoratedOperator(EpochFunctionOperator):
 
     :param interval: what to compute (templated); None for what the run names.
     :param batch: calendar of the runs, when one run computes several epochs.
+    :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; by default
+        as ``[operators] default_deferrable`` says. :param wait_timeout: how long all waits of a try may take.
     Further parameters are those of :class:`EpochFunctionOperator`.
     """
 
@@ -123,12 +140,16 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         job: EpochJob,
         interval: ExplicitInterval | None = None,
         batch: Cadence | str | None = None,
+        deferrable: bool | None = None,
+        wait_timeout: timedelta = WAIT_TIMEOUT,
         **kwargs: Any,
     ) -> None:
         outlets = with_assets(as_job(job), kwargs.get("outlets"))
         super().__init__(python_callable=python_callable, job=job, **{**kwargs, "outlets": outlets})
         self.interval = interval
         self.batch = as_cadence(batch, "batch")
+        self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self.wait_timeout = checked_wait(wait_timeout)
         if is_parsed(self):
             known_interval(self.job.cadence, interval, self.batch)
             refuse_schedule(self, self.job, self.batch, interval)
@@ -139,39 +160,54 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         :return: what the function returned for the run's one epoch; a list of it when there are several.
         :raises AirflowFailException: for an error that no retry can cure.
         """
-        with final_errors_end_retries():
-            refuse_schedule(self, self.job, self.batch, self.interval)
-            intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
-            self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
-            owner = task_owner(context)
-            settings = EpochsHook(self.epochs_conn_id).get_settings(sources=sources_of(self.job))
-            epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
-            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
-            with EpochService.open(settings) as service:
-                published = published_epochs(service.store, self.job, epochs, owner)
-                returned: list[Any] = []
-                if len(published) < len(epochs):
-                    returned = self._compute(context, intervals, owner, settings)
-                    published = published_epochs(service.store, self.job, epochs, owner)
-                refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
-            announce(context, self.job, published)
-            if self.batch is None and len(epochs) == 1:
-                return returned[0] if returned else None
-            return returned
+        return waiting(self, context, None, self._run)
+
+    def resumed(self, context: Context, event: Mapping[str, Any] | None = None, since: str = "") -> Any:  # noqa: ARG002
+        """Go on after a wait: ask again, since the event is a hint."""
+        return waiting(self, context, since or None, self._run)
+
+    def _run(self, context: Context) -> Any:
+        refuse_schedule(self, self.job, self.batch, self.interval)
+        intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
+        self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
+        owner = task_owner(context)
+        settings = EpochsHook(self.epochs_conn_id).get_settings(sources=sources_of(self.job))
+        epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+        self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
+        with EpochService.open(settings) as service:
+            tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
+            refuse_reruns(service.store, self.job, epochs, owner)
+            left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
+            returned: list[Any] = []
+            if waiting_for := left():
+                refuse_held(service.store, self.job, waiting_for[0], owner)
+                returned = self._compute(context, intervals, settings, owner, left)
+            published = published_epochs(service.store, self.job, epochs, owner)
+            refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
+        announce(context, self.job, published)
+        if self.batch is None and len(epochs) == 1:
+            return returned[0] if returned else None
+        return returned
 
     def _compute(
-        self, context: Context, intervals: Sequence[Interval], owner: Owner, settings: Settings
+        self,
+        context: Context,
+        intervals: Sequence[Interval],
+        settings: Settings,
+        owner: Owner,
+        left: Callable[[], Sequence[Interval]],
     ) -> list[Any]:
         returned = []
-        with spark_of(self.spark_conn_id) as self._spark:
-            for interval in intervals:
-                for epoch in epoch_runs(
-                    self.job, interval, spark=self._spark, owner=owner, settings=settings
-                ):
-                    with epoch:
-                        returned.append(self._call(context, epoch))
-                    self.log.info("Published %s", epoch.attempt)
-        self._spark = None
+        try:
+            with spark_of(self.spark_conn_id) as self._spark:
+                for interval in intervals:
+                    runs = epoch_runs(self.job, interval, spark=self._spark, owner=owner, settings=settings)
+                    while (epoch := begun(runs, left)) is not None:
+                        with epoch:
+                            returned.append(self._call(context, epoch))
+                        self.log.info("Published %s", epoch.attempt)
+        finally:
+            self._spark = None
         return returned
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
@@ -17,12 +19,13 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key, table_key
 from airflow_provider.domain.topology import EpochJob, OnRerun
 from airflow_provider.domain.version import CommitRecord
-from airflow_provider.stores.base import MetadataReader, commit_key
+from airflow_provider.stores.base import MetadataReader, Reading, commit_key
 
 
 def published_epochs(
@@ -30,15 +33,13 @@ def published_epochs(
 ) -> list[Published]:
     """Return those of *epochs* that are committed as *owner* wished, in the order of time.
 
-    Committed by another wish counts for jobs that keep what is committed, unless it was skipped, and where this
-    wish was committed before the other one.
+    Committed by another wish counts for jobs that keep what is committed, unless it was skipped or lacks a table, and
+    where this wish was committed before the other one.
     """
-    keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
-    reading = reader.read(job.domain, list(keys))
-    found = [
-        one for key in keys if (one := reading.get(key)) is not None and one.record.interval == keys[key]
+    reading, found = _read(reader, job, epochs)
+    done = [
+        one for one in found if _fulfilled(reader, job, one, owner, stays=_stays(reading, job, one.record))
     ]
-    done = [one for one in found if _fulfilled(reader, job, one, owner)]
     csns = {one.key: committed_csn(one) or 0 for one in done}
     commits = reader.read(job.domain, [commit_key(job.domain, csn) for csn in set(csns.values())])
     here = reading.head.incarnation
@@ -49,6 +50,51 @@ def published_epochs(
         ),
         key=lambda one: one.interval,
     )
+
+
+def unpublished_epochs(
+    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
+) -> list[Interval]:
+    """Return those of *epochs* that are left to be computed, in the order of time."""
+    done = {one.interval for one in published_epochs(reader, job, epochs, owner)}
+    return [epoch for epoch in epochs if epoch not in done]
+
+
+def kept_epochs(
+    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
+) -> list[Interval]:
+    """Return those of *epochs* that another wish has committed, and that the job keeps as they are."""
+    reading, found = _read(reader, job, epochs)
+    records = [one.record for one in found if _stays(reading, job, one.record)]
+    return sorted(one.interval for one in records if computes_again(one, owner))
+
+
+def _read(
+    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval]
+) -> tuple[Reading, list[Stamped[EpochRecord]]]:
+    """The records of *epochs* that there are, and of the job's tables."""
+    keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
+    reading = reader.read(job.domain, [*keys, *(table_key(job.domain, one.name) for one in job.outputs)])
+    found = [(reading.get(key), epoch) for key, epoch in keys.items()]
+    return reading, [one for one, epoch in found if one is not None and one.record.interval == epoch]
+
+
+def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
+    """Whether the job keeps *epoch* as it is committed: not what was skipped, nor what lacks a table (R7)."""
+    if job.on_rerun is not OnRerun.KEEP or epoch.committed is None or epoch.committed.skipped:
+        return False
+    own = {one.name: reading.get(table_key(job.domain, one.name)) for one in job.outputs}
+    return not tables_to_fill(epoch, epoch.interval, own, determinism=job.determinism, skips=False)
+
+
+def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
+    """Say in the task's log what was not computed again, and how to have it computed."""
+    if kept:
+        log.warning(
+            "Kept as committed, not computed again: %d epochs of %s, %s to %s. Job %r keeps what is committed "
+            "(on_rerun='keep'); to compute them again declare on_rerun='new_revision' and clear this task.",
+            len(kept), job.name, kept[0].start.isoformat(), kept[-1].end.isoformat(), str(job.name),
+        )  # fmt: skip
 
 
 def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Published:
@@ -123,11 +169,13 @@ def _unwritten(log: Sequence[BarrierRecord], attempt: Attempt) -> list[str]:
     return [name for name in names if name not in written]
 
 
-def _fulfilled(reader: MetadataReader, job: EpochJob, stamped: Stamped[EpochRecord], owner: Owner) -> bool:
+def _fulfilled(
+    reader: MetadataReader, job: EpochJob, stamped: Stamped[EpochRecord], owner: Owner, *, stays: bool
+) -> bool:
     committed = stamped.record.committed
     if committed is None:
         return False
-    if committed.owner.same_wish(owner) or (job.on_rerun is OnRerun.KEEP and not committed.skipped):
+    if stays or committed.owner.same_wish(owner):
         return True
     log = _log(reader, job.domain, job.name, stamped.record.interval)
     return any(one.state is EpochState.COMMIT and one.owner.same_wish(owner) for one in log)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
 from airflow_provider.hooks.arguments import (
+    default_deferrable,
     is_left_to_the_run,
     is_parsed,
     known_interval,
@@ -54,7 +55,13 @@ from airflow_provider.operators.decorator import (
     expect_epoch,
     spark_of,
 )
-from airflow_provider.operators.outcome import published_before
+from airflow_provider.operators.outcome import kept_epochs, published_before, tell_kept
+from airflow_provider.operators.waiting import (
+    WAIT_TIMEOUT,
+    begins,
+    checked_wait,
+    waiting,
+)
 from airflow_provider.spark.handles import Handle, handle_of, handles
 from airflow_provider.spark.shared_run import SharedRun, begin_shared, participate
 
@@ -74,6 +81,8 @@ class EpochBeginOperator(BaseOperator):
     :param interval: the epoch (templated); None for what the run names.
     :param lock_ttl: how long all participants together may be silent, such as while they wait for workers, before
         another run may take the epoch over; by default an hour.
+    :param deferrable: wait in the triggerer while the epoch is busy or not ready, instead of in the worker; by default
+        as ``[operators] default_deferrable`` says. :param wait_timeout: how long all waits of a try may take.
     :param epochs_conn_id: connection of the metadata store.
     """
 
@@ -88,11 +97,15 @@ class EpochBeginOperator(BaseOperator):
         participants: Any,
         interval: ExplicitInterval | None = None,
         lock_ttl: timedelta | None = None,
+        deferrable: bool | None = None,
+        wait_timeout: timedelta = WAIT_TIMEOUT,
         epochs_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
     ) -> None:
         job = as_job(job)
         super().__init__(**kwargs)
+        self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self.wait_timeout = checked_wait(wait_timeout)
         self.job = job
         self.participants = participants
         self.interval = interval
@@ -112,17 +125,30 @@ class EpochBeginOperator(BaseOperator):
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
-        with final_errors_end_retries():
-            number = _number(self.participants)
-            refuse_schedule(self, self.job, None, self.interval)
-            interval = hull(task_intervals(context, self.job, explicit=self.interval))
-            self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
-            _refuse_several(self.job, interval)
-            with _opened(self.epochs_conn_id, self.job) as service:
-                owner, ttl = task_owner(context), self.lock_ttl
+        return list(waiting(self, context, None, self._run))
+
+    def resumed(
+        self,
+        context: Context,
+        event: Mapping[str, Any] | None = None,  # noqa: ARG002
+        since: str = "",
+    ) -> list[str]:
+        """Go on after a wait: ask again, since the event is a hint."""
+        return list(waiting(self, context, since or None, self._run))
+
+    def _run(self, context: Context) -> list[str]:
+        number = _number(self.participants)
+        refuse_schedule(self, self.job, None, self.interval)
+        interval = hull(task_intervals(context, self.job, explicit=self.interval))
+        self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
+        _refuse_several(self.job, interval)
+        with _opened(self.epochs_conn_id, self.job) as service:
+            owner, ttl = task_owner(context), self.lock_ttl
+            tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
+            with begins(lambda: [interval]):
                 answer = begin_shared(service, self.job, interval, owner, participants=number, lock_ttl=ttl)
-            self.log.info("%s: %s for %d participants", self.job.name, answer, number)
-            return handles(self.job, answer, number)
+        self.log.info("%s: %s for %d participants", self.job.name, answer, number)
+        return handles(self.job, answer, number)
 
 
 class EpochParticipantOperator(EpochFunctionOperator):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +16,18 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider.coordination.checking import refuse_vetoed
+from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import EpochJob, as_job, sources_of
-from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
+from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
-    final_errors_end_retries,
     grid_query,
     hull,
     named,
@@ -36,10 +38,20 @@ from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
 from airflow_provider.operators.outcome import (
     is_complete,
+    kept_epochs,
     published_before,
     published_epochs,
     refuse_incomplete,
     refuse_unpublished,
+    tell_kept,
+    unpublished_epochs,
+)
+from airflow_provider.operators.waiting import (
+    WAIT_TIMEOUT,
+    begins,
+    checked_wait,
+    refuse_held,
+    waiting,
 )
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import refusals
@@ -68,6 +80,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     :param interval: what to compute (templated); None for what the run names: its partition key, its data
         interval, or the last interval that ended at its date.
     :param batch: calendar of the runs, when one run computes several epochs: ``@daily`` over an hourly job.
+    :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; by default
+        as ``[operators] default_deferrable`` says. :param wait_timeout: how long all waits of a try may take.
     :param epochs_conn_id: connection of the metadata store.
     """
 
@@ -81,6 +95,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         job: EpochJob,
         interval: ExplicitInterval | None = None,
         batch: Cadence | str | None = None,
+        deferrable: bool | None = None,
+        wait_timeout: timedelta = WAIT_TIMEOUT,
         epochs_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
     ) -> None:
@@ -89,6 +105,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self.job = job
         self.interval = interval
         self.batch = as_cadence(batch, "batch")
+        self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self.wait_timeout = checked_wait(wait_timeout)
         if is_parsed(self):
             known_interval(job.cadence, interval, self.batch)
             refuse_schedule(self, job, self.batch, interval)
@@ -102,29 +120,36 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
-        with final_errors_end_retries():
-            refuse_schedule(self, self.job, self.batch, self.interval)
-            intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
-            epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
-            self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
-            owner = task_owner(context)
-            self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
-            hook = EpochsHook(self.epochs_conn_id)
-            with EpochService.open(settings := hook.get_settings(sources=sources_of(self.job))) as service:
-                self._refuse_cluster_mode(service)
+        waiting(self, context, None, self._run)
+
+    def resumed(self, context: Context, event: Mapping[str, Any] | None = None, since: str = "") -> None:  # noqa: ARG002
+        """Go on after a wait: ask again, since the event is a hint."""
+        waiting(self, context, since or None, self._run)
+
+    def _run(self, context: Context) -> None:
+        refuse_schedule(self, self.job, self.batch, self.interval)
+        intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
+        epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+        self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
+        owner = task_owner(context)
+        self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
+        hook = EpochsHook(self.epochs_conn_id)
+        with EpochService.open(settings := hook.get_settings(sources=sources_of(self.job))) as service:
+            self._refuse_cluster_mode(service)
+            tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
+            refuse_reruns(service.store, self.job, epochs, owner)
+            published = published_epochs(service.store, self.job, epochs, owner)
+            if len(published) == len(epochs):
+                self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
+            elif self.batch is None and len(epochs) == 1:
+                published = [self._compute_one(context, service, settings, epochs[0], owner)]
+            else:
+                for interval in intervals:
+                    batch = Batch(interval=interval, owner=owner)
+                    order = HandOver(settings=settings, job=self.job, batch=batch)
+                    self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
                 published = published_epochs(service.store, self.job, epochs, owner)
-                if len(published) == len(epochs):
-                    self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
-                elif self.batch is None and len(epochs) == 1:
-                    published = [self._compute_one(context, service, settings, epochs[0], owner)]
-                else:
-                    for interval in intervals:
-                        order = HandOver(
-                            settings=settings, job=self.job, batch=Batch(interval=interval, owner=owner)
-                        )
-                        self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
-                    published = published_epochs(service.store, self.job, epochs, owner)
-            announce(context, self.job, published)
+        announce(context, self.job, published)
 
     def on_kill(self) -> None:
         """Stop Spark; the attempt is aborted when ``execute`` sees it end."""
@@ -136,7 +161,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _compute_one(
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> Published:
-        answer = service.coordinator.begin(self.job, interval, owner, roots=RootSources(service.sources))
+        with begins(lambda: [interval]):
+            answer = service.coordinator.begin(self.job, interval, owner, roots=RootSources(service.sources))
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
             return published_before(service.store, answer)
@@ -198,10 +224,18 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         epochs: Sequence[Interval],
         owner: Owner,
     ) -> None:
+        left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
+        if not left():
+            return
+        refuse_held(service.store, self.job, left()[0], owner)
         try:
             self._submit(context, order)
         except AirflowException as error:
             self._refuse_vetoed(service, epochs, owner, error)
+            if (
+                missing := left()
+            ):  # the program's exit code does not tell that it found an epoch busy or not ready
+                refuse_held(service.store, self.job, missing[0], owner)
             raise
         published = published_epochs(service.store, self.job, epochs, owner)
         refuse_unpublished(self.job, epochs, published, self.application)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import AirflowSensorTimeout
 
-from airflow_provider.coordination.waiting import JobInputs, Readiness, check, check_inputs
+from airflow_provider.coordination.waiting import JobInputs, Readiness, bringers, check, check_inputs
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.hooks.arguments import is_parsed, refuse_barrier, refuse_connections
+from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
@@ -21,6 +22,7 @@ from airflow_provider.hooks.task_run import (
     hull,
     task_barrier,
     task_intervals,
+    tell_bringers,
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import asset_of
@@ -46,7 +48,8 @@ class EpochSensor(BaseSensorOperator):
     :param cadence: calendar of the runs, when a run's date alone does not lie on the tables' barriers; by default the
         ``batch`` of the task below that computes the job, or the job's own.
     :param epochs_conn_id: connection of the metadata store.
-    :param deferrable: wait in the triggerer instead of holding a worker.
+    :param deferrable: wait in the triggerer instead of holding a worker; by default as ``[operators]
+        default_deferrable`` says. ``timeout`` counts all waits of a try together.
     """
 
     template_fields: Sequence[str] = ("at",)
@@ -61,7 +64,7 @@ class EpochSensor(BaseSensorOperator):
         at: Interval | datetime | str | None = None,
         cadence: Cadence | str | None = None,
         epochs_conn_id: str = DEFAULT_CONN_ID,
-        deferrable: bool = True,
+        deferrable: bool | None = None,
         poke_interval: timedelta | float = DEFAULTS.wait_poll_interval,
         **kwargs: Any,
     ) -> None:
@@ -77,7 +80,8 @@ class EpochSensor(BaseSensorOperator):
             refuse_barrier(at, self.cadence)
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
-        self.deferrable = deferrable
+        self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self._told = False
         self.grid_query: dict[str, str] = {}
 
     def execute(self, context: Context) -> Any:
@@ -88,17 +92,26 @@ class EpochSensor(BaseSensorOperator):
         with final_errors_end_retries():
             if not self.deferrable:
                 return super().execute(context)
-            return self._found_or_defer(self._wish(context))
+            return self._found_or_defer(self._wish(context), context, datetime.now(UTC))
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Ask once."""
-        answer = self._ask(self._wish(context))
+        answer = self._ask(self._wish(context), context)
         return PokeReturnValue(is_done=answer.ready, xcom_value=self._found(answer) if answer.ready else None)
 
-    def resumed(self, context: Context, event: Mapping[str, Any]) -> Any:  # noqa: ARG002
-        """Ask again: the event is a hint, and a table may have been rolled back since."""
+    def resumed(
+        self,
+        context: Context,
+        event: Mapping[str, Any],  # noqa: ARG002
+        since: str | None = None,
+    ) -> Any:
+        """Ask again: the event is a hint, and a table may have been rolled back since.
+
+        :param since: when this try began to wait; None for a wait that an earlier version of this package began.
+        """
         with final_errors_end_retries():
-            return self._found_or_defer(self._wish(context))
+            started = datetime.now(UTC) if since is None else datetime.fromisoformat(since)
+            return self._found_or_defer(self._wish(context), context, started)
 
     def _wish(self, context: Context) -> datetime | JobInputs:
         """Say up to where the tables are waited for, or for which epochs of the job."""
@@ -133,25 +146,33 @@ class EpochSensor(BaseSensorOperator):
         batches = (getattr(task, "batch", None) for task in below if getattr(task, "job", None) == job)
         return next((batch for batch in batches if batch is not None), None)
 
-    def _ask(self, wish: datetime | JobInputs) -> Readiness:
+    def _ask(self, wish: datetime | JobInputs, context: Mapping[str, Any]) -> Readiness:
         with EpochsHook(self.epochs_conn_id).get_reader() as reader:
             if isinstance(wish, JobInputs):
                 answer = check_inputs(reader, self.domain, wish)
             else:
                 answer = check(reader, self.domain, self.tables, wish)
-        self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
+            self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
+            if not self._told:
+                tell_bringers(self.log, bringers(reader, self.domain, answer.missing), context)
+        self._told = True
         return answer
 
     def _found(self, answer: Readiness) -> dict[str, Any]:
         return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
 
-    def _found_or_defer(self, wish: datetime | JobInputs) -> dict[str, Any]:
-        answer = self._ask(wish)
+    def _found_or_defer(
+        self, wish: datetime | JobInputs, context: Mapping[str, Any], started: datetime
+    ) -> dict[str, Any]:
+        answer = self._ask(wish, context)
         if not answer.ready:
-            self._defer(answer, as_plain_values(wish) if isinstance(wish, JobInputs) else {})
+            self._defer(answer, as_plain_values(wish) if isinstance(wish, JobInputs) else {}, started)
         return self._found(answer)
 
-    def _defer(self, answer: Readiness, inputs: Mapping[str, Any]) -> NoReturn:
+    def _defer(self, answer: Readiness, inputs: Mapping[str, Any], started: datetime) -> NoReturn:
+        left = started + timedelta(seconds=self.timeout) - datetime.now(UTC)
+        if left <= timedelta(0):
+            raise AirflowSensorTimeout(f"Not within {timedelta(seconds=self.timeout)}: {answer}.")
         self.defer(
             trigger=EpochTrigger(
                 epochs_conn_id=self.epochs_conn_id,
@@ -162,7 +183,8 @@ class EpochSensor(BaseSensorOperator):
                 **inputs,
             ),
             method_name="resumed",
-            timeout=timedelta(seconds=self.timeout),
+            kwargs={"since": started.isoformat()},
+            timeout=left,
         )
 
 

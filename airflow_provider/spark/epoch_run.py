@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from uuid6 import uuid7
 
+from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
@@ -95,7 +96,8 @@ def epoch_runs(
     """Compute the epochs that fill *interval*, in their order; each begins and publishes by itself.
 
     Use each in a block of its own: ``for epoch in epoch_runs(): with epoch: …``. What is committed already is
-    left out, and what an earlier attempt left complete is published without being computed again.
+    left out, and what an earlier attempt left complete is published without being computed again. Where some of them
+    are committed and may not be computed again, all are refused before the first begins.
 
     Parameters and errors are those of :func:`epoch_run`.
     """
@@ -104,7 +106,9 @@ def epoch_runs(
         if order.attempt is not None:
             yield from _each(_run(service, order, order.attempt, spark))
             return
-        for epoch in _epochs(order):
+        epochs = _epochs(order)
+        refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.coordinator.defaults)
+        for epoch in epochs:
             attempt = _begin(service, order.job, epoch, _owner_of(order))
             if isinstance(attempt, AlreadyCommitted):
                 log.info("%s %s is committed at CSN %d", attempt.job, epoch, attempt.csn)

@@ -68,7 +68,13 @@ class LocalEpochs(PathLike[str]):
         :raises SchemaMismatch: a column does not fit the table's; names it.
         :raises DependentReaders: a committed epoch depends on the revision that is there.
         """
-        given = EpochJob(as_job(job).name, outputs=job.outputs, cadence=job.cadence, origin=job.origin)
+        given = EpochJob(
+            as_job(job).name,
+            outputs=job.outputs,
+            cadence=job.cadence,
+            origin=job.origin,
+            on_rerun="new_revision",
+        )
         epoch = _one_epoch(given, interval)
         tables = self._tables(given, rows)
         owner = Owner(dag_id="rows given by a test", run_id=str(uuid7()))

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.coordination.waiting import JobInputs, Readiness, inputs_readiness, readiness
+from airflow_provider.coordination.waiting import (
+    JobInputs,
+    Readiness,
+    begin_readiness,
+    inputs_readiness,
+    readiness,
+)
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import FinalError, PackageTooOld, RetryableError, UnknownConnection
 from airflow_provider.domain.identifiers import domain_name, table_name
@@ -37,6 +43,8 @@ class EpochTrigger(BaseTrigger):
     :param edges: what a job reads of them, as :func:`as_plain_values` has it; then each is waited for where the job
         reads it.
     :param start: of what the job computes, as *barrier*.
+    :param job: that is to begin: then its epoch's lock is waited for, too. :param run: ids of DAG and run that ask.
+    :param until: when waiting ends without success, as *barrier*; None for when Airflow ends it.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -50,6 +58,9 @@ class EpochTrigger(BaseTrigger):
         poll_interval: float = DEFAULTS.wait_poll_interval.total_seconds(),
         edges: Sequence[Mapping[str, Any]] = (),
         start: str | None = None,
+        job: str | None = None,
+        run: Sequence[str] = (),
+        until: str | None = None,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,6 +71,9 @@ class EpochTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.edges = [dict(edge) for edge in edges]
         self.start = start
+        self.job = job
+        self.run_ids = list(run)
+        self.until = until
         self.later = later
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -74,11 +88,30 @@ class EpochTrigger(BaseTrigger):
                 "poll_interval": self.poll_interval,
                 "edges": self.edges,
                 "start": self.start,
+                "job": self.job,
+                "run": self.run_ids,
+                "until": self.until,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event: ``ready`` when the barrier is reached, ``error`` when waiting can never end well."""
+        """Yield one event: ``ready`` when the barrier is reached, ``error`` when waiting can never end well.
+
+        ``waited`` when its time is over: the task asks once more, and says what is missing.
+        """
+        try:
+            async with asyncio.timeout(self._left()):
+                event = await self._event()
+        except TimeoutError:
+            event = TriggerEvent({"status": "waited", "barrier": self.barrier})
+        yield event
+
+    def _left(self) -> float | None:
+        if self.until is None:
+            return None
+        return max((datetime.fromisoformat(self.until) - datetime.now(UTC)).total_seconds(), 0.0)
+
+    async def _event(self) -> TriggerEvent:
         barrier = as_utc(datetime.fromisoformat(self.barrier), "barrier")
         while True:
             try:
@@ -86,28 +119,28 @@ class EpochTrigger(BaseTrigger):
             except UnknownConnection:
                 raise  # to wait would hide it until the task times out
             except PackageTooOld as error:  # another host may have the newer one: its worker asks again
-                yield TriggerEvent({"status": "error", "message": str(error)})
-                return
+                return TriggerEvent({"status": "error", "message": str(error)})
             except RetryableError as error:
                 self.log.warning("The metadata store is asked again in %s s: %s", self.poll_interval, error)
                 await asyncio.sleep(self.poll_interval)
             except FinalError as error:
-                yield TriggerEvent({"status": "error", "message": str(error)})
-                return
+                return TriggerEvent({"status": "error", "message": str(error)})
             else:
-                yield TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
-                return
+                return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
 
     async def _wait(self, barrier: datetime) -> Readiness:
         """Ask until the barrier is reached; each call that may block runs in a thread."""
         settings = await EpochsHook(self.epochs_conn_id).aget_settings()
         patience = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
-            while True:
-                answer = await asyncio.to_thread(self._ask, shared.reader, barrier)
-                if answer.ready:
-                    return answer
+            answer = await asyncio.to_thread(self._ask, shared.reader, barrier)
+            if answer.ready and self.job is not None:
+                # A begin found what this does not see: let it try again, but not without a pause.
+                await asyncio.sleep(self.poll_interval)
+            while not answer.ready:
                 await shared.later_than(answer.csn, patience)
+                answer = await asyncio.to_thread(self._ask, shared.reader, barrier)
+            return answer
 
     def _ask(self, reader: MetadataReader, barrier: datetime) -> Readiness:
         if self.start is None:
@@ -122,9 +155,11 @@ class EpochTrigger(BaseTrigger):
             )
             for edge in self.edges
         )
-        return inputs_readiness(
-            reader, self.domain, JobInputs(edges=edges, interval=Interval(start, barrier))
-        )
+        inputs = JobInputs(edges=edges, interval=Interval(start, barrier))
+        if self.job is not None:
+            dag_id, run_id = self.run_ids
+            return begin_readiness(reader, self.domain, self.job, inputs, (dag_id, run_id))
+        return inputs_readiness(reader, self.domain, inputs)
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:

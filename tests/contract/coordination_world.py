@@ -251,8 +251,11 @@ class World:
         return EpochTable(name, domain=DOMAIN, format=self.table_format, **options)
 
     def job(self, name: str, outputs: Sequence[EpochTable] = (), **options: Any) -> EpochJob:
-        """Declare a daily job from the origin on; it owns a table of its own name unless *outputs* says else."""
-        declared = {"cadence": "@daily", "origin": ORIGIN, **options}
+        """Declare a daily job from the origin on, which computes again what it is asked for again.
+
+        It owns a table of its own name unless *outputs* says else.
+        """
+        declared = {"cadence": "@daily", "origin": ORIGIN, "on_rerun": "new_revision", **options}
         return EpochJob(name, outputs=list(outputs) or [self.table(name)], **declared)
 
     # --- working ---------------------------------------------------------------------------------------------

@@ -39,13 +39,14 @@ STEPS = 60
 UNHURRIED = Defaults(lock_ttl=timedelta(hours=1))
 TABLES = {name: EpochTable(name, domain=DOMAIN, format="memory") for name in ("raw", "clean", "bad", "sums")}
 JOBS = (
-    EpochJob("load", outputs=[TABLES["raw"]], cadence="@daily", origin=ORIGIN),
+    EpochJob("load", outputs=[TABLES["raw"]], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"),
     EpochJob(
         "clean",
         inputs=[TABLES["raw"]],
         outputs=[TABLES["clean"], TABLES["bad"]],
         cadence="@daily",
         origin=ORIGIN,
+        on_rerun="new_revision",
     ),
     EpochJob(
         "add",
@@ -53,6 +54,7 @@ JOBS = (
         outputs=[TABLES["sums"]],
         cadence="@daily",
         origin=ORIGIN,
+        on_rerun="new_revision",
     ),
 )
 

@@ -51,7 +51,9 @@ def moved(places: Places, source: str, target: str) -> MovedDomain:
 
 def job(name: str, *outputs: EpochTable, root: Root | None = None) -> EpochJob:
     inputs = [] if root is None else [root]
-    return EpochJob(name, inputs=inputs, outputs=outputs, cadence="@daily", origin=day(1).start)
+    return EpochJob(
+        name, inputs=inputs, outputs=outputs, cadence="@daily", origin=day(1).start, on_rerun="new_revision"
+    )
 
 
 def run(place: EpochService, declared: EpochJob, number: int, value: int) -> None:

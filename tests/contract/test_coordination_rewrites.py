@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider.coordination.explain import explain, watermarks
+from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
@@ -374,6 +375,24 @@ def test_rerun_policies(world: World, policy: str) -> None:
             with pytest.raises(FinalError, match="on_rerun"):
                 world.coordinator.begin(job, day(1), by)
     assert isinstance(world.coordinator.begin(job, day(1), owner(try_number=2)), AlreadyCommitted)
+
+
+def test_a_batch_that_may_not_be_computed_whole_is_refused_before_its_first_epoch(world: World) -> None:
+    """R18: a reader has taken the second of three days: no new first day beside it."""
+    job = world.job("d")
+    for number in (1, 2):
+        world.run(job, day(number))
+    world.run(world.job("e", inputs=[job.outputs[0]], origin=day(2).start), day(2))
+    before, batch = world.exactly(), [day(1), day(2), day(3)]
+    with pytest.raises(DependentReaders, match="1 of 3 epochs .*none was begun") as caught:
+        refuse_reruns(world.store, job, batch, owner("manual"))
+    assert caught.value.intervals == (day(2),)
+    refuse_reruns(world.store, job, [day(1), day(3)], owner("manual"))
+    refuse_reruns(world.store, job, batch, owner(try_number=2))
+    refuse_reruns(world.store, world.job("d", on_rerun="keep"), batch, owner("manual"))
+    with pytest.raises(FinalError, match="2 of 3 .*on_rerun"):
+        refuse_reruns(world.store, world.job("d", on_rerun="fail"), batch, owner("manual"))
+    assert world.exactly() == before
 
 
 def test_an_aborted_revision_leaves_the_committed_one(world: World) -> None:

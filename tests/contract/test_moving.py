@@ -41,8 +41,15 @@ from tests.contract.coordination_world import DOMAIN, PAST_TTL, day, owner
 
 NUMBERS = EpochTable("numbers", domain=DOMAIN, format="iceberg")
 DOUBLES = EpochTable("doubles", domain=DOMAIN, format="iceberg")
-COUNT = EpochJob("count", outputs=[NUMBERS], cadence="@daily", origin=day(1).start)
-DOUBLE = EpochJob("double", inputs=[NUMBERS], outputs=[DOUBLES], cadence="@daily", origin=day(1).start)
+COUNT = EpochJob("count", outputs=[NUMBERS], cadence="@daily", origin=day(1).start, on_rerun="new_revision")
+DOUBLE = EpochJob(
+    "double",
+    inputs=[NUMBERS],
+    outputs=[DOUBLES],
+    cadence="@daily",
+    origin=day(1).start,
+    on_rerun="new_revision",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,9 @@ def test_changed_columns_are_moved_with_the_domain(
         "numbers", domain=DOMAIN, column_changes=[rename("number", "amount"), add("number", "int")]
     )
     attempt = source.coordinator.begin(
-        EpochJob("count", outputs=[changed], cadence="@daily", origin=day(1).start), day(3), owner()
+        EpochJob("count", outputs=[changed], cadence="@daily", origin=day(1).start, on_rerun="new_revision"),
+        day(3),
+        owner(),
     )
     assert isinstance(attempt, Attempt)
     source.coordinator.abort(attempt, "the columns have changed")

@@ -25,7 +25,7 @@ from demo.spark_connect import SparkConnectServer
 from tests.airflow_runs import epochs_connection, task_context
 
 HOURS, DAYS = EpochTable("hours"), EpochTable("days")
-HOURLY = EpochJob("hourly", outputs=[HOURS], cadence="0 */6 * * *")
+HOURLY = EpochJob("hourly", outputs=[HOURS], cadence="0 */6 * * *", on_rerun="new_revision")
 DAILY = EpochJob("daily", inputs=[HOURS], outputs=[DAYS], cadence="@daily")
 SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 

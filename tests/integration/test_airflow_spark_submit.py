@@ -28,7 +28,7 @@ from demo.spark_connect import write_configuration
 from tests.airflow_runs import epochs_connection, task_context
 
 ROWS, TOTALS = EpochTable("rows"), EpochTable("totals")
-DAILY = EpochJob("daily", outputs=[ROWS, TOTALS], cadence="@daily")
+DAILY = EpochJob("daily", outputs=[ROWS, TOTALS], cadence="@daily", on_rerun="new_revision")
 SIX_HOURLY = EpochJob("six_hourly", outputs=[EpochTable("quarters")], cadence="0 */6 * * *")
 SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 

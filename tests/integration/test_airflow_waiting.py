@@ -7,9 +7,10 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,17 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, T
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.waiting import JobInputs
+from airflow_provider.coordination.waiting import JobInputs, begin_readiness
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import PackageTooOld, StoreUnavailable
+from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, previous, window
 from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.hooks.task_run import task_owner
+from airflow_provider.operators import waiting as begin_waiting
+from airflow_provider.operators.participants import EpochBeginOperator
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
@@ -377,3 +382,104 @@ def test_a_run_of_a_job_that_builds_on_its_past_waits_for_the_run_before(service
     assert waits.execute(task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC)))["csn"] == 24
     with pytest.raises(TaskDeferred):
         waits.execute(task_context(run_date=datetime(2013, 2, 9, tzinfo=UTC)))
+
+
+# --- what begins epochs ----------------------------------------------------------------------------------------
+
+OTHER = Owner(dag_id="pipeline", run_id="manual")
+SEVENTH = Interval(DAY_END - DAY, DAY_END)
+
+
+def beginner(**options: Any) -> EpochBeginOperator:
+    return EpochBeginOperator(task_id="begin", participants=1, **{"job": JOBS["a"], **options})
+
+
+def deferred_by(work: Callable[[], Any]) -> tuple[EpochTrigger, TaskDeferred]:
+    with pytest.raises(TaskDeferred) as deferred:
+        work()
+    _, kwargs = deferred.value.trigger.serialize()
+    assert json.loads(json.dumps(kwargs)) == kwargs
+    return EpochTrigger(**{**kwargs, "poll_interval": 0.1}), deferred.value
+
+
+def test_a_busy_epoch_is_waited_for_and_spends_no_retry(service: EpochService) -> None:
+    """The lock's end wakes the task, which begins then; what keeps its inputs' run is not asked twice at once."""
+    other = service.coordinator.begin(JOBS["a"], SEVENTH, OTHER)
+    assert isinstance(other, Attempt)
+    waits, deferred = deferred_by(lambda: beginner().execute(task_context()))
+    assert deferred.method_name == "resumed"
+    assert first_event(waits, 0.5) is None
+    service.coordinator.abort(other, "a test")
+    event = first_event(waits, 30)
+    assert event is not None
+    assert event.payload["status"] == "ready"
+    assert len(beginner().resumed(task_context(), event.payload, **(deferred.kwargs or {}))) == 1
+
+
+def test_what_is_not_ready_is_waited_for_before_spark_is_asked_for(
+    service: EpochService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No connection to Spark exists; the log says who brings the input, and that a run ended and left it open."""
+    publish(service, "a", 6)
+    service.coordinator.begin(JOBS["a"], SEVENTH, Owner(dag_id="producer", run_id="marked"))
+    reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
+    with DAG("pipeline", schedule=None) as dag:
+        task.epoch(task_id="compute", job=reader)(lambda epoch: epoch)()
+    context = task_context()
+    context["ti"].get_dagrun_state = lambda *_: "success"
+    waits, _ = deferred_by(lambda: dag.tasks[0].execute(context))
+    assert first_event(waits, 0.3) is None
+    said = capsys.readouterr().out
+    assert "a: brought by job make_a of DAG producer, begun by run marked and not ended" in said
+    assert "Run marked of DAG producer ended as success while its epoch is open" in said
+
+
+def test_all_waits_of_a_try_are_within_one_time_out(service: EpochService) -> None:
+    service.coordinator.begin(JOBS["a"], SEVENTH, OTHER)
+    long_ago = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
+    hour = timedelta(hours=1)
+    _, deferred = deferred_by(lambda: beginner(wait_timeout=hour).execute(task_context()))
+    assert deferred.timeout is not None
+    with pytest.raises(EpochBusy, match="manual"):
+        beginner(wait_timeout=hour).resumed(task_context(), {}, since=long_ago)
+    with pytest.raises(EpochBusy):
+        beginner(wait_timeout=timedelta(0)).execute(task_context())
+    with pytest.raises(AirflowSensorTimeout, match="1:00:00"):
+        sensor(timeout=3600).resumed(task_context(), {}, since=long_ago)
+    waits = EpochTrigger(domain="default", tables=["a"], barrier=DAY_END.isoformat(), until=long_ago)
+    event = first_event(waits, 10)
+    assert event is not None
+    assert event.payload["status"] == "waited"
+
+
+def test_who_does_not_defer_waits_in_its_worker(
+    service: EpochService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        begin_waiting, "DEFAULTS", replace(DEFAULTS, wait_poll_interval=timedelta(seconds=0.1))
+    )
+    other = service.coordinator.begin(JOBS["a"], SEVENTH, OTHER)
+    assert isinstance(other, Attempt)
+    later = threading.Timer(0.5, service.coordinator.abort, (other, "a test"))
+    later.start()
+    assert len(beginner(deferrable=False).execute(task_context())) == 1
+    later.join()
+
+
+def test_a_try_does_not_wait_for_an_earlier_one_of_its_own_run(service: EpochService) -> None:
+    mine = task_owner(task_context())
+    service.coordinator.begin(JOBS["a"], SEVENTH, mine)
+    inputs = JobInputs.of(JOBS["a"], SEVENTH)
+    ready = partial(begin_readiness, service.store, "default", "make_a", inputs)
+    assert ready((mine.dag_id, mine.run_id)).ready
+    assert "lock lasts until" in str(ready(("pipeline", "manual")))
+    assert len(beginner().execute(task_context(try_number=2))) == 1
+
+
+def test_a_name_that_is_mistyped_is_told_with_the_one_that_is_alike(
+    service: EpochService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flights = EpochJob("fly", outputs=[EpochTable("flights")], cadence="@daily")
+    publish_epoch(service, flights, SEVENTH, 7)
+    assert not sensor(tables=[EpochTable("fligths")], deferrable=False).poke(task_context())
+    assert "fligths: no job that writes it has run; is 'flights' meant?" in capsys.readouterr().out

@@ -28,7 +28,7 @@ __all__ = ["postgresql"]  # a fixture of this module
 ORIGIN = datetime(2013, 2, 4, tzinfo=UTC)
 EPOCHS = 50
 TABLES = [EpochTable(name, domain="shop") for name in ("orders", "lines", "totals")]
-JOB = EpochJob("sell", outputs=TABLES, cadence="@hourly", origin=ORIGIN)
+JOB = EpochJob("sell", outputs=TABLES, cadence="@hourly", origin=ORIGIN, on_rerun="new_revision")
 Seen = dict[str, dict[str, int]]
 """Rows, sum and CSN by table."""
 

@@ -40,7 +40,12 @@ ACCOUNTS = EpochTable("accounts", kind="full", partition_by=("branch",))
 BOOKINGS = EpochTable("bookings")
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
 KEEP = EpochJob(
-    "keep", inputs=[previous(ACCOUNTS)], outputs=[ACCOUNTS, BOOKINGS], cadence="@hourly", origin=MIDNIGHT
+    "keep",
+    inputs=[previous(ACCOUNTS)],
+    outputs=[ACCOUNTS, BOOKINGS],
+    cadence="@hourly",
+    origin=MIDNIGHT,
+    on_rerun="new_revision",
 )
 REPORT = EpochJob("report", inputs=[state(ACCOUNTS)], outputs=[EpochTable("report")], cadence="@hourly")
 COLUMNS = "id bigint, branch string, amount decimal(10,2)"

@@ -47,6 +47,7 @@ SHARE = EpochJob(
     outputs=[ODD, EVEN],
     cadence="@daily",
     checks=[row_count(ODD, at_least=1), is_true("SELECT sum(id) >= 0 FROM {even}")],
+    on_rerun="new_revision",
 )
 DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 PARTS = 3

@@ -42,17 +42,20 @@ def _table(name: str) -> EpochTable:
 BASE, LEFT, RIGHT, TOTAL = (_table(name) for name in ("base", "left", "right", "total"))
 SIDE, TAIL = _table("side"), _table("tail")
 JOBS = {
-    "base": EpochJob("base", outputs=[BASE], cadence="@daily", origin=ORIGIN),
-    "pair": EpochJob("pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence="@daily", origin=ORIGIN),
+    "base": EpochJob("base", outputs=[BASE], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"),
+    "pair": EpochJob(
+        "pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
+    ),
     "total": EpochJob(
         "total",
         inputs=[state(LEFT), state(RIGHT), previous(TOTAL)],
         outputs=[TOTAL],
         cadence="@daily",
         origin=ORIGIN,
+        on_rerun="new_revision",
     ),
-    "side": EpochJob("side", outputs=[SIDE], cadence="@daily"),
-    "tail": EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence="@daily"),
+    "side": EpochJob("side", outputs=[SIDE], cadence="@daily", on_rerun="new_revision"),
+    "tail": EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence="@daily", on_rerun="new_revision"),
 }
 TABLES = [BASE, LEFT, RIGHT, TOTAL]
 

@@ -45,6 +45,7 @@ FLIGHTS, WEATHER, ODD, TRAINS = (
         outputs=[EpochTable(table, domain=domain) for table in tables],
         cadence=cadence,
         origin=FIRST + timedelta(days=first_day - 1),
+        on_rerun="new_revision",
     )
     for domain, name, cadence, first_day, tables in (
         (DOMAIN, "load_flights", "@daily", 5, ("flights", "cancelled_flights")),
@@ -59,6 +60,7 @@ SHIPS = EpochJob(
     cadence="@daily",
     origin=FIRST,
     checks=[row_count("ships", at_least=1)],
+    on_rerun="new_revision",
 )
 BARGES, HEIR = (
     EpochJob(

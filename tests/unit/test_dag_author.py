@@ -497,6 +497,12 @@ def test_retries_are_one_wish_and_a_clearing_is_another() -> None:
     assert first.order < retried.order < cleared.order
 
 
+def test_retries_that_an_author_lowers_are_no_clearing() -> None:
+    context = task_context(try_number=2)
+    context["ti"].task.retries = 0
+    assert task_owner(context).same_wish(task_owner(task_context()))
+
+
 def test_another_run_is_another_owner() -> None:
     assert not task_owner(task_context()).same_run(task_owner(task_context(run_id="manual")))
 
@@ -549,9 +555,21 @@ def test_a_trigger_keeps_plain_values_only() -> None:
         "poll_interval": 5.0,
         "edges": [],
         "start": None,
+        "job": None,
+        "run": [],
+        "until": None,
     }
     assert json.loads(json.dumps(kwargs)) == kwargs
     assert EpochTrigger(**kwargs).serialize() == (path, kwargs)
+
+
+def test_waiting_holds_no_worker_where_airflow_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sensor(tables=[A]).deferrable
+    assert computed(job=JOB).deferrable
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "False")
+    assert not sensor(tables=[A]).deferrable
+    assert not submit(job=JOB).deferrable
+    assert submit(job=JOB, deferrable=True).deferrable
 
 
 def test_a_trigger_of_a_later_version_is_understood() -> None:

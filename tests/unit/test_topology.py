@@ -47,9 +47,13 @@ FULL = EpochTable("full", kind=TableKind.FULL)
 
 
 def job(
-    name: str, inputs: list[Any], outputs: list[EpochTable], cadence: Cadence | str = "@daily"
+    name: str,
+    inputs: list[Any],
+    outputs: list[EpochTable],
+    cadence: Cadence | str = "@daily",
+    **options: Any,
 ) -> EpochJob:
-    return EpochJob(name, inputs=inputs, outputs=outputs, cadence=cadence)
+    return EpochJob(name, inputs=inputs, outputs=outputs, cadence=cadence, **options)
 
 
 def checked(*checks: Check) -> EpochJob:
@@ -219,7 +223,7 @@ def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
 
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
     """What came to roots later is part of a declaration only where it is used: nobody has to register anew."""
-    of_files = declared(job("j", [Root("r", "/a")], [A]), None)
+    of_files = declared(job("j", [Root("r", "/a")], [A], on_rerun="new_revision"), None)
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
     later = [Root("r", "/{start}", late=Late.NEXT), iceberg_root("r", "l.m.p"), iceberg_root("r", "l.m.q")]
     assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 from airflow_provider.domain.checks import row_count
@@ -86,17 +87,22 @@ class SimulatedJob:
         return [Interval(ORIGIN + one * HOUR, ORIGIN + (one + self.hours) * HOUR) for one in starts]
 
 
+def _job(name: str, **declared: Any) -> EpochJob:
+    """Declare a job that computes again what it is asked for again, unless it says else."""
+    return EpochJob(name, **{"on_rerun": "new_revision", **declared})
+
+
 JOBS: dict[str, SimulatedJob] = {
     str(one.job.name): one
     for one in (
         SimulatedJob(
-            job=EpochJob("base", inputs=[FEED], outputs=[BASE], cadence=_HOURLY, origin=ORIGIN),
+            job=_job("base", inputs=[FEED], outputs=[BASE], cadence=_HOURLY, origin=ORIGIN),
         ),
         SimulatedJob(
-            job=EpochJob("pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence=_HOURLY, origin=ORIGIN),
+            job=_job("pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence=_HOURLY, origin=ORIGIN),
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "total",
                 inputs=[state(LEFT), previous(TOTAL)],
                 outputs=[TOTAL],
@@ -105,7 +111,7 @@ JOBS: dict[str, SimulatedJob] = {
             ),
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "roll",
                 inputs=[increment(RIGHT)],
                 outputs=[ROLL],
@@ -117,7 +123,7 @@ JOBS: dict[str, SimulatedJob] = {
             participants=2,
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "snap",
                 inputs=[state(BASE), previous(SNAP)],
                 outputs=[SNAP],
@@ -128,7 +134,7 @@ JOBS: dict[str, SimulatedJob] = {
             hours=_SLOW,
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "recent",
                 inputs=[window(LEFT, 2 * HOUR)],
                 outputs=[RECENT],
@@ -138,7 +144,7 @@ JOBS: dict[str, SimulatedJob] = {
             ),
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "loose",
                 inputs=[increment(RECENT, on_upstream_revision="ignore")],
                 outputs=[LOOSE],
@@ -148,7 +154,7 @@ JOBS: dict[str, SimulatedJob] = {
             ),
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "lagged",
                 inputs=[state(BASE, as_of=HOUR)],
                 outputs=[LAGGED],
@@ -160,7 +166,7 @@ JOBS: dict[str, SimulatedJob] = {
             skips=1,
         ),
         SimulatedJob(
-            job=EpochJob(
+            job=_job(
                 "picky",
                 inputs=[BASE],
                 outputs=[PICKY],
@@ -171,28 +177,28 @@ JOBS: dict[str, SimulatedJob] = {
             ),
         ),
         SimulatedJob(
-            job=EpochJob("keeper", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
+            job=_job("keeper", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
             certain=False,
         ),
         SimulatedJob(
-            job=EpochJob("heir", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
+            job=_job("heir", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
             certain=False,
         ),
         SimulatedJob(
-            job=EpochJob("pace", outputs=[PACE], cadence=_HOURLY, origin=ORIGIN),
+            job=_job("pace", outputs=[PACE], cadence=_HOURLY, origin=ORIGIN),
             hours_at_most=_SLOW + 1,
             certain=False,
         ),
-        SimulatedJob(job=EpochJob("side", outputs=[SIDE], cadence=_HOURLY, lapses_after=1), certain=False),
+        SimulatedJob(job=_job("side", outputs=[SIDE], cadence=_HOURLY, lapses_after=1), certain=False),
         SimulatedJob(
-            job=EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY, lapses_after=1),
+            job=_job("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY, lapses_after=1),
             certain=False,
         ),
     )
 }
 
 SLOWED = SimulatedJob(
-    job=EpochJob(
+    job=_job(
         "pace",
         outputs=[PACE],
         cadence=Cadence(_EVERY_THIRD, since=ORIGIN + _SLOW * HOUR, before=Cadence(_HOURLY)),

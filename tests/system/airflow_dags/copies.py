@@ -15,8 +15,10 @@ from airflow_provider.sensors.epochs import EpochSensor
 
 ROWS, COPIES, SHARES = EpochTable("rows"), EpochTable("copies"), EpochTable("shares")
 ORIGIN = datetime(2013, 2, 7, tzinfo=UTC)
-MAKE = EpochJob("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN)
-COPY = EpochJob("copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN)
+MAKE = EpochJob("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
+COPY = EpochJob(
+    "copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
+)
 SHARE = EpochJob("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
 RUNS = {
     "schedule": "@daily",

@@ -1,0 +1,161 @@
+"""What begins epochs waits while an epoch is busy or not ready, instead of spending the task's retries.
+
+Deferred in the triggerer, or in the worker, as ``[operators] default_deferrable`` says. Only what a begin answers
+counts: whoever is woken asks again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn, TypeVar
+
+from airflow_provider.coordination.waiting import (
+    JobInputs,
+    Readiness,
+    begin_readiness,
+    bringers,
+    check_inputs,
+)
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner, tell_bringers
+from airflow_provider.stores.base import MetadataReader
+from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
+
+Run = TypeVar("Run")
+WAIT_TIMEOUT = timedelta(days=7)
+"""As long as Airflow's sensors wait by default."""
+_GRACE = timedelta(minutes=10)
+"""What a triggerer that is busy may be late by, before Airflow itself ends the wait."""
+
+
+class Held(Exception):
+    """An epoch cannot begin yet. Ends the work of this try, never the task: see :func:`waiting`."""
+
+    def __init__(self, error: RetryableError, epoch: Interval) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.epoch = epoch
+
+
+def checked_wait(value: object) -> timedelta:
+    """:raises InvalidInput: no task can wait for so long."""
+    if isinstance(value, timedelta) and value >= timedelta(0):
+        return value
+    raise InvalidInput(
+        field="wait_timeout", value=value, expected="a timedelta, such as timedelta(hours=6), or timedelta(0)"
+    )
+
+
+@contextmanager
+def begins(left: Callable[[], Sequence[Interval]]) -> Iterator[None]:
+    """A block in which nothing but a begin may find an epoch busy or not ready: the first of those *left*."""
+    try:
+        yield
+    except (EpochBusy, NotReady) as error:
+        raise Held(error, left()[0]) from error
+
+
+def begun(runs: Iterator[Run], left: Callable[[], Sequence[Interval]]) -> Run | None:
+    """Return the next of *runs*, which has begun; None after the last.
+
+    :raises Held: the first of those *left* cannot begin yet.
+    """
+    with begins(left):
+        return next(runs, None)
+
+
+def refuse_held(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner) -> None:
+    """:raises Held: *epoch* cannot begin yet, as far as the store tells."""
+    answer = _readiness(reader, job, epoch, owner)
+    if not answer.ready:
+        raise Held(
+            NotReady(
+                f"{job.name} {epoch} cannot begin: {answer}.",
+                next_step="wait for it (EpochSensor), or see `airflow epochs explain`.",
+                job=job.name,
+                interval=epoch,
+                missing=answer.missing,
+            ),
+            epoch,
+        )
+
+
+def waiting(
+    operator: Any, context: Mapping[str, Any], since: str | None, compute: Callable[[Any], Any]
+) -> Any:
+    """Return what *compute* returns, called again whenever the epoch at which it stopped may begin.
+
+    :param operator: with ``job``, ``epochs_conn_id``, ``deferrable``, ``wait_timeout`` and a method ``resumed``.
+    :param since: when this try of the task began to wait; None when it has not.
+    :raises NotReady, EpochBusy: not within ``wait_timeout``, all waits of this try together.
+    """
+    with final_errors_end_retries():
+        started = datetime.now(UTC) if since is None else datetime.fromisoformat(since)
+        while True:
+            try:
+                return compute(context)
+            except Held as held:
+                left = started + operator.wait_timeout - datetime.now(UTC)
+                if left <= timedelta(0):
+                    raise held.error from held
+                _wait(operator, context, held, started, left)
+
+
+def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: datetime, left: timedelta) -> None:
+    """Return when the epoch may begin, or *left* is over; a deferrable task leaves its worker."""
+    job: EpochJob = operator.job
+    owner = task_owner(context)
+    operator.log.info("Waiting, %s at most, without spending a retry: %s", _rounded(left), held.error.message)
+    with EpochsHook(operator.epochs_conn_id).get_reader() as reader:
+        missing = check_inputs(reader, job.domain, JobInputs.of(job, held.epoch)).missing
+        tell_bringers(operator.log, bringers(reader, job.domain, missing), context)
+        if not operator.deferrable:
+            _wait_here(reader, job, held.epoch, owner, left)
+            return
+    _defer(operator, owner, held.epoch, started, left)
+
+
+def _wait_here(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner, left: timedelta) -> None:
+    until, pause = time.monotonic() + left.total_seconds(), DEFAULTS.wait_poll_interval
+    while True:
+        time.sleep(min(pause.total_seconds(), max(until - time.monotonic(), 0)))
+        if time.monotonic() >= until or _readiness(reader, job, epoch, owner).ready:
+            return
+
+
+def _defer(operator: Any, owner: Owner, epoch: Interval, started: datetime, left: timedelta) -> NoReturn:
+    job: EpochJob = operator.job
+    inputs = JobInputs.of(job, epoch)
+    operator.defer(
+        trigger=EpochTrigger(
+            epochs_conn_id=operator.epochs_conn_id,
+            domain=job.domain,
+            tables=[edge.table for edge in inputs.edges],
+            barrier=epoch.end.isoformat(),
+            job=job.name,
+            run=[owner.dag_id, owner.run_id],
+            until=(datetime.now(UTC) + left).isoformat(),
+            **as_plain_values(inputs),
+        ),
+        method_name="resumed",
+        kwargs={"since": started.isoformat()},
+        timeout=left + _GRACE,
+    )
+    raise AssertionError  # defer never returns
+
+
+def _readiness(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner) -> Readiness:
+    run = (owner.dag_id, owner.run_id)
+    return begin_readiness(reader, job.domain, job.name, JobInputs.of(job, epoch), run)
+
+
+def _rounded(length: timedelta) -> timedelta:
+    return timedelta(seconds=round(length.total_seconds()))
