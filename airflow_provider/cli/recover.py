@@ -11,7 +11,7 @@ from airflow_provider.domain.errors import FinalError
 
 @command
 def recover(arguments: Namespace) -> None:
-    """Let the catalog's pointers of all tables follow the store.
+    """Let the catalog's pointers of all tables follow the store; register tables again that were dropped there.
 
     :raises FinalError: a table's pointer cannot be repaired, so that a script sees exit code 1.
     """
@@ -46,4 +46,6 @@ def recover(arguments: Namespace) -> None:
 def _outcome(table: RecoveredTable) -> str:
     if table.problem:
         return "not repaired"
+    if table.restored:
+        return "registered again"
     return "adopted" if table.adopted else "moved" if table.moved else "up to date"

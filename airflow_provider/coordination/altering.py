@@ -27,6 +27,7 @@ from airflow_provider.stores.base import (
     unchanged,
 )
 from airflow_provider.tables.base import Publication, TableCapability, TableInfo
+from airflow_provider.tables.checks import same_table
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -163,8 +164,9 @@ def written_columns(coordinator: Coordinator, attempt: Attempt, sink: str) -> Ta
     follow(coordinator.formats, reading, [table])
     info = coordinator.formats[table.format].describe(table)
     record: TableRecord = reading.records[key].record
-    if info is None or record.ref is None:
+    if record.ref is None:
         return info
+    info = same_table(table, record.ref, info)
     unknown = first_unknown(table.name, record.changes, table.column_changes)
     if unknown is None:
         return info

@@ -16,7 +16,7 @@ from airflow_provider.coordination.admitting import (
 from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.declaring import Declaring
-from airflow_provider.coordination.recovery import follow, refuse_ahead
+from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
@@ -224,6 +224,7 @@ class Begin:
         epoch = stamped.record if stamped else None
         revision, own = next_revision(epoch), self._own(reading)
         refuse_ended(job, own)
+        refuse_lost(self.coordinator.formats, reading, self.job.outputs)
         if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
             return None
         refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))

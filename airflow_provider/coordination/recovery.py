@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.adopting import adopt
 from airflow_provider.coordination.settling import settled
-from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
+from airflow_provider.domain.errors import (
+    EpochError,
+    RetryableError,
+    StoreUnavailable,
+    Unavailable,
+    UnknownName,
+)
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TablesAhead
+from airflow_provider.tables.checks import same_table
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.projection import attempted
 from airflow_provider.tables.standing import Compared, Standing
@@ -33,7 +40,8 @@ class RecoveredTable:
     """A table after :func:`recover`.
 
     :param csn: its last commit in the store. :param moved: whether its pointer lagged and was moved.
-    :param adopted: whether another program's rows were taken over (R17).
+    :param adopted: whether another program's rows were taken over (R17). :param restored: whether another program had
+        dropped it, so that the catalog did not know it, and knows it again.
     :param problem: why the pointer does not say what the store says; empty when it does.
     """
 
@@ -42,6 +50,7 @@ class RecoveredTable:
     moved: bool
     problem: str = ""
     adopted: bool = False
+    restored: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +68,7 @@ class Recovery:
 def recover(coordinator: Coordinator, domain: str) -> Recovery:
     """Let the pointers of all tables of *domain* follow the store; may be repeated, and run beside anything.
 
+    A table that another program dropped from the catalog is registered again, at the metadata of its last commit.
     Rows that another program wrote to a table are taken over where its job declares ``on_foreign_commit="adopt"``.
     What cannot be repaired is told table by table: a pointer that another program moved, a table that is ahead
     of the store (R33: a restored backup).
@@ -93,6 +103,26 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]
         if is_beyond:
             beyond.append(table)
     return beyond
+
+
+def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> None:
+    """Refuse to begin what could not be published: a table with commits is not made anew.
+
+    A catalog outside of the store's database need not answer now: publish asks it again.
+
+    :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
+    :raises TableRecreated: it has another one by that name.
+    """
+    for table in tables:
+        stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
+        ref = None if stamped is None else stamped.record.ref
+        if ref is None:
+            continue
+        try:
+            same_table(table, ref, formats[ref.format].describe(table))
+        except (StoreUnavailable, Unavailable):
+            if not formats.projected:
+                raise
 
 
 def standing(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared:
@@ -177,14 +207,16 @@ def as_recorded(stamped: Stamped[TableRecord], ref: TableRef) -> EpochTable:
 
 
 def _recovered(coordinator: Coordinator, table: EpochTable, csn: int, ref: TableRef) -> RecoveredTable:
-    reader, adopted = coordinator.store, False
+    reader, adopted, restored = coordinator.store, False, False
+    key = table_key(table.domain, table.name)
     try:
+        newest = reader.read(table.domain, [key]).records[key]
+        restored = coordinator.formats[ref.format].restore(table, newest.record.ref or ref)
         if table.on_foreign_commit is OnForeignCommit.ADOPT:
             adopted = adopt(coordinator, table)
         if adopted:
-            key = table_key(table.domain, table.name)
-            stamped = reader.read(table.domain, [key]).records[key]
-            ref, csn = stamped.record.ref, stamped.csn or 0
+            newest = reader.read(table.domain, [key]).records[key]
+            ref, csn = newest.record.ref, newest.csn or 0
         answer = coordinator.formats[ref.format].project(table, ref)
         if answer.ahead:
             refuse_ahead(reader, coordinator.formats, table)
@@ -192,5 +224,7 @@ def _recovered(coordinator: Coordinator, table: EpochTable, csn: int, ref: Table
         raise
     except EpochError as error:
         problem = f"{type(error).__name__}: {error}"
-        return RecoveredTable(name=table.name, csn=csn, moved=False, problem=problem, adopted=adopted)
-    return RecoveredTable(name=table.name, csn=csn, moved=answer.moved, adopted=adopted)
+        return RecoveredTable(
+            name=table.name, csn=csn, moved=False, problem=problem, adopted=adopted, restored=restored
+        )
+    return RecoveredTable(name=table.name, csn=csn, moved=answer.moved, adopted=adopted, restored=restored)

@@ -23,7 +23,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import domain_name, job_name, kept_text
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import job_key
+from airflow_provider.domain.records import job_key, table_key
 from airflow_provider.domain.registration import JobRecord, declaration
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
 from airflow_provider.stores.base import MetadataReader
@@ -93,8 +93,11 @@ def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
 
 
 def _refuse_unwritten(coordinator: Coordinator, table: EpochTable) -> None:
-    """:raises InvalidInput: the columns of *table* are not known."""
-    if coordinator.formats[table.format].describe(table) is None:
+    """:raises InvalidInput: the columns of *table* are not known: it was not dropped, it has no commit."""
+    key = table_key(table.domain, table.name)
+    stamped = coordinator.store.read(table.domain, [key]).get(key)
+    is_known = stamped is not None and stamped.record.ref is not None
+    if not is_known and coordinator.formats[table.format].describe(table) is None:
         raise InvalidInput(
             f"table {table.name!r} has no columns yet: nobody ever wrote to it.",
             next_step="run the job for any later epoch first, then skip those before it.",

@@ -11,7 +11,7 @@ speculative tasks wrote is never described, hence never published.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -26,6 +26,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables.standing import Compared
+from airflow_provider.tables.statistics import Statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -184,27 +185,6 @@ class Projected:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnBounds:
-    """What the files of a state say about one column without being read.
-
-    :param nulls: how many there are. :param lower: no value is less; a scalar of the column's type. :param upper:
-        no value is greater. Each is None where the files do not say. NaN counts for neither bound.
-    """
-
-    nulls: int | None = None
-    lower: pa.Scalar | None = None
-    upper: pa.Scalar | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Statistics:
-    """What is known of the rows of a state without reading them; a column that is not there is not known."""
-
-    rows: int
-    columns: Mapping[str, ColumnBounds]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MissingFile:
     """A file that a version or staged output names and that is not there.
 
@@ -217,6 +197,10 @@ class MissingFile:
 
 class TablesAhead(FinalError):
     """A table's metadata names a CSN that the store has not given out (R33); ``found_csn`` says which."""
+
+
+class TableDropped(FinalError):
+    """The store has commits of the table, and the catalog does not know it: another program dropped it."""
 
 
 class TableRecreated(FinalError):
@@ -338,6 +322,7 @@ class TableFormat(ABC):
             ``publication.adopts`` (R17); ``foreign`` says what was done.
         :raises TablesAhead: the current version carries this domain's marks and a CSN that the store has not
             given out before ``publication.csn`` (R33): ``found_csn``.
+        :raises TableDropped: the catalog has no such table, though there is a base.
         :raises TableRecreated: the table is another one than that of the base or of the slices.
         :raises SchemaMismatch: the head's columns cannot be changed so; names the column.
         :raises Unavailable: a slice names files of an earlier one that are no longer in the head.
@@ -356,7 +341,7 @@ class TableFormat(ABC):
 
         :param recorded: None when the store has no commit of the table.
         :raises TableRecreated: the pointer names another table.
-        :raises UnknownName: there is no pointer, though there was a commit.
+        :raises TableDropped: there is no pointer, though there was a commit.
         :raises Unavailable: a metadata file is missing.
         """
 
@@ -369,8 +354,18 @@ class TableFormat(ABC):
         moved, and the answer says how it stands. Never call it with what the store has not recorded (I10).
 
         :raises ForeignCommit: the pointer names a version with other rows that another program made.
-        :raises TableRecreated: the pointer names another table. :raises UnknownName: there is no pointer.
+        :raises TableRecreated: the pointer names another table. :raises TableDropped: there is no pointer.
         :raises Unavailable: a metadata file is missing.
+        """
+
+    @abstractmethod
+    def restore(self, table: EpochTable, recorded: TableRef) -> bool:
+        """Make the catalog know a table again that another program dropped, at *recorded*; return whether it was gone.
+
+        A table of that name that was made since gives way as long as it is empty. Idempotent; nothing is lost by it.
+
+        :raises TableRecreated: the catalog has another table of that name, with rows.
+        :raises Unavailable: the metadata file of *recorded* is missing: it was deleted, too.
         """
 
     @abstractmethod

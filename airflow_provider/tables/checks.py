@@ -14,11 +14,12 @@ import pyarrow as pa
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable, UnknownName
 from airflow_provider.domain.topology import EpochTable, TableKind
-from airflow_provider.domain.version import Committable, Part
+from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import (
     Place,
     Publication,
+    TableDropped,
     TableInfo,
     TableRecreated,
     WarehouseUnavailable,
@@ -46,19 +47,47 @@ class Marks:
         return same and self.csn < other.csn
 
 
-def existing(found: Found | None, table: EpochTable) -> Found:
+def existing(found: Found | None, table: EpochTable, recorded: TableRef | None = None) -> Found:
     """Return what the catalog has of *table*.
 
-    :raises UnknownName: nothing.
+    :param recorded: its last commit in the store, None where there is none, or where nobody knows.
+    :raises UnknownName: nothing. :raises TableDropped: nothing, although there is a commit.
     """
-    if found is None:
-        raise UnknownName(
-            f"table {table.name!r} of domain {table.domain!r} is not in the catalog.",
-            next_step="look which program dropped it; a run that writes it makes it anew.",
-            table=table.name,
-            domain=table.domain,
-        )
+    if found is not None:
+        return found
+    if recorded is not None:
+        raise dropped(table, recorded)
+    raise UnknownName(
+        f"table {table.name!r} of domain {table.domain!r} is not in the catalog.",
+        next_step="begin again: a table without commits is made by its first write. If it had commits, another "
+        f"program dropped it: `airflow epochs recover --domain {table.domain}` registers it again.",
+        table=table.name,
+        domain=table.domain,
+    )
+
+
+def same_table(table: EpochTable, recorded: TableRef, info: TableInfo | None) -> TableInfo:
+    """Return *info*, what the catalog has of a table with commits, if it is that table.
+
+    :raises TableDropped: it is gone. :raises TableRecreated: it is another one.
+    """
+    found = existing(info, table, recorded)
+    if found.table_uuid != recorded.table_uuid:
+        raise recreated(table, recorded.table_uuid, found.table_uuid)
     return found
+
+
+def dropped(table: EpochTable, recorded: TableRef) -> TableDropped:
+    """The error for a table with commits that the catalog does not know."""
+    return TableDropped(
+        f"table {table.name!r} of domain {table.domain!r} is not in the catalog, and the store has commits of it (the "
+        f"last one: {recorded.metadata or recorded.location}): another program dropped it.",
+        next_step=f"`airflow epochs recover --domain {table.domain}` registers it again, as of its last commit; its "
+        "rows and files stay, and cuts read them meanwhile.",
+        table=table.name,
+        domain=table.domain,
+        metadata=recorded.metadata,
+    )
 
 
 def refuse_other_table(publication: Publication, table_uuid: str) -> None:
@@ -74,7 +103,9 @@ def recreated(table: EpochTable, expected: str, found: str) -> TableRecreated:
     return TableRecreated(
         f"table {table.name!r} of domain {table.domain!r} is {found} in the catalog, "
         f"but {expected} was written: it was dropped and made again.",
-        next_step=f"`airflow epochs status --domain {table.domain}`; restore the table, or begin the epoch again.",
+        next_step="begin the epoch again if the table had no commit. Otherwise "
+        f"`airflow epochs recover --domain {table.domain}` registers the recorded table again; "
+        "if the new one has rows, put them elsewhere and drop it from the catalog first.",
         table=table.name,
         expected=expected,
         found=found,

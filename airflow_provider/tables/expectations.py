@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.domain.checks import MOST_SAMPLED, Check, CheckKind, Finding, sampled
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.tables.base import Statistics
+from airflow_provider.tables.statistics import Statistics
 
 
 def proven(check: Check, statistics: Statistics, schema: pa.Schema) -> bool:

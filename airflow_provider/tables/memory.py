@@ -101,15 +101,7 @@ class MemoryFormat(TableFormat):
     def rename_column(self, table: EpochTable, old: str, new: str) -> CatalogSwap:
         """Return the swap after which *old* is called *new*: the same column, with the same id."""
         pointer = checks.existing(self.describe(table), table).pointer
-        version = self._version(pointer)
-        schema = unpacked(version.schemas[version.schema_id])
-        renamed = schema.set(schema.get_field_index(old), schema.field(old).with_name(new))
-        changed = replace(
-            version,
-            schema_id=len(version.schemas),
-            schemas=(*version.schemas, packed(renamed)),
-            earlier=memory_versions.followed(pointer, version),
-        )
+        changed = memory_versions.renamed(pointer, self._version(pointer), old, new)
         target = self._keep(table, self._next_number(), changed)
         return CatalogSwap(table.domain, table.name, pointer, target)
 
@@ -171,6 +163,7 @@ class MemoryFormat(TableFormat):
 
     def prepare(self, publication: Publication) -> Prepared:
         table = publication.table
+        checks.existing(self.describe(table), table, publication.base)
         pointer = self._head(publication)
         head = self._version(pointer)
         checks.refuse_other_table(publication, head.table_uuid)
@@ -216,13 +209,19 @@ class MemoryFormat(TableFormat):
         info = self.describe(table)
         if info is None and recorded is None:
             return Compared(standing=Standing.CURRENT, pointer="", version=0)
-        return self._compared(table, checks.existing(info, table).pointer, recorded)
+        return self._compared(table, checks.existing(info, table, recorded).pointer, recorded)
 
     def project(self, table: EpochTable, recorded: TableRef) -> Projected:
         def move(pointer: str) -> bool:
             return self._catalog.move(table.domain, table.name, pointer, recorded.location)
 
         return projection.project(self, table, recorded, move)
+
+    def restore(self, table: EpochTable, recorded: TableRef) -> bool:
+        def move(pointer: str) -> bool:
+            return self._catalog.move(table.domain, table.name, pointer, recorded.location)
+
+        return projection.restore(self, table, recorded, move)
 
     def _compared(self, table: EpochTable, pointer: str, recorded: TableRef | None) -> Compared:
         pointed, base = self._description(pointer), 0 if recorded is None else recorded.version
@@ -261,20 +260,12 @@ class MemoryFormat(TableFormat):
         pointer = self._pointer(table)
         version, number = self._version(pointer), self._next_number()
         target = unpacked(version.schemas[version.schema_id])
-        kept, added = list(version.shown) if operation == "append" else [], []
+        added = []
         for index, (barrier, rows) in enumerate(slices):
             uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/data/foreign/{number}-{index}"
             self._catalog.objects[uri] = rows.select(target.names).cast(target)
             added.append((barrier, uri))
-        changed = replace(
-            version,
-            version=number,
-            slices=(*kept, *added),
-            shows=None,
-            marks=None,
-            earlier=memory_versions.followed(pointer, version),
-            operation=operation,
-        )
+        changed = memory_versions.foreign(pointer, version, number, operation, added)
         return CatalogSwap(table.domain, table.name, pointer, self._keep(table, number, changed))
 
     def staged(self, table: EpochTable, job: JobName) -> list[Remains]:

@@ -100,6 +100,36 @@ def followed(uri: str, version: Version) -> tuple[str, ...]:
     return (uri, *version.earlier)[: projection.REMEMBERED]
 
 
+def renamed(uri: str, version: Version, old: str, new: str) -> Version:
+    """Return the version at *uri* with the column *old* called *new*: the same one, with the same id."""
+    schema = unpacked(version.schemas[version.schema_id])
+    changed = schema.set(schema.get_field_index(old), schema.field(old).with_name(new))
+    return replace(
+        version,
+        schema_id=len(version.schemas),
+        schemas=(*version.schemas, packed(changed)),
+        earlier=followed(uri, version),
+    )
+
+
+def foreign(
+    uri: str, version: Version, number: int, operation: str, added: Sequence[tuple[datetime, str]]
+) -> Version:
+    """Return what another program makes of the version at *uri*, which sees of it what is shown.
+
+    :param operation: ``append`` keeps what is there, any other replaces all of it.
+    """
+    return replace(
+        version,
+        version=number,
+        slices=(*(version.shown if operation == "append" else ()), *added),
+        shows=None,
+        marks=None,
+        earlier=followed(uri, version),
+        operation=operation,
+    )
+
+
 def way(look: Callable[[str], Version], pointer: str, base: int) -> list[Version] | None:
     """The versions from *base* to what *pointer* names, oldest first; None when it does not come from there.
 

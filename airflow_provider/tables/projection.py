@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from airflow_provider.domain.errors import EpochError, ForeignCommit
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import TableRef
+from airflow_provider.tables import checks
 from airflow_provider.tables.base import Projected, Publication, TableFormat, TablesAhead
 from airflow_provider.tables.checks import Marks
 from airflow_provider.tables.standing import Compared, Foreign, Standing
@@ -92,6 +93,26 @@ def project(
             return Projected(moved=False, csn=found.csn, ahead=found.standing is Standing.AHEAD)
         if move(found.pointer):
             return Projected(moved=True, csn=found.csn)
+
+
+def restore(
+    table_format: TableFormat, table: EpochTable, recorded: TableRef, move: Callable[[str], bool]
+) -> bool:
+    """Make the catalog know the table again; see :meth:`TableFormat.restore`.
+
+    :param move: as in :func:`project`.
+    """
+    while True:
+        info = table_format.describe(table)
+        if info is None:
+            table_format.register(table, recorded.metadata)
+            return True
+        if info.table_uuid == recorded.table_uuid:
+            return False
+        if info.version:
+            raise checks.recreated(table, recorded.table_uuid, info.table_uuid)
+        if move(info.pointer):
+            return True
 
 
 def foreign_commit(table: EpochTable, recorded: TableRef | None, found: Compared) -> ForeignCommit:

@@ -93,7 +93,7 @@ def test_rows_that_nobody_can_take_over(table_world: World) -> None:
 
 
 def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
-    """R17: the first is moved by recover; of the other somebody has to know."""
+    """R17: the first is moved by recover, the other registered again."""
     world = table_world
     job = world.job("job", [world.table("left"), world.table("right")])
     attempt = world.begin(job, day(1))
@@ -108,9 +108,12 @@ def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
     assert set(found) == ({"table left", "table right"} if world.formats.projected else set())
     recover(world.coordinator, DOMAIN)
     world.pointers.drop(DOMAIN, "left")
-    (gone,) = examine(world.store, world.formats, DOMAIN).symptoms
+    (gone,) = told(world).values()
     assert (gone.subject, gone.urgent) == ("table left", True)
     assert "not in the catalog" in gone.found
+    assert "airflow epochs recover" in gone.next_step
+    recover(world.coordinator, DOMAIN)
+    assert told(world) == {}
 
 
 def test_attempts_that_ended_or_fell_silent(world: World) -> None:

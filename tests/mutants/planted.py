@@ -9,6 +9,7 @@ AUDITING = "tests/contract/test_coordination_auditing.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
+DROPPED = "tests/contract/test_coordination_dropped.py"
 ENGINES = "tests/contract/test_coordination_engines.py"
 FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
@@ -396,6 +397,22 @@ PLANTED = (
         old="if csn < self.csn or barrier < seen.barrier:",
         new="if csn < seen.csn or barrier < seen.barrier:",
         tests=("tests/contract/test_coordination_reading.py",),
+    ),
+    Mutant(
+        name="an epoch begins although another program dropped its table",
+        rule="R17",
+        file=BEGINNING,
+        old="        refuse_lost(self.coordinator.formats, reading, self.job.outputs)\n",
+        new="",
+        tests=(DROPPED,),
+    ),
+    Mutant(
+        name="a table with commits is made anew",
+        rule="R17",
+        file="coordination/altering.py",
+        old="info = same_table(table, record.ref, info)",
+        new="if info is None:\n        return info",
+        tests=(DROPPED,),
     ),
     Mutant(
         name="engines without cuts see every state of a full table",

@@ -11,8 +11,8 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, PrimitiveType
 
-from airflow_provider.tables.base import ColumnBounds, Statistics
 from airflow_provider.tables.iceberg.schemas import to_arrow
+from airflow_provider.tables.statistics import ColumnBounds, Statistics
 
 
 def summed(files: Sequence[DataFile], schema: Schema) -> Statistics:

@@ -166,6 +166,7 @@ class IcebergCatalog:
     def register(self, table: EpochTable, pointer: str) -> Table | None:
         """Make the table that *pointer* describes known; None when there is one of that name."""
         try:
+            self._described(pointer)  # which the catalog would look for when the pointer is there
             with checks.translated(self.warehouse), self._making() as catalog:
                 self._create_namespace(catalog, table.domain)
                 return catalog.register_table((table.domain, table.name), pointer)

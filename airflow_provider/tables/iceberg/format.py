@@ -27,7 +27,6 @@ from airflow_provider.tables.base import (
     Projected,
     Publication,
     Remains,
-    Statistics,
     TableCapability,
     TableInfo,
     TaskWriter,
@@ -57,6 +56,7 @@ from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, remains_at
 from airflow_provider.tables.standing import Compared, Standing
+from airflow_provider.tables.statistics import Statistics
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ class IcebergFormat(DraftingFormat):
             verifying.verify(self._io, table, output)
 
     def prepare(self, publication: Publication) -> Prepared:
-        table = self._existing(publication.table)
+        table = self._existing(publication.table, publication.base)
         with checks.translated(self._warehouse):
             head = table if self._swaps else self._head(table, publication)
             prepared, metadata = publishing.prepare(
@@ -236,7 +236,7 @@ class IcebergFormat(DraftingFormat):
         loaded = self._catalog.load(table)
         if loaded is None and recorded is None:
             return Compared(standing=Standing.CURRENT, pointer="", version=0)
-        pointed = checks.existing(loaded, table)
+        pointed = checks.existing(loaded, table, recorded)
         described = None
         with checks.translated(self._warehouse):
             if (
@@ -252,6 +252,12 @@ class IcebergFormat(DraftingFormat):
             return self._catalog.move(table, pointer, recorded.metadata)
 
         return projection.project(self, table, recorded, move)
+
+    def restore(self, table: EpochTable, recorded: TableRef) -> bool:
+        def move(pointer: str) -> bool:
+            return self._catalog.move(table, pointer, recorded.metadata)
+
+        return projection.restore(self, table, recorded, move)
 
     def _followed(self, table: EpochTable, prepared: Prepared) -> bool:
         """Move the pointer to what was published just now, in one statement where it names what that was made from."""
@@ -357,8 +363,8 @@ class IcebergFormat(DraftingFormat):
     def close(self) -> None:
         self._catalog.close()
 
-    def _existing(self, table: EpochTable) -> Table:
-        return checks.existing(self._catalog.load(table), table)
+    def _existing(self, table: EpochTable, recorded: TableRef | None = None) -> Table:
+        return checks.existing(self._catalog.load(table), table, recorded)
 
 
 def _info(table: EpochTable, loaded: Table) -> TableInfo:

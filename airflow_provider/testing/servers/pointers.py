@@ -49,6 +49,14 @@ class StoreCatalog(MemoryCatalog):
         )
         return self.pointer(namespace, table) or pointer
 
+    def move(self, namespace: str, table: str, expected: str, new: str) -> bool:
+        moved = self.execute(
+            f"UPDATE iceberg_tables SET metadata_location = ? {_OF_TABLE} AND metadata_location = ? "  # noqa: S608
+            "RETURNING table_name",
+            (new, CATALOG_NAME, namespace, table, expected),
+        )
+        return bool(moved)
+
     def drop(self, namespace: str, table: str) -> None:
         self.execute(
             f"DELETE FROM iceberg_tables {_OF_TABLE}",  # noqa: S608 - a constant

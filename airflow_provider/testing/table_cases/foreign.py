@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider.domain.errors import ForeignCommit
+from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.topology import EpochTable
+from airflow_provider.tables.base import TableDropped, TableRecreated
 from airflow_provider.tables.standing import Standing
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
@@ -79,6 +80,55 @@ class ForeignCases(TableCases):
         with pytest.raises(ForeignCommit, match=operation):
             publisher.format.project(table, before)
         assert publisher.rows(table, 1) == expected((0, [1]), (1, [2]))
+
+    def test_a_table_that_was_dropped_is_named_and_restored(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        """R17: nothing is made anew in its place; whatever was made there, while it is empty, gives way."""
+        publisher.publish(table, day(0), [1])
+        staged = publisher.stage(table, day(1), [batch([2])])
+        recorded = publisher.refs[table]
+        assert not publisher.format.restore(table, recorded)
+        for made_again in (False, True):
+            backend.drop(table)
+            publication = publisher.publication(table, (day(1), staged))
+            for touch in (
+                lambda: publisher.format.prepare(publication),  # noqa: B023 - called at once
+                lambda: publisher.format.compare(table, recorded),
+                lambda: publisher.format.project(table, recorded),
+            ):
+                with pytest.raises(TableDropped, match="airflow epochs recover"):
+                    touch()
+            if made_again:
+                publisher.create(table)
+            assert publisher.format.restore(table, recorded)
+            assert not publisher.format.restore(table, recorded)
+        publication = publisher.publication(table, (day(1), staged))
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        assert backend.engine_rows(table) == publisher.rows(table, 1) == expected((0, [1]), (1, [2]))
+
+    def test_a_table_with_rows_of_its_own_is_not_replaced_by_one_that_was_dropped(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        recorded = publisher.publish(table, day(0), [1])
+        backend.drop(table)
+        publisher.create(table)
+        backend.commit_foreign(table, "append", {0: [7]})
+        with pytest.raises(TableRecreated, match="put them elsewhere"):
+            publisher.format.restore(table, recorded)
+        assert backend.engine_rows(table) == expected((0, [7]))
+        backend.drop(table)
+        assert publisher.format.restore(table, recorded)
+
+    def test_a_table_whose_metadata_is_gone_is_not_restored(
+        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+    ) -> None:
+        recorded = publisher.publish(table, day(0), [1])
+        backend.drop(table)
+        backend.lose(recorded.metadata)
+        with pytest.raises(Unavailable):
+            backend.format().restore(table, recorded)
+        assert publisher.format.describe(table) is None
 
     def test_what_is_behind_a_compaction_is_seen(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
