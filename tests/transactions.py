@@ -175,7 +175,7 @@ def named(key: Key) -> str:
             number, _, subtoken = writer.partition(".")
             by = f"of participant {int(number)}, its try {int(subtoken)}" if subtoken else ""
             return " ".join(one for one in ("log", state, sink, by) if one)
-        case Kind.LOCK if not key.partition:
+        case Kind.RESERVATION:
             return f"reservation of the {key.item}"
         case Kind.SCHEMA | Kind.SLICE | Kind.ROOT | Kind.EPOCH | Kind.LOCK:
             return f"{key.kind} {key.partition}"

@@ -48,7 +48,7 @@ Answer = TypeVar("Answer")
 
 _BATCH_BYTES = 300_000
 _BATCH_RECORDS = 200
-STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT})
+STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT, Kind.RESERVATION})
 """Kinds that are not copied: none is left when a domain goes, or the move writes them itself."""
 
 

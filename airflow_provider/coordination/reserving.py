@@ -16,12 +16,13 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.fencing import fence_of
 from airflow_provider.domain.clock import Clock
-from airflow_provider.domain.epoch import Attempt, LockRecord, Published
+from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Stamped, reservation_key
-from airflow_provider.domain.reservation import reserved_for, time_left
+from airflow_provider.domain.reservation import ReservationRecord, reserved_for, time_left
 from airflow_provider.stores.base import (
     Exists,
     MetadataReader,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 LOST_BEFORE_RESERVING = 3
 """Number of preparations that a publisher loses before the others wait for it."""
+FORMAT = 2
+"""The format of a store's records from which reservations are made."""
 _SHORTEST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.25
 
@@ -62,7 +65,7 @@ class Race:
     lost: int = 0
     slowest_s: float = 0.0
     waited_s: float = 0.0
-    _held: Stamped[LockRecord] | None = field(default=None, repr=False)
+    _held: Stamped[ReservationRecord] | None = field(default=None, repr=False)
 
     def run(self, publish: Callable[[Race], Published | None]) -> Published:
         """Call *publish*, which answers None when others were faster, until it has published.
@@ -122,7 +125,7 @@ class Race:
 
         :raises Reserved: it is another's turn.
         """
-        stamped: Stamped[LockRecord] | None = reading.get(self.key)
+        stamped: Stamped[ReservationRecord] | None = reading.get(self.key)
         if stamped is None:
             return ()
         self._held = stamped if self._is_own(stamped.record) else None
@@ -141,6 +144,8 @@ class Race:
         :raises Reserved: another has it.
         """
         store, attempt = self.coordinator.store, self.attempt
+        if store.format < FORMAT:  # older versions of the package may use the store, and know no reservation
+            return
         reading = store.read(attempt.domain, [self.key])
         self.look(reading)
         ttl = reserved_for(timedelta(seconds=self.slowest_s), self.coordinator.defaults)
@@ -149,8 +154,10 @@ class Race:
                 Transaction(
                     domain=attempt.domain,
                     store=SameStore(attempt.incarnation),
-                    requires=(unchanged(reading, self.key),),
-                    updates=(Put(self.key, LockRecord(token=attempt.token, owner=attempt.owner, ttl=ttl)),),
+                    requires=(Exists(fence_of(attempt), attempt.fence), unchanged(reading, self.key)),
+                    updates=(
+                        Put(self.key, ReservationRecord(token=attempt.token, owner=attempt.owner, ttl=ttl)),
+                    ),
                 )
             )
         except RequirementFailed:
@@ -190,7 +197,7 @@ class Race:
             )
         self._held = None
 
-    def _is_own(self, record: LockRecord) -> bool:
+    def _is_own(self, record: ReservationRecord) -> bool:
         attempt = self.attempt
         return not record.ended and (record.token, record.owner) == (attempt.token, attempt.owner)
 

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     LEASE = "lease"
     RETENTION = "retention"
     VERSIONS = "versions"
+    RESERVATION = "reservation"
 
 
 ROOT_CHAINS = "roots"
@@ -104,8 +105,8 @@ def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key:
 
 
 def reservation_key(domain: DomainName) -> Key:
-    """The lock on a domain's head, which one publisher holds while the others wait: beside those of the jobs."""
-    return Key(domain, Kind.LOCK, "", "head")
+    """The lock on a domain's head, which one publisher holds while the others wait."""
+    return Key(domain, Kind.RESERVATION, "", "head")
 
 
 def root_key(domain: DomainName, root: str, barrier: datetime, revision: int) -> Key:

@@ -25,6 +25,7 @@ from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.record_format import FORMAT, format_of, is_optional
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord, TopologyRecord
+from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
@@ -47,13 +48,14 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.LEASE: LeaseRecord,
     Kind.RETENTION: RetentionRecord,
     Kind.VERSIONS: VersionsRecord,
+    Kind.RESERVATION: ReservationRecord,
 }
 """The one dataclass of each kind of record."""
 
 UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older format of a kind, what turns the fields of that format into the next one's."""
 
-KINDS_SINCE: Mapping[Kind, int] = {}
+KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2}
 """The format that each newer kind of record came with."""
 
 VALUES_SINCE: Mapping[Enum, int] = {}

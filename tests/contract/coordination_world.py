@@ -388,6 +388,7 @@ class World:
             Kind.LEASE,
             Kind.RETENTION,
             Kind.VERSIONS,
+            Kind.RESERVATION,
         ):
             yield from self.store.scan(DOMAIN, kind, "")
         yield from self.store.scan(DOMAIN, Kind.FENCE, ROOT_CHAINS)
