@@ -6,15 +6,18 @@ import gc
 import subprocess
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
+from kazoo.security import make_digest_acl_credential
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Kind
 from airflow_provider.stores.factory import check_schema, open_store, upgrade_schema
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.zookeeper.address import parsed
@@ -143,6 +146,47 @@ def test_a_wrong_identity_is_refused_for_good(zookeeper: ZookeeperServer, login:
         assert "docs/how-to/zookeeper.md" in refused.value.next_step
         assert "wrong" not in str(refused.value)
     assert check_schema(url).fit is Fit.CURRENT
+
+
+def writes(zookeeper: ZookeeperServer) -> int:
+    """The number of the ensemble's last write."""
+    line = next(line for line in zookeeper.word(b"srvr").splitlines() if line.startswith("Zxid"))
+    return int(line.split()[1], 16)
+
+
+def test_an_identity_that_may_read_alone_writes_nothing(zookeeper: ZookeeperServer) -> None:
+    """But for one try, which is refused; then this host's time stands for the servers'."""
+    reader = make_digest_acl_credential("reader", "r")
+    url = zookeeper.url().replace("://", "://me:right@") + f"?{urlencode({'readers': f'digest:{reader}'})}"
+    use(url)
+    theirs = url.partition("?")[0].replace("me:right@", "reader:r@")
+    with open_store(url) as store, open_store(theirs) as only:
+        key = counter_key(DOMAIN)
+        only.read(DOMAIN, [key])
+        began = writes(zookeeper)
+        reading = only.read(DOMAIN, [key])
+        assert reading.records[key].record.generation == 1
+        assert abs(reading.now - datetime.now(UTC)) < timedelta(minutes=1)
+        assert only.scan(DOMAIN, Kind.TOPOLOGY, "")
+        assert writes(zookeeper) == began
+        waiting = commit("next")
+        write(store, put(key, 2), number=waiting)
+        assert only.watch(DOMAIN, 1, timedelta(seconds=20)) == 2
+        with pytest.raises(StoreIncompatible, match="this user may not do so"):
+            write(only, put(key, 3))
+    with pytest.raises(StoreIncompatible, match="this user may not do so"):
+        open_store(theirs.replace("reader:r@", "stranger:s@"))
+
+
+def test_one_client_too_many_is_told_so(tmp_path: Path) -> None:
+    """A server refuses further clients of a host by ending their connections without a word."""
+    with ZookeeperServer(directory=tmp_path, settings={"maxClientCnxns": "2"}) as server:
+        url = server.url()
+        upgrade_schema(url)
+        with open_store(url), open_store(url):
+            with pytest.raises(StoreUnavailable) as refused:
+                ZookeeperStore(parsed(url), patience=timedelta(seconds=2)).open()
+            assert "maxClientCnxns" in refused.value.next_step
 
 
 def test_without_an_identity_everybody_may(zookeeper: ZookeeperServer) -> None:

@@ -56,6 +56,7 @@ GOOD: dict[str, Iterable[str]] = {
     "zookeeper ca": FILE,
     "zookeeper cert": ["empty"],
     "zookeeper key": ["empty"],
+    "zookeeper readers": ["empty"],
     "zookeeper session_timeout": ["a fraction"],
 }
 """What a field takes of all that; beside these, a list of no capabilities."""

@@ -11,11 +11,12 @@ from airflow_provider.stores.hosts import is_this_host
 
 FORM = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"
 DEFAULT_PORT = 2181
-OPTIONS = ("auth", "tls", "ca", "cert", "key", "session_timeout")
+OPTIONS = ("auth", "tls", "ca", "cert", "key", "session_timeout", "readers")
 """The options that a URL may have."""
 
 AUTH = ("digest", "sasl")
 TLS = ("off", "verify-ca", "verify-full")
+_READERS = ("digest", "sasl", "x509")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _RESERVED = frozenset({".", "..", "zookeeper"})
@@ -32,6 +33,7 @@ class Address:
     :param tls: ``off``, ``verify-ca``, or ``verify-full`` (the certificate's names are compared, too).
     :param ca: file with the authorities that are trusted. :param cert: the client's certificate, and
     :param key: its key.
+    :param readers: scheme and id of who else may read the nodes that are made; empty for nobody.
     :param session_timeout_s: how long the ensemble keeps the session of a silent client.
     """
 
@@ -45,6 +47,7 @@ class Address:
     cert: str = ""
     key: str = ""
     session_timeout_s: float = _DEFAULT_SESSION_S
+    readers: tuple[str, str] | tuple[()] = ()
 
     @property
     def location(self) -> str:
@@ -89,6 +92,7 @@ def parsed(url: str) -> Address:
         cert=options.get("cert", ""),
         key=options.get("key", ""),
         session_timeout_s=_seconds(options.get("session_timeout")),
+        readers=_readers(options.get("readers", "")),
     )
 
 
@@ -130,6 +134,15 @@ def _choice(options: dict[str, str], name: str, known: tuple[str, ...], default:
     if value not in known:
         raise _refused(value, f"one {name} of {', '.join(known)}")
     return value
+
+
+def _readers(value: str) -> tuple[str, str] | tuple[()]:
+    if value in ("", "world"):
+        return ("world", "anyone") if value else ()
+    scheme, _, name = value.partition(":")
+    if scheme not in _READERS or not name:
+        raise _refused(value, f"readers=world, or SCHEME:ID with a scheme of {', '.join(_READERS)}")
+    return scheme, name
 
 
 def _seconds(value: str | None) -> float:

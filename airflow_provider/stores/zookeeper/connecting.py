@@ -49,6 +49,10 @@ class ZookeeperConnection(StoreConnection):
         "session_timeout": FormField(
             label="Session time-out", description="seconds until the servers end a silent session."
         ),
+        "readers": FormField(
+            label="Readers",
+            description="who else may read what is made: world, digest:NAME:HASH, sasl:NAME or x509:SUBJECT.",
+        ),
     }
 
     def url_of(self, connection: ConnectionFields) -> str:

@@ -32,7 +32,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData, Transaction
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl
 
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible, StoreUnavailable
 from airflow_provider.stores.opening import with_extra
@@ -45,6 +45,12 @@ _RECONNECTING = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4
 _GONE = (ConnectionLoss, SessionExpiredError, SessionMovedError, ConnectionClosedError)
 _LONGEST_PAUSE_S = 0.2
 _LONGEST_CLOSE_S = 3.0
+_DROPPED = "Connection dropped"
+"""As kazoo says that a server ended a connection: it stops, or takes no more clients of this host."""
+_TOO_MANY = (
+    " Where it runs: a server drops further clients of a host that has maxClientCnxns of them (zoo.cfg, 60 by default; "
+    "`echo cons | nc HOST PORT` lists them): raise it there, or open fewer stores on this host."
+)
 _REFUSALS = 2
 """So often in a row it is final: a server that is being stopped ends SASL as one does that refuses."""
 _SHARE_FOR_ASKING = 0.3
@@ -139,6 +145,8 @@ class Session:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._acl = CREATOR_ALL_ACL if address.has_identity else OPEN_ACL_UNSAFE
+        if address.readers:
+            self._acl = [*self._acl, make_acl(*address.readers, read=True)]
         self.generation = 0
         self._closed = False
         self._forget()
@@ -346,7 +354,8 @@ class Session:
         return StoreUnavailable(
             f"{self.location}: {reason}.",
             next_step="check that a majority of the ensemble runs (`echo ruok | nc HOST PORT`), and hosts, chroot, "
-            "user and password of the store's URL (in Airflow: of its connection).",
+            "user and password of the store's URL (in Airflow: of its connection)."
+            + (_TOO_MANY if _DROPPED in reason else ""),
             store=self.location,
         )
 

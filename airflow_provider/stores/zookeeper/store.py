@@ -6,7 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from time import time_ns
 from typing import Any, TypeVar
+
+from kazoo.exceptions import NoAuthError
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
@@ -62,6 +65,7 @@ class ZookeeperStore(MetadataStore):
         """Know nothing; in a forked child, too: what its parent's threads held while it was made stays held."""
         self._process = os.getpid()
         self._generation = -1
+        self._reads_only = False
         self._known = Known()
         self._clock = ServerClock()
         self._records = Records(self._session, self._paths, self._known)
@@ -84,7 +88,7 @@ class ZookeeperStore(MetadataStore):
         """
         try:
             self.schema_status().require_usable()
-            self._greet(self._deadline(read=True))
+            self._greet(self._deadline(read=True), touch=False)
         except BaseException:
             self.close()
             raise
@@ -215,16 +219,18 @@ class ZookeeperStore(MetadataStore):
         if self._process != os.getpid():
             self._begin()
 
-    def _greet(self, deadline: Deadline) -> Incarnation:
-        """Learn the servers' time and the store's identity: at first, after a lost connection, and now and then."""
+    def _greet(self, deadline: Deadline, *, touch: bool = True) -> Incarnation:
+        """Learn the servers' time and the store's identity: at first, after a lost connection, and now and then.
+
+        :param touch: whether their time is wanted, which only a write tells.
+        """
         generation = self._session.generation
         known = self._known.incarnation
         fresh = known is not None and generation == self._generation
         if known is not None and fresh and not self._clock.is_stale(generation):
             return known
-        touch: Request = lambda client: client.set_async(self._paths.clock, b"")  # noqa: E731 - one of two requests
-        stat, answer = self._session.ask(deadline, [touch, Get(self._paths.incarnation)])
-        if stat is None or answer is None:
+        clock, answer = self._look_at_clock(deadline, touch=touch)
+        if clock is None or answer is None:
             self.schema_status().require_usable()
             raise StoreIncompatible(
                 f"{self._address.location}: the nodes clock and incarnation are not both there.",
@@ -233,6 +239,22 @@ class ZookeeperStore(MetadataStore):
                 found=None,
                 expected="clock and incarnation",
             )
-        self._generation = self._session.generation
-        self._clock.hear(stat.mtime, self._generation)
+        if touch:
+            self._generation = self._session.generation
+            at_ms = time_ns() // 1_000_000 if self._reads_only else clock.mtime
+            self._clock.hear(at_ms, self._generation)
         return self._known.see_incarnation(answer)
+
+    def _look_at_clock(self, deadline: Deadline, *, touch: bool) -> list[Any]:
+        """Ask for the clock and the incarnation. For who may not write, this host's time stands for the servers'."""
+        writes = touch and not self._reads_only
+        asked: Request = (
+            (lambda client: client.set_async(self._paths.clock, b"")) if writes else Get(self._paths.clock)
+        )
+        try:
+            return self._session.ask(deadline, [asked, Get(self._paths.incarnation)])
+        except StoreIncompatible as error:
+            if not writes or error.details.get("found") != NoAuthError.__name__:
+                raise
+            self._reads_only = True
+            return self._look_at_clock(deadline, touch=touch)

@@ -52,7 +52,7 @@ _SETTINGS = {
     "clientPortAddress": "127.0.0.1",
     "admin.enableServer": "false",
     "4lw.commands.whitelist": "ruok,srvr,mntr,cons",
-    "maxClientCnxns": "0",
+    "maxClientCnxns": "60",
     "minSessionTimeout": "1000",
     "maxSessionTimeout": "60000",
     "forceSync": "yes",
