@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import EpochJob, increment, previous, state, window
 from airflow_provider.domain.watermark import Progress
+from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
@@ -264,3 +266,19 @@ def test_an_older_epoch_of_a_job_that_reads_its_own_past(world: World) -> None:
     world.run(both, day(4), [4])
     with pytest.raises(TopologyError, match="leaves 'total' out"):
         world.begin(both, day(1), owner("again"))
+
+
+def test_what_an_older_version_left_below_the_origin(world: World) -> None:
+    """R12, R36: it let readers commit over a backfill that was half done; they go on, and see none of it."""
+    job = backfilled(world, None, 1, 2, 3, 4)
+    key = table_key(DOMAIN, world.table("d").name)
+    record = world.store.read(DOMAIN, [key]).records[key].record
+    before = replace(record, progress=replace(record.progress, reaches=None))
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, before),)))
+    reader = world.job("r", inputs=[state(job.outputs[0])], origin=None)
+    attempt = world.begin(reader, day(13))
+    assert read(world, attempt, "d") == world.rows("d")["d"] == [(11, 11), (12, 12), (13, 13)]
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+    with pytest.raises(DependentReaders):
+        world.begin(job, day(5), owner("backfill"))
