@@ -42,6 +42,8 @@ from airflow_provider.stores.base import MetadataReader, pages
 
 MAX_CELLS = 1000
 DEFAULT_SPAN = timedelta(days=7)
+_FEWEST = 24
+"""Cells that a table has at least, however many tables there are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +104,7 @@ class Grid:
     """The tables of a domain over a range of time, as of the domain's head.
 
     :param left_out: the range has earlier epochs, which are not shown because there are too many.
+    :param more: there are further tables, which are not shown for the same reason.
     """
 
     domain: DomainName
@@ -110,6 +113,7 @@ class Grid:
     shown: Interval
     rows: tuple[Row, ...]
     left_out: bool = False
+    more: bool = False
 
 
 def grid(
@@ -121,27 +125,37 @@ def grid(
     span: timedelta = DEFAULT_SPAN,
     tables: Sequence[str] = (),
     max_cells: int = MAX_CELLS,
+    words: Sequence[str] = (),
+    max_rows: int | None = None,
+    max_total: int | None = None,
 ) -> Grid:
     """Return the tables of *domain* and their epochs in ``[start, end)``.
 
     :param end: None for the latest barrier that any table has reached or tries to reach.
     :param start: None for *span* before *end*. :param tables: only these; all when empty.
     :param max_cells: of one table; the latest are kept.
+    :param words: only tables whose name, or whose job's, contains one of them; all when empty.
+    :param max_rows: so many tables are shown. :param max_total: about so many cells, shared among them.
     :raises InvalidInput: an empty range.
     """
     name = domain_name(domain)
     reading = reader.read(name, [retention_key(name)])
     registered = list(pages(reader, name, Kind.JOB, ""))
-    jobs = [stamped.record for stamped in registered]
+    jobs = [one.record for one in registered if _asked_for(one.record, tables, words)]
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
     records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
-    last = _latest(reader, name, jobs, records.values(), reading.now) if end is None else end
+    some = jobs if max_rows is None else jobs[:max_rows]
+    last = _latest(reader, name, some, records.values(), reading.now) if end is None else end
     shown = Interval(_before(last, span) if start is None else start, last)
     lapsed = {
         one.record.name: since
         for one in registered
         if (since := lapsed_since(one, _own(one.record, records), reading.now)) is not None
     }
+    wanted = sum(len(job.outputs) for job in jobs)
+    shown_rows = wanted if max_rows is None else min(wanted, max_rows)
+    if max_total is not None and shown_rows:
+        max_cells = max(min(max_cells, max_total // shown_rows), _FEWEST)
     view = _View(
         reader=reader,
         domain=name,
@@ -152,18 +166,35 @@ def grid(
         max_cells=max_cells,
     )
     rows: list[Row] = []
-    left_out = False
+    left_out = more = False
     for job in jobs:
-        if tables and not {table.name for table in job.outputs} & set(tables):
-            continue
+        if max_rows is not None and len(rows) >= max_rows:
+            more = True
+            break
         found, dropped = view.rows(job, records)
         rows += [
             replace(row, lapsed=None if job.retired else lapsed.get(job.name))
             for row in found
-            if not tables or row.table.name in tables
+            if (not tables or row.table.name in tables) and _named(row.table.name, job.name, words)
         ]
         left_out = left_out or dropped
-    return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
+    if max_rows is not None and len(rows) > max_rows:
+        rows, more = rows[:max_rows], True
+    return Grid(
+        domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out, more=more
+    )
+
+
+def _asked_for(job: JobRecord, tables: Sequence[str], words: Sequence[str]) -> bool:
+    names = [table.name for table in job.outputs]
+    return (not tables or bool(set(names) & set(tables))) and any(
+        _named(name, job.name, words) for name in names
+    )
+
+
+def _named(table: str, job: str, words: Sequence[str]) -> bool:
+    text = f"{table} {job}".lower()
+    return not words or any(word.lower() in text for word in words)
 
 
 def _own(job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]) -> list[Stamped[TableRecord]]:
@@ -243,8 +274,9 @@ class _View:
         intervals = everything[-self.max_cells :]
         progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
         rows = []
+        since = time_key(intervals[0].start) if intervals else low
         for table in own:
-            found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=low, end=high)
+            found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
             slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
             cells = (self._cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
             record = stood.get(table.name)

@@ -173,6 +173,23 @@ def test_of_too_many_epochs_the_latest_are_shown(world: World) -> None:
     assert shown(world, tables=["d", "f"], max_cells=1).left_out
 
 
+FORTIETH = Interval(barrier(1) + timedelta(hours=39), barrier(1) + timedelta(hours=40))
+
+
+def test_of_many_tables_some_are_shown_and_the_rest_is_told(world: World) -> None:
+    """One answer is bounded whatever is asked for: the page must not hold up Airflow's API server."""
+    for name in ("apples", "bees", "cars"):
+        world.run(world.job(name, cadence="@hourly"), FORTIETH)
+    found = shown(world, max_rows=2, max_total=60)
+    assert ([row.table.name for row in found.rows], found.more) == (["apples", "bees"], True)
+    assert [len(row.cells) for row in found.rows] == [30, 30]
+    assert found.left_out
+    few = shown(world, max_rows=2, max_total=1)
+    assert [len(row.cells) for row in few.rows] == [24, 24], "as many as a day has"
+    named = shown(world, max_rows=2, words=["CAR", "nothing"])
+    assert ([row.table.name for row in named.rows], named.more) == (["cars"], False)
+
+
 def test_only_the_tables_that_are_asked_for(world: World) -> None:
     world.run(world.job("j", [world.table("d"), world.table("e")]), day(1))
     world.run(world.job("f"), day(1))

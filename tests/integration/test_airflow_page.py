@@ -33,6 +33,7 @@ from airflow_provider.plugins.grid.access import DagAccess
 from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer
 from airflow_provider.plugins.grid.app import create_app as create_page
 from airflow_provider.plugins.grid.app import router
+from airflow_provider.plugins.grid.recent import PageBusy, Recent
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
 
@@ -250,6 +251,31 @@ def test_the_grid_and_an_epoch(client: TestClient) -> None:
     assert script.headers["content-type"].startswith("text/javascript")
 
 
+def test_an_answer_that_is_there_already_is_not_sent_again(client: TestClient) -> None:
+    query = {"end": "2013-02-08", "hours": "23"}
+    first = get(client, "grid", **query).json()
+    assert get(client, "grid", **query, since=first["tag"]).json() == {"unchanged": True, "tag": first["tag"]}
+    assert get(client, "grid", **query).json() == first
+    other = get(client, "grid", **query, words="MY", since=first["tag"]).json()
+    assert [row["table"] for row in other["rows"]] == ["my_table"]
+
+
+def test_the_page_works_on_few_questions_at_once() -> None:
+    """A question that is answered at the same head is not worked on again; a further one is told to wait."""
+    recent, worked = Recent(at_once=1, patience_s=0.05), list[int]()
+
+    def work() -> str:
+        worked.append(1)
+        with pytest.raises(PageBusy):
+            recent.answer("another", 7, lambda: "")
+        return "answer"
+
+    first = recent.answer("question", 7, work)
+    assert recent.answer("question", 7, work) is first
+    assert len(worked) == 1
+    assert recent.answer("question", 8, work).tag != first.tag
+
+
 @pytest.mark.parametrize(
     ("path", "query", "status", "word"),
     [
@@ -259,6 +285,7 @@ def test_the_grid_and_an_epoch(client: TestClient) -> None:
         ("grid", {"end": "0001-01-01"}, 400, "UTC"),
         ("grid", {"hours": "0"}, 422, "hours"),
         ("grid", {"hours": "1e9"}, 422, "hours"),
+        ("grid", {"words": "x" * 300}, 422, "255"),
         ("grid", {"domain": "../x"}, 400, "domain"),
         ("grid", {"domain": "a\x00b"}, 400, "domain"),
         ("grid", {"domain": "x" * 300}, 422, "255"),

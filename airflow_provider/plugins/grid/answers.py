@@ -47,6 +47,7 @@ def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
             csn=0,
             shown=Interval(found.now - (found.shown.end - found.shown.start), found.now),
             left_out=False,
+            more=False,
         )
     return {
         "domain": found.domain,
@@ -55,6 +56,7 @@ def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
         "start": _text(found.shown.start),
         "end": _text(found.shown.end),
         "left_out": found.left_out,
+        "more": found.more,
         "rows": rows,
     }
 

@@ -27,11 +27,13 @@ from airflow_provider.domain.errors import (
     UnknownConnection,
     UnknownName,
 )
+from airflow_provider.domain.identifiers import DomainName, domain_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import run_barrier
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.grid.access import DagAccess, allowed_connections, may_read_connection
 from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer, unknown_epoch
+from airflow_provider.plugins.grid.recent import Recent
 from airflow_provider.stores.base import MetadataReader
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,9 @@ log = logging.getLogger(__name__)
 _SCRIPT = Path(__file__).parent / "static" / "epochs.js"
 _MAX_TEXT = 255
 _MAX_HOURS = 24 * 366
+_MAX_ROWS, _MAX_TOTAL = 200, 12_000
+"""Tables and cells of one answer, whatever is asked for: about a second of work, and a few megabytes."""
+_recent = Recent()
 
 ConnectionId = Annotated[str | None, Query(max_length=_MAX_TEXT)]
 Name = Annotated[str, Query(max_length=_MAX_TEXT)]
@@ -71,22 +76,52 @@ def connections() -> dict[str, list[str]]:
 def domains(user: GetUserDep, conn_id: ConnectionId = None) -> dict[str, list[str]]:
     """The domains in a connection's store in which DAGs work that the user may read."""
     with _reader(conn_id, user) as reader:
-        dags = {name: partial(latest_dags, reader, name) for name in reader.domains()}
+        dags = {name: partial(_latest_dags, conn_id, reader, name) for name in reader.domains()}
         return {"domains": domains_answer(dags, DagAccess(user))}
+
+
+def _latest_dags(conn_id: str | None, reader: MetadataReader, domain: DomainName) -> Any:
+    head = reader.read(domain, []).head
+    question = ("dags", conn_id or "", domain, head.incarnation)
+    return _recent.answer(question, head.csn, lambda: latest_dags(reader, domain)).value
 
 
 @router.get("/api/grid")
 def grid_of(
+    *,
     user: GetUserDep,
     domain: Name = "default",
     conn_id: ConnectionId = None,
     end: Time = None,
     hours: Annotated[int, Query(ge=1, le=_MAX_HOURS)] = 168,
+    words: Annotated[str, Query(max_length=_MAX_TEXT)] = "",
+    since: Annotated[str, Query(max_length=64)] = "",
 ) -> dict[str, Any]:
-    """Tables and their epochs in the *hours* before *end*; of each, what DAGs did that the user may read."""
+    """Tables and their epochs in the *hours* before *end*; of each, what DAGs did that the user may read.
+
+    :param words: only tables whose name, or whose job's, contains one of them.
+    :param since: ``tag`` of the answer that the asker has: one that is the same is not sent again.
+    """
+    moment, wanted = _moment(end, "end"), tuple(sorted(set(words.lower().replace(",", " ").split())))
     with _reader(conn_id, user) as reader:
-        found = grid(reader, domain, end=_moment(end, "end"), span=timedelta(hours=hours))
-    return grid_answer(found, DagAccess(user))
+        name = domain_name(domain)
+        head = reader.read(name, []).head
+        found = _recent.answer(
+            ("grid", conn_id or "", name, head.incarnation, moment, hours, wanted),
+            head.csn,
+            lambda: grid(
+                reader,
+                name,
+                end=moment,
+                span=timedelta(hours=hours),
+                words=wanted,
+                max_rows=_MAX_ROWS,
+                max_total=_MAX_TOTAL,
+            ),
+        )
+    if since == found.tag:
+        return {"unchanged": True, "tag": found.tag}
+    return {**grid_answer(found.value, DagAccess(user)), "tag": found.tag}
 
 
 @router.get("/api/epoch")

@@ -219,31 +219,39 @@ const NO_ANSWER = {
   nextStep: "wait, or look whether the server runs; the page asks again by itself.",
 };
 
-async function ask(path, query) {
+async function ask(path, query, signal) {
   const url = new URL(`api/${path}`, BASE);
   for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
-  const answer = await fetch(url, { credentials: "same-origin", headers: { Accept: "application/json" } }).catch(() => null);
+  const answer = await fetch(url, { credentials: "same-origin", headers: { Accept: "application/json" }, signal }).catch(() => null);
   if (!answer) return { error: NO_ANSWER };
   const body = await answer.json().catch(() => ({}));
   return answer.ok ? { body } : { error: refusal(answer, body) };
 }
 
-/* Ask again whenever the question changes and, when wanted, every few seconds. The last answer to a question stays while
-   it is asked again, also when that fails; of another question nothing stays. */
+/* Ask again whenever the question changes and, when wanted, some seconds after the last answer came: one request is under
+   way at a time, and one whose answer nobody waits for any more is given up. The last answer to a question stays while it is
+   asked again, also when that fails or brings nothing new; of another question nothing stays. */
 function useAnswer(path, query, refresh) {
   const [known, setKnown] = useState({});
   const question = query === null ? null : JSON.stringify(query);
   useEffect(() => {
     if (question === null) return undefined;
-    let current = true;
-    const once = () => ask(path, JSON.parse(question)).then(({ body, error }) => {
-      if (current) setKnown((last) => ({ question, body: body ?? (last.question === question ? last.body : null), error }));
-    });
+    const given = new AbortController();
+    let [timer, tag] = [null, ""];
+    const once = async () => {
+      if (!document.hidden || !tag) {
+        const { body, error } = await ask(path, { ...JSON.parse(question), since: tag }, given.signal);
+        if (given.signal.aborted) return;
+        tag = body?.tag ?? tag;
+        const news = body && !body.unchanged ? body : null;
+        setKnown((last) => ({ question, body: news ?? (last.question === question ? last.body : null), error }));
+      }
+      if (refresh) timer = setTimeout(once, REFRESH_MS);
+    };
     once();
-    const timer = refresh ? setInterval(() => document.hidden || once(), REFRESH_MS) : null;
     return () => {
-      current = false;
-      clearInterval(timer);
+      given.abort();
+      clearTimeout(timer);
     };
   }, [path, question, refresh]);
   return known.question === question ? [known.body ?? null, known.error ?? null] : [null, null];
@@ -464,7 +472,12 @@ function Epochs() {
   const shownDomain = domain || known[0] || "default";
   const query = { conn_id: connection, domain: shownDomain };
   const ready = domain || domains;
-  const [answer, problem] = useAnswer("grid", ready ? { ...query, end: to && `${to}Z`, hours: String(span) } : null, refresh);
+  const [many, setMany] = useState(false);
+  const asks = { ...query, end: to && `${to}Z`, hours: String(span), words: many ? words : "" };
+  const [answer, problem] = useAnswer("grid", ready ? asks : null, refresh);
+  useEffect(() => {
+    if (answer?.more) setMany(true);
+  }, [answer]);
   const error = noConnections ?? noDomains ?? problem;
   useEffect(() => toAddress({ connection, domain, to, span, words }), [connection, domain, to, span, words]);
 
@@ -501,6 +514,7 @@ function Epochs() {
     grid && !grid.rows.length && !error ? h(Nothing, { domain: shownDomain, words, tables: answer.rows.length }) : null,
     grid && grid.rows.length ? h(Rows, { grid, chosen, choose }) : null,
     grid && grid.left_out ? h("div", { className: "ep-note" }, "Earlier epochs are not shown; choose a shorter range.") : null,
+    grid && grid.more ? h("div", { className: "ep-note", role: "status" }, "Not all tables are shown; name a table or job.") : null,
     chosen ? h(Detail, { chosen, row, cell, query, refresh, close }) : null);
 }
 
