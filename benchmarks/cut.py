@@ -20,6 +20,9 @@ from benchmarks.stores import Store
 
 TABLES = (100, 1000)
 EPOCHS = (100, 10_000)
+RANGES = 10_000
+"""Of withdrawn barriers in a domain, every second one of its tables."""
+RANGED_TABLES = 10
 COMMITS = 2_500
 """Of a domain with many epochs; more would take minutes to write."""
 SLOW_TABLES = 1000
@@ -52,6 +55,7 @@ def measure(store: Store, size: Size = Size.FULL) -> None:
     for name, number in zip(TABLES, widths, strict=True):
         _answer(store, _questions(store, f"tables_{name}", wide, number), size)
     _measure_epochs(store, size.of(100, 2), size.of(COMMITS, MOVES), size)
+    _measure_ranges(store, size)
 
 
 def measure_slow(store: Store, size: Size = Size.FULL) -> None:
@@ -70,6 +74,24 @@ def _measure_epochs(store: Store, tables: int, commits: int, size: Size) -> None
     few, few_old, many, many_old = _answer(store, questions, size)
     figure(f"bench.cut.{store.name}.epochs_ratio", many / few)
     figure(f"bench.cut.{store.name}.epochs_ratio.old", many_old / few_old)
+
+
+def _measure_ranges(store: Store, size: Size) -> None:
+    """Measure domains that differ in what is withdrawn of them, by turns."""
+    tables, ranges, questions = size.of(RANGED_TABLES, 2), size.of(RANGES, 20), []
+    for number in (0, ranges):
+        history = History(
+            domain=DomainName(f"cut-ranges-{number}"),
+            tables=tables,
+            epochs=2 * ranges // tables + MOVES,
+            commits=MOVES,
+        )
+        history.write(store)
+        history.withdraw(store, number // tables)
+        questions += _questions(store, f"ranges_{RANGES if number else 0}", history, tables)
+    none, none_old, many, many_old = _answer(store, questions, size)
+    figure(f"bench.cut.{store.name}.ranges_{RANGES}", many / none)
+    figure(f"bench.cut.{store.name}.ranges_{RANGES}.old", many_old / none_old)
 
 
 def _questions(store: Store, name: str, history: History, tables: int) -> list[Question]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from threading import RLock
 
 from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.table_commits import hull_commit
+from airflow_provider.coordination.withdrawals import hull_of, withdrawn_pages
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import change_set_id
 from airflow_provider.domain.identifiers import DomainName, TableName
@@ -64,6 +66,28 @@ class History:
             f"{self.domain} on {store.name}: {self.tables} tables with {self.epochs} epochs each, "
             f"{(self.epochs - counted) * len(jobs)} commits"
         )
+
+    def withdraw(self, store: Store, number: int) -> None:
+        """Withdraw so many barriers of each table, every second one from its first on, as retention records them."""
+        epochs = [
+            Interval(ORIGIN + hour * HOUR, ORIGIN + (hour + 1) * HOUR) for hour in range(0, 2 * number, 2)
+        ]
+        with open_store(store.url) as writer:
+            for name in map(TableName, self.names if number else []):
+                key = table_key(self.domain, name)
+                stamped = writer.read(self.domain, [key]).records[key]
+                requires, pages = withdrawn_pages(writer, self.domain, name, epochs, DEFAULTS)
+                hull = hull_of(stamped, Interval(epochs[0].start, epochs[-1].end))
+                assert hull is not None
+                put, commit = hull_commit(stamped, hull, defaults=DEFAULTS)
+                writer.transact(
+                    Transaction(
+                        domain=self.domain,
+                        requires=(Exists(key, stamped.version), *requires),
+                        updates=(put, *pages),
+                        number=commit,
+                    )
+                )
 
     def _job(self, first: int) -> EpochJob:
         own = self.names[first : first + TABLES_OF_A_JOB]

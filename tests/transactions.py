@@ -168,6 +168,8 @@ def named(key: Key) -> str:
             return f"chain {key.item}"
         case Kind.JOB | Kind.TABLE | Kind.FENCE | Kind.LEASE:
             return f"{key.kind} {key.item}"
+        case Kind.WITHDRAWN:
+            return f"{key.kind} {key.partition}"
         case Kind.VERSIONS:
             return f"{key.kind} {key.partition or key.item}"
         case Kind.BARRIER:

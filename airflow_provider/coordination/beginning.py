@@ -17,11 +17,11 @@ from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
-from airflow_provider.coordination.resolving import retention_of
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import pauses
 from airflow_provider.coordination.undoing import Undoing, abandoned
+from airflow_provider.coordination.withdrawals import withdrawals
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
@@ -279,8 +279,9 @@ class Begin:
         """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
         domain = self.job.domain
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
-        retention = retention_of(domain, reading)
+        retention = withdrawals(self.coordinator.store, domain, reading)
         if before is not None:
+            retention.load_inputs(before.inputs, tables)
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
             over = invalidated(before.inputs, fences) or withdrawn(before.inputs, tables, retention)
             if not over and not altered(before.inputs, tables):
@@ -306,6 +307,7 @@ class Begin:
             recorded = epoch.committed.inputs
             lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
             found = inputs_of_fill([one for one in recorded if one not in lost], found)
+        retention.load_inputs(found, tables)
         self._refuse_withdrawn(withdrawn(found, tables, retention))
         return found, True
 

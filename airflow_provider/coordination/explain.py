@@ -9,7 +9,7 @@ from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
-from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.coordination.withdrawals import Withdrawals, withdrawals
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
 from airflow_provider.domain.checks import Finding
@@ -94,18 +94,19 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
     tables = [table_key(name, edge.table) for edge in record.edges]
     tables += [table_key(name, table.name) for table in record.outputs]
     reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
+    retention = withdrawals(reader, name, reading)
     log = tuple(
         sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
     )
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
-        explained = _not_begun(name, record, epoch, reading, log)
+        explained = _not_begun(record, epoch, reading, log, retention)
     else:
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
-    gone = retention_of(name, reading).withdrawn_at({table.name: epoch.end for table in record.outputs})
+    gone = retention.withdrawn_at({table.name: epoch.end for table in record.outputs})
     if record.retired:
         step = f"nothing; `airflow epochs revive {owner}` brings the job back."
         waiting = () if explained.csn else (f"nothing: the job is retired: {record.retired}",)
@@ -163,15 +164,16 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
 
 
 def _not_begun(
-    domain: DomainName,
     job: JobRecord,
     epoch: Interval,
     reading: Reading,
     log: tuple[Stamped[BarrierRecord], ...],
+    retention: Withdrawals,
 ) -> Explanation:
+    domain = retention.domain
     tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
     ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn)
-    gone = withdrawn(ready, tables, retention_of(domain, reading))
+    gone = withdrawn(ready, tables, retention)
     waiting = tuple(str(one) for one in missing)
     if gone:
         told = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from airflow_provider.coordination.resolving import retention_of
+from airflow_provider.coordination.withdrawals import Withdrawals, retention_of
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.epoch import (
@@ -35,7 +35,6 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import EpochTable
 from airflow_provider.domain.version import SliceRecord, TableRecord
 from airflow_provider.stores.base import MetadataReader, pages
@@ -162,7 +161,12 @@ def grid(
         shown=shown,
         now=reading.now,
         head=reading.head.csn,
-        retention=retention_of(name, reading),
+        retention=Withdrawals(
+            reader,
+            name,
+            retention_of(name, reading),
+            {table: one.record.withdrawn for table, one in records.items()},
+        ),
         max_cells=max_cells,
     )
     rows: list[Row] = []
@@ -253,7 +257,7 @@ class _View:
     shown: Interval
     now: datetime
     head: int
-    retention: RetentionRecord
+    retention: Withdrawals
     max_cells: int
 
     def rows(
@@ -278,6 +282,7 @@ class _View:
         for table in own:
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
             slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
+            self.retention.load((table.name, one.end) for one in intervals)
             cells = (self._cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
             record = stood.get(table.name)
             rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))

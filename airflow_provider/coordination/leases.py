@@ -9,9 +9,10 @@ from random import Random, SystemRandom
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.resolving import names_of, retention_of
+from airflow_provider.coordination.resolving import names_of
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
+from airflow_provider.coordination.withdrawals import Withdrawals, withdrawals
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -221,7 +222,7 @@ class Leases:
             cut.domain, [topology, retention, *(table_key(cut.domain, table) for table in cut.states)]
         )
         refuse_sealed(cut.domain, reading.get(topology))
-        _refuse_gone(cut, reading)
+        _refuse_gone(cut, reading, withdrawals(self.store, cut.domain, reading))
         requires = (*(unchanged(reading, one) for one in (topology, retention)), unchanged(looked, key))
         receipt = self.store.transact(
             Transaction(
@@ -262,9 +263,9 @@ class Leases:
         )
 
 
-def _refuse_gone(cut: Cut, reading: Reading) -> None:
+def _refuse_gone(cut: Cut, reading: Reading, retention: Withdrawals) -> None:
     """:raises Unavailable: with the tables whose state in *cut* nobody can claim any more (R23)."""
-    retention = retention_of(cut.domain, reading)
+    retention.load((table, state.barrier) for table, state in cut.states.items())
     gone: list[TableName] = []
     for table, state in sorted(cut.states.items()):
         stamped = reading.get(table_key(cut.domain, table))

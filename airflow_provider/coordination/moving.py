@@ -327,6 +327,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
         yield from pages(reader, domain, Kind.SCHEMA, table)
         yield from pages(reader, domain, Kind.SLICE, table)
         yield from pages(reader, domain, Kind.VERSIONS, table)
+        yield from pages(reader, domain, Kind.WITHDRAWN, table)
 
 
 def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key, tuple[Any, int | None]]:

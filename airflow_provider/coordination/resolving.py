@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from airflow_provider.coordination.lapsing import lapsed_jobs
+from airflow_provider.coordination.withdrawals import RememberedPages, Withdrawals, withdrawals
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
 from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, standing
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
 from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
-from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import EpochTable
@@ -71,6 +71,7 @@ class Standings:
     def __init__(self, reader: MetadataReader) -> None:
         self.reader = reader
         self.aligned = Latest[Aligned | None]()
+        self._pages = RememberedPages()
         self._known: dict[TableName, tuple[Stamped[TableRecord], tuple[TableRecord, Moved]]] = {}
 
     def of_all(
@@ -112,6 +113,10 @@ class Standings:
             "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
         )
 
+    def withdrawals(self, domain: DomainName, reading: Reading) -> Withdrawals:
+        """What is withdrawn of the tables of *reading*."""
+        return withdrawals(self.reader, domain, reading, self._pages.of(domain, reading))
+
     def _stood(
         self, name: TableName, stamped: Stamped[TableRecord], csn: int
     ) -> tuple[TableRecord, Moved] | None:
@@ -140,7 +145,7 @@ def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName
     answer = standings.aligned.answer(question, lambda: aligned(*question))
     if answer is None:
         raise _no_common_barrier(stood, wish.at)
-    refuse_withdrawn(retention_of(domain, reading), found, answer.tables)
+    refuse_withdrawn(standings.withdrawals(domain, reading), found, answer.tables)
     _refuse_behind(wish.session, reading, found, answer)
     if wish.max_staleness is not None:
         refuse_stale(too_old(found, answer.tables, reading.now, wish.max_staleness), wish.max_staleness)
@@ -151,15 +156,7 @@ def _all_tables(reader: MetadataReader, domain: DomainName) -> list[TableName]:
     return [TableName(one.key.item) for one in pages(reader, domain, Kind.TABLE, "")]
 
 
-def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
-    """What retention has withdrawn, as *reading* found it."""
-    stamped = reading.get(retention_key(domain))
-    return NOTHING_WITHDRAWN if stamped is None else stamped.record
-
-
-def refuse_withdrawn(
-    retention: RetentionRecord, found: Resolved, barriers: Mapping[TableName, datetime]
-) -> None:
+def refuse_withdrawn(retention: Withdrawals, found: Resolved, barriers: Mapping[TableName, datetime]) -> None:
     """:raises Unavailable: the state of a table was withdrawn; ``kept`` has the nearest barriers that are not."""
     gone = retention.withdrawn_at(barriers)
     if gone:

@@ -13,16 +13,23 @@ from airflow_provider.coordination.dependents import reading_jobs
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import fence_forgotten, leftovers
 from airflow_provider.coordination.reserving import await_unreserved
-from airflow_provider.coordination.resolving import names_of, retention_of
+from airflow_provider.coordination.resolving import names_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
-from airflow_provider.coordination.table_commits import prepared_or_moved, table_commit
+from airflow_provider.coordination.table_commits import hull_commit, prepared_or_moved, table_commit
 from airflow_provider.coordination.versions import (
     forget_versions,
     newest_version,
     remember_versions,
     split_versions,
     version_pages,
+)
+from airflow_provider.coordination.withdrawals import (
+    SINCE_FORMAT,
+    hull_of,
+    retention_of,
+    withdrawals,
+    withdrawn_pages,
 )
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -47,6 +54,8 @@ from airflow_provider.domain.version import (
     shown,
 )
 from airflow_provider.stores.base import (
+    Absent,
+    Exists,
     MetadataStore,
     Put,
     Reading,
@@ -113,6 +122,8 @@ class Retention:
         checked = domain_name(domain)
         (name,) = names_of([table])
         moment = as_utc(barrier, "barrier")
+        while self._done(lambda: self._page_ranges(checked)):
+            pass
         self._done(lambda: self._withdraw(checked, name, moment))
 
     def sweep(self, domain: str) -> Swept:
@@ -131,6 +142,8 @@ class Retention:
         names = [TableName(stamped.key.item) for stamped in pages(self.store, checked, Kind.TABLE, "")]
         for name in names:
             self._done(lambda name=name: self._split(checked, name))  # type: ignore[misc]
+        while self._done(lambda: self._page_ranges(checked)):
+            pass
         while self._done(lambda: self._advance(checked)):
             pass
         horizon = retention_of(checked, self.store.read(checked, [retention_key(checked)])).horizon
@@ -160,31 +173,91 @@ class Retention:
         reading = self.store.read(domain, [table, retention, topology])
         refuse_sealed(domain, reading.get(topology))
         stamped: Stamped[TableRecord] | None = reading.get(table)
-        record = retention_of(domain, reading)
         if stamped is None or not reached(stamped.record, standing(stamped), barrier):
             raise _refused(name, barrier, "a barrier that the table has reached")
-        if record.range_at(name, barrier) is not None:
+        if withdrawals(self.store, domain, reading).range_at(name, barrier) is not None:
             return
         self._refuse_needed(domain, name, stamped, barrier)
         epoch = stamped.record.cadence.ending_at(barrier)
-        withdrawn = record.withdrawing(name, epoch)
+        requires, updates, hull = self._recorded(reading, stamped, epoch)
+        publication = prepared = number = None
         if stamped.record.kind is TableKind.FULL:
             publication, prepared = self._without_slice(reading, stamped, epoch)
-            updates, number = table_commit(
-                stamped, epoch, publication, prepared, by="retention", defaults=self.defaults
+            moved, number = table_commit(
+                stamped,
+                epoch,
+                publication,
+                prepared,
+                by="retention",
+                defaults=self.defaults,
+                withdrawn=hull,
             )
-            self.store.transact(
-                Transaction(
-                    domain=domain,
-                    store=SameStore(publication.incarnation),
-                    requires=tuple(unchanged(reading, one) for one in (table, retention, topology)),
-                    updates=(Put(retention, withdrawn), *updates),
-                    number=number,
-                )
+            updates += moved
+        elif hull is not None:
+            put, number = hull_commit(stamped, hull, defaults=self.defaults)
+            updates.append(put)
+        self.store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=(*(unchanged(reading, one) for one in (table, retention, topology)), *requires),
+                updates=tuple(updates),
+                number=number,
             )
+        )
+        if publication is not None and prepared is not None:
             self.formats[publication.table.format].published(publication, prepared)
-        else:
-            self._write(reading, retention, withdrawn, table, topology)
+
+    def _recorded(
+        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
+    ) -> tuple[list[Exists | Absent], list[Any], Interval | None]:
+        """What is required and written so that *epoch* is withdrawn, and the table's hull where it has to grow.
+
+        The retention record is always written: whoever claims something requires it as it was.
+        """
+        domain, name = stamped.key.domain, TableName(stamped.key.item)
+        record = retention_of(domain, reading)
+        if self.store.format < SINCE_FORMAT:
+            return [], [Put(retention_key(domain), record.withdrawing(name, epoch))], None
+        requires, updates = withdrawn_pages(self.store, domain, name, [epoch], self.defaults)
+        return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)
+
+    def _page_ranges(self, domain: DomainName) -> bool:
+        """Move some ranges that one record has for the whole domain into pages; say whether there are more."""
+        retention, topology = retention_key(domain), topology_key(domain)
+        reading = self.store.read(domain, [retention, topology])
+        refuse_sealed(domain, reading.get(topology))
+        record = retention_of(domain, reading)
+        if not record.withdrawn or self.store.format < SINCE_FORMAT:
+            return False
+        await_unreserved(self.store, domain, self._clock, self._random)
+        first, most = record.withdrawn[0], self.defaults.ranges_in_page
+        table = table_key(domain, first.table)
+        stamped = self.store.read(domain, [table]).records[table]
+        requires, updates = withdrawn_pages(
+            self.store, domain, first.table, first.ranges[:most], self.defaults
+        )
+        left = replace(first, ranges=first.ranges[most:])
+        after = replace(record, withdrawn=(*([left] if left.ranges else []), *record.withdrawn[1:]))
+        number, known = None, first.ranges[:most]
+        hull = hull_of(stamped, Interval(known[0].start, known[-1].end))
+        if hull is not None:
+            put, number = hull_commit(stamped, hull, defaults=self.defaults)
+            updates.append(put)
+        self.store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=(
+                    Exists(table, stamped.version),
+                    *(unchanged(reading, one) for one in (retention, topology)),
+                    *requires,
+                ),
+                updates=(Put(retention, after), *updates),
+                number=number,
+            )
+        )
+        return bool(after.withdrawn)
 
     def _refuse_needed(
         self, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime

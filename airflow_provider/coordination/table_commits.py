@@ -11,7 +11,8 @@ from airflow_provider.domain.columns import AppliedChange
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.identifiers import ChangeSetId
+from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Stamped, schema_key
 from airflow_provider.domain.version import CommitRecord, SchemaRecord, TableDelta, TableRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Number, Put, RequirementFailed
@@ -46,16 +47,20 @@ def table_commit(
     *,
     by: str,
     defaults: Defaults,
+    withdrawn: Interval | None = None,
 ) -> tuple[list[Any], Number]:
     """What makes a prepared version the table's newest: a commit without members.
 
-    :param interval: the time whose rows it changes.
+    :param interval: the time whose rows it changes. :param withdrawn: what contains all that is withdrawn of the
+        table, where that changes.
     """
     record, name, ref = stamped.record, publication.table.name, prepared.ref
     before = (standing(stamped), *record.earlier)[: defaults.states_remembered]
     schema = None if record.ref is None else record.ref.schema_id
     changes = (*record.changes, *(AppliedChange(one, schema) for one in publication.changes))
     moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at, changes=changes)
+    if withdrawn is not None:
+        moved = replace(moved, withdrawn=withdrawn)
     updates: list[Any] = [Put(stamped.key, moved)]
     if prepared.swap is not None:
         updates.append(prepared.swap)
@@ -73,3 +78,15 @@ def table_commit(
     )
     commit = CommitRecord(change_set=publication.change_set, members=(), by=by, tables=(delta,))
     return updates, Number(commit, expected=publication.csn)
+
+
+def hull_commit(
+    stamped: Stamped[TableRecord], withdrawn: Interval, *, defaults: Defaults
+) -> tuple[Put, Number]:
+    """What lets readers of a table know that some of it is withdrawn: a commit that changes no row."""
+    record = stamped.record
+    before = (standing(stamped), *record.earlier)[: defaults.states_remembered]
+    moved = replace(record, withdrawn=withdrawn, earlier=before, heard=record.heard or stamped.at)
+    name = ChangeSetId(f"{stamped.key.item}@{time_key(withdrawn.end)}#withdrawn")
+    commit = CommitRecord(change_set=name, members=(), by="retention", tables=())
+    return Put(stamped.key, moved), Number(commit)

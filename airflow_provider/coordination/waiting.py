@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from functools import partial
 
 from airflow_provider.coordination.patience import patient
-from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn, retention_of
+from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn
+from airflow_provider.coordination.withdrawals import withdrawals
 from airflow_provider.domain.beginning import holder
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import (
@@ -74,7 +75,7 @@ def readiness(
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     reading, found = Standings(reader).of_registered(name, names)
     had = [one for one, (record, moved) in found.items() if reached(record, moved, barrier)]
-    refuse_withdrawn(retention_of(name, reading), found, dict.fromkeys(had, barrier))
+    refuse_withdrawn(withdrawals(reader, name, reading), found, dict.fromkeys(had, barrier))
     unregistered = (_without_owner(one, barrier) for one in names if one not in found)
     return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
 
@@ -112,7 +113,7 @@ def inputs_readiness(reader: MetadataReader, domain: str, inputs: JobInputs) -> 
     """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
     name, interval = domain_name(domain), inputs.interval
     reading, found = Standings(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
-    retention, missing = retention_of(name, reading), list[Lag]()
+    retention, missing = withdrawals(reader, name, reading), list[Lag]()
     for edge in inputs.edges:
         stood = found.get(edge.table)
         if stood is None:

@@ -21,9 +21,9 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, EpochTable, OnRerun, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.withdrawn import Withdrawals
 
 
 class Beginning(StrEnum):
@@ -256,7 +256,7 @@ def resolve_inputs(
 def withdrawn(
     inputs: Sequence[Provenance],
     tables: Mapping[TableName, Stamped[TableRecord] | None],
-    retention: RetentionRecord,
+    retention: Withdrawals,
 ) -> list[Provenance]:
     """The inputs that nobody can claim any more (R23, R24).
 

@@ -13,10 +13,10 @@ from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
 from airflow_provider.domain.version import Committable, Moved, TableRecord, TableRef
 from airflow_provider.domain.watermark import Progress
+from airflow_provider.domain.withdrawn import Withdrawals
 
 _LONGEST_SEARCH = 1_000
 
@@ -173,7 +173,7 @@ def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: date
 
 
 def nearest_kept(
-    tables: Mapping[TableName, tuple[TableRecord, Moved]], retention: RetentionRecord, barrier: datetime
+    tables: Mapping[TableName, tuple[TableRecord, Moved]], retention: Withdrawals, barrier: datetime
 ) -> tuple[datetime, ...]:
     """The nearest common barriers before and after *barrier* that are not withdrawn, as far as there are."""
 

@@ -10,7 +10,7 @@ Every error keeps its data as attributes (``error.details``) and ends with the n
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 
 class EpochError(Exception):
@@ -138,6 +138,21 @@ def choice(kind: type[Chosen], value: object, field: str) -> Chosen:
         raise InvalidInput(
             field=field, value=value, expected=f"one of {[one.value for one in kind]}"
         ) from error
+
+
+class RecordFull(FinalError):
+    """A record would hold more than it may: nothing was changed; ``record``, ``number`` and ``limit`` say what."""
+
+    @classmethod
+    def of(cls, record: str, number: int, limit: int, *, next_step: str) -> Self:
+        """Build the error for *record*, which would hold *number* of what *limit* is the most of."""
+        return cls(
+            f"{record}: there would be {number}, and {limit} is the most.",
+            next_step=next_step,
+            record=record,
+            number=number,
+            limit=limit,
+        )
 
 
 class UnknownName(FinalError):

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     RETENTION = "retention"
     VERSIONS = "versions"
     RESERVATION = "reservation"
+    WITHDRAWN = "withdrawn"
 
 
 ROOT_CHAINS = "roots"
@@ -150,6 +151,11 @@ def lease_key(domain: DomainName, lease: LeaseId) -> Key:
 
 def retention_key(domain: DomainName) -> Key:
     return Key(domain, Kind.RETENTION, "", "retention")
+
+
+def withdrawn_key(domain: DomainName, table: TableName, item: str) -> Key:
+    """Address of a page of a table's withdrawn barriers."""
+    return Key(domain, Kind.WITHDRAWN, table, item)
 
 
 def versions_key(domain: DomainName, table: TableName, first_csn: int) -> Key:

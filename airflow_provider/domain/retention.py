@@ -25,6 +25,7 @@ class RetentionRecord:
     """What retention has taken back from readers: whoever makes a claim requires it as it was read.
 
     :param horizon: states resolved at a lower CSN may be gone, unless their version is still the table's newest.
+    :param withdrawn: of the whole domain, where the store's format has no pages for it.
     """
 
     horizon: int = 0

@@ -99,6 +99,7 @@ class TableRecord:
     :param heard: when its job last moved it, where something else has moved it since; None where the stamp says so.
     :param changes: of its columns, in their order (R32).
     :param joins: cuts of the whole domain wait for it beyond this barrier only: they had come so far without it.
+    :param withdrawn: contains all that is withdrawn of it (R24): who reads beyond it need not look further.
     """
 
     job: JobName
@@ -111,6 +112,7 @@ class TableRecord:
     heard: datetime | None = None
     changes: tuple[AppliedChange, ...] = ()
     joins: datetime | None = field(default=None, metadata=since(2, optional=True))
+    withdrawn: Interval | None = field(default=None, metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

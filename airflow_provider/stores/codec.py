@@ -29,6 +29,7 @@ from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
+from airflow_provider.domain.withdrawn import WithdrawnPage
 
 MAX_RECORD_BYTES = 1_000_000
 """Largest encoded record; a little less than a ZooKeeper node or message may be (1 MiB)."""
@@ -49,13 +50,14 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.RETENTION: RetentionRecord,
     Kind.VERSIONS: VersionsRecord,
     Kind.RESERVATION: ReservationRecord,
+    Kind.WITHDRAWN: WithdrawnPage,
 }
 """The one dataclass of each kind of record."""
 
 UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older format of a kind, what turns the fields of that format into the next one's."""
 
-KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2}
+KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.WITHDRAWN: 2}
 """The format that each newer kind of record came with."""
 
 VALUES_SINCE: Mapping[Enum, int] = {}

@@ -393,7 +393,7 @@ class World:
             yield from self.store.scan(DOMAIN, kind, "")
         yield from self.store.scan(DOMAIN, Kind.FENCE, ROOT_CHAINS)
         for table in tables:
-            for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS):
+            for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS, Kind.WITHDRAWN):
                 yield from self.store.scan(DOMAIN, kind, table)
         for job in jobs:
             yield from self.store.scan(DOMAIN, Kind.LOCK, job.name)

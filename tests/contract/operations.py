@@ -18,9 +18,12 @@ from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Vetoed
-from airflow_provider.domain.records import reservation_key
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.records import reservation_key, retention_key
+from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind, previous, state
+from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
 from tests.transactions import Record, RecordingStore, Row
@@ -337,6 +340,11 @@ def withdrawals(record: Record, world: World) -> None:
         world.retention.withdraw(DOMAIN, "full", barrier(1))
     with record.of("withdraw: a barrier of an incremental table", "R6, R24"):
         world.retention.withdraw(DOMAIN, "own", barrier(1))
+
+    ranges = RetentionRecord().withdrawing(TableName("own"), day(2))
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(retention_key(DOMAIN), ranges),)))
+    with record.of("withdraw: what one record had of the whole domain", "R6, R24"):
+        world.retention.withdraw(DOMAIN, "own", barrier(2))
 
 
 def sweeps(record: Record, world: World) -> None:

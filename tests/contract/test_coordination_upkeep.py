@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.retention import Retention
+from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.records import Kind, retention_key, table_key, whole_versions_key
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
@@ -18,6 +22,8 @@ from airflow_provider.domain.version import CommitRecord, TableDelta, TableRef
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import Number, Put, Transaction, pages
 from airflow_provider.stores.codec import encode
+from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner
 from tests.contract.interruptions import STORE_CALLS, Died, Interrupted, Interruption
 
@@ -147,3 +153,146 @@ def test_a_record_of_before_that_is_full_is_split(world: World, monkeypatch: pyt
     assert world.store.scan(DOMAIN, Kind.VERSIONS, "") == []
     assert [version.ref for version in versions(world)] == [ref_of(world)]
     assert world.rows("t") == {"t": [(1, 2)]}
+
+
+# --- withdrawn ranges --------------------------------------------------------------------------------------------
+
+
+def calls_of(world: World, *tables: str, at_barrier: datetime | None = None) -> int:
+    """How many calls a cut makes of a store."""
+    store = FaultyStore(world.store, lambda _: None)
+    with suppress(Unavailable):
+        Cuts(store, world.formats).cut(DOMAIN, tables, at=at_barrier)
+    return len(store.calls)
+
+
+def test_a_cut_looks_for_withdrawn_barriers_only_where_there_are_some(world: World) -> None:
+    """R24: nothing more is read for the newest barriers; for older ones one call, for however many tables."""
+    names = ("one", "two", "three")
+    job = world.job("j", [world.table(name) for name in names])
+    for number in range(1, 8):
+        world.run(job, day(number), [number])
+    before = calls_of(world, *names)
+    for name in names:
+        for number in (2, 4):
+            world.retention.withdraw(DOMAIN, name, barrier(number))
+    world.run(job, day(8), [8])
+    assert calls_of(world, *names) == before
+    assert calls_of(world, *names, at_barrier=barrier(7)) == before
+    assert calls_of(world, *names, at_barrier=barrier(4)) > before
+    assert calls_of(world, *names, at_barrier=barrier(5)) == before + 1
+    with pytest.raises(Unavailable) as gone:
+        world.cut("one", "three", at=barrier(4))
+    assert (gone.value.tables, gone.value.kept) == (("one", "three"), (barrier(3), barrier(5)))
+
+
+def test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn(world: World) -> None:
+    """R24: a reader that lives for long keeps pages only while nothing is withdrawn."""
+    job = world.job("t")
+    for number in range(1, 8):
+        world.run(job, day(number), [number])
+    world.retention.withdraw(DOMAIN, "t", barrier(2))
+    store = FaultyStore(world.store, lambda _: None)
+    reader = Cuts(store, world.formats)
+    reader.cut(DOMAIN, ["t"], at=barrier(4))
+    before = len(store.calls)
+    reader.cut(DOMAIN, ["t"], at=barrier(4))
+    assert len(store.calls) == before + 1
+    world.retention.withdraw(DOMAIN, "t", barrier(4))
+    with pytest.raises(Unavailable):
+        reader.cut(DOMAIN, ["t"], at=barrier(4))
+
+
+def test_withdrawing_moves_the_table_once_for_many_barriers(world: World) -> None:
+    """R24: and its job is not heard of by that, nor are any of its rows read anew (R9, R19)."""
+    job = world.job("t", lapses_after=100)
+    for number in range(1, 8):
+        world.run(job, day(number), [number])
+    cut, key = world.cut("t"), table_key(DOMAIN, TableName("t"))
+    for number in (5, 2, 3):
+        world.clock.advance(timedelta(minutes=1))
+        world.retention.withdraw(DOMAIN, "t", barrier(number))
+    stamped = world.store.read(DOMAIN, [key]).records[key]
+    assert stamped.record.heard is not None
+    assert len(world.commits()) == 8
+    assert as_of(stamped, 7) == replace(standing(stamped), csn=7)
+    assert world.rows_of(cut) == world.rows("t")
+
+
+@pytest.mark.parametrize("moved_by", ["withdraw", "sweep"])
+def test_ranges_that_one_record_had_are_moved(world: World, moved_by: str) -> None:
+    """R24: what stores of before have stays withdrawn before, while and after it is moved."""
+    jobs = [world.job(name) for name in ("one", "two")]
+    for number in range(1, 10):
+        for job in jobs:
+            world.run(job, day(number), [number])
+    record = RetentionRecord()
+    for name, number in (("one", 2), ("one", 4), ("one", 6), ("two", 3)):
+        record = record.withdrawing(TableName(name), day(number))
+    key = retention_key(DOMAIN)
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, record),)))
+    assert _kept(world) == {"one": {1, 3, 5, 7, 8, 9}, "two": {1, 2, 4, 5, 6, 7, 8, 9}}
+    world.retention.defaults = replace(DEFAULTS, ranges_in_page=2)
+    if moved_by == "withdraw":
+        world.retention.withdraw(DOMAIN, "two", barrier(3))
+    else:
+        world.retention.sweep(DOMAIN)
+    assert world.store.read(DOMAIN, [key]).records[key].record.withdrawn == ()
+    assert _kept(world) == {"one": {1, 3, 5, 7, 8, 9}, "two": {1, 2, 4, 5, 6, 7, 8, 9}}
+    world.retention.withdraw(DOMAIN, "two", barrier(8))
+    assert _kept(world)["two"] == {1, 2, 4, 5, 6, 7, 9}
+
+
+def _kept(world: World) -> dict[str, set[int]]:
+    """The days at which a cut of each table can be had."""
+    found: dict[str, set[int]] = {}
+    for name in ("one", "two"):
+        for number in range(1, 10):
+            with suppress(Unavailable):
+                world.cut(name, at=barrier(number))
+                found.setdefault(name, set()).add(number)
+    return found
+
+
+def test_a_store_of_an_older_format_keeps_one_record() -> None:
+    """R24: versions of the package that know no pages read it, until the store is upgraded."""
+    world = Backend("memory", Path(), Path()).world()
+    assert isinstance(world.store, MemoryStore)
+    job = world.job("one")
+    world.store._server.format = 1
+    for number in range(1, 5):
+        world.run(job, day(number), [number])
+    world.retention.withdraw(DOMAIN, "one", barrier(2))
+    world.retention.sweep(DOMAIN)
+    assert list(pages(world.store, DOMAIN, Kind.WITHDRAWN, "one")) == []
+    key = retention_key(DOMAIN)
+    assert world.store.read(DOMAIN, [key]).records[key].record.ranges(TableName("one")) == (day(2),)
+    with pytest.raises(Unavailable):
+        world.cut("one", at=barrier(2))
+    world.store._server.format = 2
+    world.retention.withdraw(DOMAIN, "one", barrier(3))
+    assert len(list(pages(world.store, DOMAIN, Kind.WITHDRAWN, "one"))) == 1
+    for number in (2, 3):
+        with pytest.raises(Unavailable):
+            world.cut("one", at=barrier(number))
+    world.close()
+
+
+def test_a_claim_beside_a_withdrawal_is_decided_anew(world: World) -> None:
+    """R23, R24: the pages are read after the record that the claim requires; what comes between refuses it."""
+    job = world.job("t")
+    for number in range(1, 6):
+        world.run(job, day(number), [number])
+    world.retention.withdraw(DOMAIN, "t", barrier(2))
+    cut = world.cut("t", at=barrier(3))
+    seen = []
+
+    def plan(call: Call) -> None:
+        if call.method == "transact" and not seen:
+            seen.append(call)
+            world.retention.withdraw(DOMAIN, "t", barrier(3))
+
+    leases = world.reader(FaultyStore(world.store, plan))
+    with pytest.raises(Unavailable):
+        leases.acquire(cut, name="mine", owner="me")
+    assert seen

@@ -29,6 +29,7 @@ ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
+WITHDRAWN = "tests/unit/test_withdrawn.py"
 
 SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
 
@@ -310,6 +311,38 @@ PLANTED = (
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="a hull does not grow with what is withdrawn",
+        rule="R24",
+        file="domain/withdrawn.py",
+        old="    return Interval(min(starts), max(ends))",
+        new="    return hull or Interval(min(starts), max(ends))",
+        tests=(WITHDRAWN,),
+    ),
+    Mutant(
+        name="a page that is split loses its ranges",
+        rule="R24",
+        file="domain/withdrawn.py",
+        old="        for one in ranges:\n            _withdraw(look, changed, level + 1, one, most)",
+        new="        _withdraw(look, changed, level + 1, part, most)",
+        tests=(WITHDRAWN,),
+    ),
+    Mutant(
+        name="what was looked up of withdrawals is kept for good",
+        rule="R24",
+        file="coordination/withdrawals.py",
+        old="if known != state or len(pages) > _MOST_REMEMBERED:",
+        new="if known is None or len(pages) > _MOST_REMEMBERED:",
+        tests=(UPKEEP,),
+    ),
+    Mutant(
+        name="a withdrawal leaves the record that claims require",
+        rule="R24",
+        file="coordination/retention.py",
+        old="return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)",
+        new="return requires, updates, hull_of(stamped, epoch)",
+        tests=(UPKEEP,),
     ),
     Mutant(
         name="one page has all versions of a table",

@@ -44,7 +44,7 @@ class Retention(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = Backend("memory", Path(), Path()).world()
-        self.world.retention.defaults = replace(DEFAULTS, versions_in_page=2)
+        self.world.retention.defaults = replace(DEFAULTS, versions_in_page=2, ranges_in_page=1)
         full = self.world.table("f", kind=TableKind.FULL)
         self.jobs = {"d": self.world.job("d"), "f": self.world.job("f", [full])}
         self.reader = self.world.job("r", inputs=[state(full)])

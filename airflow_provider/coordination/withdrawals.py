@@ -1,0 +1,176 @@
+"""What is withdrawn, as readers find it and as retention writes it (R24).
+
+Readers learn from the table's own record, which they have read, whether a barrier may be withdrawn at all. Only then
+they read pages: all those that may say so, of all such tables, in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.epoch import Provenance
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Key, Kind, Stamped, retention_key, withdrawn_key
+from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.version import TableRecord, TableRef
+from airflow_provider.domain.withdrawn import (
+    WithdrawnPage,
+    grown_hull,
+    page_items,
+    range_in,
+    withdrawing,
+)
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    MetadataReader,
+    Put,
+    Reading,
+    unchanged,
+)
+
+SINCE_FORMAT = 2
+"""Stores of an older format keep all ranges of a domain in its retention record."""
+_MOST_REMEMBERED = 10_000
+
+
+class Withdrawals:
+    """What is withdrawn from tables of a domain.
+
+    :param retention: the domain's record. :param hulls: per table what contains all that is withdrawn of it; None for
+        nothing. :param pages: those that were read already; further ones are added.
+    """
+
+    def __init__(
+        self,
+        reader: MetadataReader,
+        domain: DomainName,
+        retention: RetentionRecord,
+        hulls: Mapping[TableName, Interval | None],
+        pages: dict[Key, WithdrawnPage] | None = None,
+    ) -> None:
+        self.retention = retention
+        self.domain = domain
+        self._reader = reader
+        self._hulls = hulls
+        self._pages = {} if pages is None else pages
+
+    def load(self, barriers: Iterable[tuple[TableName, datetime]]) -> None:
+        """Read at once what :meth:`range_at` needs for *barriers*."""
+        needed = {
+            key: None
+            for table, barrier in barriers
+            for key in self._keys(table, barrier)
+            if key not in self._pages
+        }
+        if needed:
+            found = self._reader.read(self.domain, list(needed)).records
+            self._pages |= {key: found[key].record if key in found else WithdrawnPage() for key in needed}
+
+    def load_inputs(
+        self, inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
+    ) -> None:
+        """Read at once whether what an epoch reads is withdrawn; of other than full tables rows never are."""
+        self.load(
+            (one.table, one.high)
+            for one in inputs
+            if (table := tables.get(one.table)) is not None and table.record.kind is TableKind.FULL
+        )
+
+    def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
+        """The withdrawn range that contains *barrier*, if any."""
+        self.load([(table, barrier)])
+        pages = (self._pages[key] for key in self._keys(table, barrier))
+        return self.retention.range_at(table, barrier) or range_in(pages, barrier)
+
+    def withdrawn_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
+        """Those of the tables of *barriers* whose barrier there is withdrawn, sorted."""
+        self.load(barriers.items())
+        return tuple(sorted(table for table, barrier in barriers.items() if self.range_at(table, barrier)))
+
+    def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
+        """Whether the version *ref*, resolved at *csn*, cannot be claimed any more."""
+        return self.retention.superseded(csn, ref, newest)
+
+    def _keys(self, table: TableName, barrier: datetime) -> list[Key]:
+        hull = self._hulls.get(table)
+        if hull is None or not hull.start < barrier <= hull.end:
+            return []
+        return [withdrawn_key(self.domain, table, item) for item in page_items(barrier)]
+
+
+def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
+    """The domain's retention record, as *reading* found it."""
+    stamped = reading.get(retention_key(domain))
+    return NOTHING_WITHDRAWN if stamped is None else stamped.record
+
+
+def withdrawals(
+    reader: MetadataReader,
+    domain: DomainName,
+    reading: Reading,
+    pages: dict[Key, WithdrawnPage] | None = None,
+) -> Withdrawals:
+    """What is withdrawn from the tables whose records *reading* has, beside the domain's retention record.
+
+    :param pages: those that were read before, while the retention record had the version that it has in *reading*.
+    """
+    tables = (stamped for key, stamped in reading.records.items() if key.kind is Kind.TABLE)
+    hulls = {TableName(stamped.key.item): stamped.record.withdrawn for stamped in tables}
+    return Withdrawals(reader, domain, retention_of(domain, reading), hulls, pages)
+
+
+class RememberedPages:
+    """Pages of withdrawn ranges, for as long as nothing is withdrawn: every withdrawal writes the retention record."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, dict[Key, WithdrawnPage]] = (None, {})
+
+    def of(self, domain: DomainName, reading: Reading) -> dict[Key, WithdrawnPage]:
+        """The pages that were read while the retention record was as in *reading*; others are forgotten."""
+        stamped = reading.get(retention_key(domain))
+        state = (domain, reading.head.incarnation, None if stamped is None else stamped.version)
+        known, pages = self._kept
+        if known != state or len(pages) > _MOST_REMEMBERED:
+            self._kept = known, pages = state, {}
+        return pages
+
+
+def withdrawn_pages(
+    reader: MetadataReader,
+    domain: DomainName,
+    table: TableName,
+    ranges: Iterable[Interval],
+    defaults: Defaults,
+) -> tuple[list[Exists | Absent], list[Put]]:
+    """What a transaction requires and writes that withdraws *ranges* of *table*: pages, each read once."""
+    readings: dict[str, Reading] = {}
+    changed: dict[str, WithdrawnPage] = {}
+
+    def look(item: str) -> WithdrawnPage | None:
+        key = withdrawn_key(domain, table, item)
+        if item not in readings:
+            readings[item] = reader.read(domain, [key])
+        stamped = readings[item].get(key)
+        return changed.get(item) or (None if stamped is None else stamped.record)
+
+    for gone in ranges:
+        changed |= withdrawing(look, gone, defaults.ranges_in_page)
+    keys = {item: withdrawn_key(domain, table, item) for item in (*readings, *changed)}
+    return (
+        [unchanged(reading, keys[item]) for item, reading in readings.items()],
+        [Put(keys[item], page) for item, page in changed.items()],
+    )
+
+
+def hull_of(stamped: Stamped[TableRecord], gone: Interval) -> Interval | None:
+    """The table's hull when *gone* is withdrawn, if it has to grow."""
+    record = stamped.record
+    hull = record.withdrawn
+    if hull is not None and hull.start <= gone.start and gone.end <= hull.end:
+        return None
+    return grown_hull(hull, gone, record.cadence, record.progress)
