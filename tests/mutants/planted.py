@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutants.mutant import ATTEMPTS, REWRITES
+from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
+from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
-ATTEMPTS = "tests/contract/test_coordination_attempts.py"
-AUDITING = "tests/contract/test_coordination_auditing.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
@@ -20,38 +20,17 @@ LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 ORIGINS = "tests/contract/test_coordination_origins.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
-RACES = "tests/contract/test_coordination_races.py"
 RESTORING = "tests/contract/test_coordination_restoring.py"
 READING = "tests/contract/test_coordination_reading.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
-REWRITES = "tests/contract/test_coordination_rewrites.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
-UPKEEP = "tests/contract/test_coordination_upkeep.py"
-WITHDRAWN = "tests/unit/test_withdrawn.py"
 
 SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
 
 BEGINNING = "coordination/beginning.py"
 PUBLISHING = "coordination/publishing.py"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mutant:
-    """One planted error.
-
-    :param name: what is wrong. :param rule: the protocol's rule that it breaks.
-    :param file: module in the package. :param old: text that is there exactly once. :param new: what it becomes.
-    :param tests: modules that run when the simulation has not noticed.
-    """
-
-    name: str
-    rule: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...] = (ATTEMPTS, RACES, REWRITES)
 
 
 PLANTED = (
@@ -313,86 +292,6 @@ PLANTED = (
         tests=(CALENDARS,),
     ),
     Mutant(
-        name="a hull does not grow with what is withdrawn",
-        rule="R24",
-        file="domain/withdrawn.py",
-        old="    return Interval(min(starts), max(ends))",
-        new="    return hull or Interval(min(starts), max(ends))",
-        tests=(WITHDRAWN,),
-    ),
-    Mutant(
-        name="a page that is split loses its ranges",
-        rule="R24",
-        file="domain/withdrawn.py",
-        old="        for one in ranges:\n            _withdraw(look, changed, level + 1, one, most)",
-        new="        _withdraw(look, changed, level + 1, part, most)",
-        tests=(WITHDRAWN,),
-    ),
-    Mutant(
-        name="what was looked up of withdrawals is kept for good",
-        rule="R24",
-        file="coordination/withdrawals.py",
-        old="if known != state or len(pages) > _MOST_REMEMBERED:",
-        new="if known is None or len(pages) > _MOST_REMEMBERED:",
-        tests=(UPKEEP,),
-    ),
-    Mutant(
-        name="a withdrawal leaves the record that claims require",
-        rule="R24",
-        file="coordination/retention.py",
-        old="return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)",
-        new="return requires, updates, hull_of(stamped, epoch)",
-        tests=(UPKEEP,),
-    ),
-    Mutant(
-        name="one page has all versions of a table",
-        rule="R24",
-        file="domain/retention.py",
-        old="first = max(most, len(self.versions))",
-        new="first = len(versions)",
-        tests=(UPKEEP,),
-    ),
-    Mutant(
-        name="the horizon passes versions that nobody has written down",
-        rule="R24",
-        file="coordination/retention.py",
-        old="            remember_versions(self.store, domain, name, found, most)\n",
-        new="            pass\n",
-        tests=(UPKEEP,),
-    ),
-    Mutant(
-        name="the version that was the newest at the horizon goes",
-        rule="R24",
-        file="domain/retention.py",
-        old="if one.csn <= horizon and one != newest)",
-        new="if one.csn <= horizon)",
-        tests=(UPKEEP, RETENTION),
-    ),
-    Mutant(
-        name="the audit takes what was read as nothing for granted",
-        rule="I4",
-        file="domain/auditing.py",
-        old="elif read.ref is None and (",
-        new="elif read.ref is not None and (",
-        tests=(AUDITING,),
-    ),
-    Mutant(
-        name="the audit does not know that a skipped epoch is a copy",
-        rule="I4",
-        file="coordination/auditing.py",
-        old=" or (skips and name in job.all_outputs)",
-        new="",
-        tests=(AUDITING,),
-    ),
-    Mutant(
-        name="the audit looks for the newest version's files only",
-        rule="I6",
-        file="coordination/auditing.py",
-        old="(ref, *found.get(table, ()), *claimed.get(table, ()))",
-        new="(ref,)",
-        tests=(AUDITING,),
-    ),
-    Mutant(
         name="a lapsed job is waited for",
         rule="R9",
         file="coordination/resolving.py",
@@ -623,5 +522,6 @@ PLANTED = (
         "        answer = self._decided(reading, job, dry=declaration.register is not None)\n",
         tests=(DECLARING,),
     ),
+    *PLANTED_IN_UPKEEP,
 )
 """The planted errors, in the order in which they are tried."""

@@ -1,0 +1,26 @@
+"""What a planted error is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ATTEMPTS = "tests/contract/test_coordination_attempts.py"
+RACES = "tests/contract/test_coordination_races.py"
+REWRITES = "tests/contract/test_coordination_rewrites.py"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mutant:
+    """One planted error.
+
+    :param name: what is wrong. :param rule: the protocol's rule that it breaks.
+    :param file: module in the package. :param old: text that is there exactly once. :param new: what it becomes.
+    :param tests: modules that run when the simulation has not noticed.
+    """
+
+    name: str
+    rule: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = (ATTEMPTS, RACES, REWRITES)
