@@ -14,6 +14,7 @@ SUITE = (
     *(f"ATT{number}" for number in (1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 15, 17)),
     *(f"UND{number}" for number in (1, 2, 3, 7, 8)),
     *(f"LEA{number}" for number in (1, 2, 3, 4, 5)),
+    *(f"CAT{number}" for number in (1, 2)),
 )
 """What `make anomalies` runs, in its order."""
 OF_ROWS = frozenset(
@@ -23,6 +24,7 @@ OF_ROWS = frozenset(
         *(f"ATT{number}" for number in (1, 4, 9, 12, 13, 14, 15)),
         *(f"UND{number}" for number in (1, 2, 7, 8)),
         "LEA1",
+        "CAT1",
     }
 )
 """Those in which it matters how rows get into a table; in the others records, clocks and claims meet.

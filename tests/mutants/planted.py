@@ -11,6 +11,7 @@ CHECKS = "tests/contract/test_coordination_checks.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
 DROPPED = "tests/contract/test_coordination_dropped.py"
 ENGINES = "tests/contract/test_coordination_engines.py"
+FACES = "tests/contract/test_coordination_faces.py"
 FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
 DECLARING = "tests/contract/test_coordination_declaring.py"
@@ -376,7 +377,7 @@ PLANTED = (
         file="coordination/queries.py",
         old="if not cuts.formats[ICEBERG].is_shown(state):",
         new="if not state.ref:",
-        tests=(ENGINES,),
+        tests=(FACES,),
     ),
     Mutant(
         name="a root is read anew although another job has committed what it read of it",

@@ -66,6 +66,10 @@ class Tables(ABC):
         """
 
     @abstractmethod
+    def overwrite(self, table: str, frame: DataFrame) -> None:
+        """Put *frame* in the place of all rows."""
+
+    @abstractmethod
     def append(self, table: str, frame: DataFrame) -> None:
         """Add rows."""
 
@@ -122,6 +126,10 @@ class ParquetTables(Tables):
 
     def replace(self, table: str, frame: DataFrame, since: object = ANYTHING) -> None:  # noqa: ARG002
         writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+        writer.partitionBy("epoch").parquet(self._target(table))
+
+    def overwrite(self, table: str, frame: DataFrame) -> None:
+        writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
         writer.partitionBy("epoch").parquet(self._target(table))
 
     def append(self, table: str, frame: DataFrame) -> None:
@@ -203,6 +211,11 @@ class IcebergTables(Tables):
             if "iceberg.exceptions.ValidationException" not in str(error):
                 raise
             raise Refused(table) from error
+
+    def overwrite(self, table: str, frame: DataFrame) -> None:
+        from pyspark.sql.functions import lit
+
+        frame.writeTo(self._target(table)).overwrite(lit(True))
 
     def append(self, table: str, frame: DataFrame) -> None:
         frame.writeTo(self._target(table)).append()

@@ -1,0 +1,369 @@
+"""What readers of each kind of table get, on each store, with each catalog, with a cut and without one.
+
+``python -m tests.guarantees`` writes docs/reference/guarantees.md anew. The contract tests do on a store what each
+promise is about, and compare what they find with what is stated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from airflow_provider.domain.columns import rename
+from airflow_provider.domain.errors import DependentReaders, ForeignCommit, NotReady, Unavailable
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.tables.base import TableDropped
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+from tests.contract.interruptions import Died, interrupted
+from tests.contract.test_coordination_foreign import commit
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "guarantees.md"
+
+
+class Standing(StrEnum):
+    """How a promise stands for a kind of table, on a store, with a catalog."""
+
+    KEPT = "kept"
+    """Readers with a cut and engines without one get what is promised."""
+    BY_CUTS = "by cuts"
+    """Readers with a cut do; engines that load tables from the catalog may not."""
+    REFUSED = "refused"
+    """What would break it is refused by a typed error."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Where a table is. :ivar elsewhere: whether its catalog lies outside of the store's database."""
+
+    kind: TableKind
+    store: str
+    elsewhere: bool
+
+
+SETTINGS = (
+    ("memory", False),
+    ("SQLite", False),
+    ("PostgreSQL", False),
+    ("memory", True),
+    ("SQLite", True),
+    ("PostgreSQL", True),
+    ("ZooKeeper", True),
+)
+"""Store, and whether the catalog lies elsewhere; ZooKeeper has no database for one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promise:
+    """One line of the page.
+
+    :param rule: of the protocol. :param text: what is promised. :param stated: how it stands in a setting.
+    :param observed: does in an empty world what it is about, with tables of a kind, and says how it stands.
+    """
+
+    rule: str
+    text: str
+    stated: Callable[[Setting], Standing]
+    observed: Callable[[World, TableKind], Standing]
+
+
+# --- what is stated ----------------------------------------------------------------------------------------------
+
+
+def kept(_: Setting) -> Standing:
+    return Standing.KEPT
+
+
+def by_cuts(_: Setting) -> Standing:
+    return Standing.BY_CUTS
+
+
+def refused(_: Setting) -> Standing:
+    return Standing.REFUSED
+
+
+def kept_in_the_store(setting: Setting) -> Standing:
+    """Where one transaction moves records and pointers."""
+    return Standing.BY_CUTS if setting.elsewhere else Standing.KEPT
+
+
+def kept_of_incremental(setting: Setting) -> Standing:
+    """Earlier states of a full table are in no version that the catalog shows."""
+    return Standing.BY_CUTS if setting.kind is TableKind.FULL else Standing.KEPT
+
+
+# --- what is done ------------------------------------------------------------------------------------------------
+
+
+def _job(world: World, kind: TableKind, **options: Any) -> Any:
+    return world.job("j", [world.table(name, kind=kind) for name in ("d", "e")], **options)
+
+
+def _judged(*, by_cut: bool, by_engine: bool) -> Standing:
+    assert by_cut, "a cut does not keep it"
+    return Standing.KEPT if by_engine else Standing.BY_CUTS
+
+
+def _alike(world: World, *tables: str) -> bool:
+    """Whether engines see of each table what a cut of it alone reads."""
+    return all(world.engine_rows(table) == world.rows(table)[table] for table in tables)
+
+
+def unpublished(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    world.coordinator.complete(attempt)
+    return _judged(by_cut=world.rows("d") == {"d": [(1, 1)]}, by_engine=_alike(world, "d", "e"))
+
+
+def beyond_a_gap(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind)
+    for number in (1, 2, 4):
+        world.run(job, day(number), [number])
+    return _judged(by_cut=world.cut("d").barrier == barrier(2), by_engine=_alike(world, "d", "e"))
+
+
+def skipped(world: World, kind: TableKind) -> Standing:
+    world.run(_job(world, kind), day(1), [1])
+    world.coordinator.skip(DOMAIN, "j", day(2), reason="nothing came", by="me")
+    wanted = [(2, 1)] if kind is TableKind.FULL else [(1, 1)]
+    return _judged(by_cut=world.rows("d") == {"d": wanted}, by_engine=_alike(world, "d", "e"))
+
+
+def columns(world: World, kind: TableKind) -> Standing:
+    world.run(_job(world, kind), day(1), [1])
+    changes = [rename("by", "author")]
+    world.begin(
+        world.job("j", [world.table(name, kind=kind, column_changes=changes) for name in ("d", "e")]), day(2)
+    )
+    return _judged(by_cut=world.rows("d") == {"d": [(1, 1)]}, by_engine=_alike(world, "d", "e"))
+
+
+def at_once(world: World, kind: TableKind) -> Standing:
+    """A process is killed right after its commit."""
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+
+    def die() -> None:
+        raise Died
+
+    with suppress(Died):
+        interrupted(world, die, "table.published").publish(attempt)
+    return _judged(by_cut=world.cut("d", "e").barrier == barrier(2), by_engine=_alike(world, "d", "e"))
+
+
+def one_by_one(world: World, kind: TableKind) -> Standing:
+    """A commit comes between the two loads."""
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    cut, first = world.cut("d", "e"), world.engine_rows("d")
+    world.run(job, day(2), [2])
+    whole = world.rows_of(cut) == {"d": [(1, 1)], "e": [(1, 1)]}
+    return _judged(by_cut=whole, by_engine=world.engine_rows("e") == first)
+
+
+def again(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    lease = world.leases.cut(DOMAIN, ["d"], name="report", owner="me")
+    first = world.engine_rows("d")
+    world.run(job, day(2), [2])
+    return _judged(by_cut=world.rows_of(lease.cut) == {"d": first}, by_engine=world.engine_rows("d") == first)
+
+
+def earlier(world: World, kind: TableKind) -> Standing:
+    """An engine filters the current version by the epoch."""
+    job = _job(world, kind)
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    found = [row for row in world.engine_rows("d") if row[0] <= 1]
+    return _judged(by_cut=world.rows("d", at=barrier(1)) == {"d": [(1, 1)]}, by_engine=found == [(1, 1)])
+
+
+def one_barrier(world: World, kind: TableKind) -> Standing:
+    """Two jobs, one of which is a day ahead."""
+    for name, last in (("d", 3), ("e", 2)):
+        for number in range(1, last + 1):
+            world.run(world.job(name, [world.table(name, kind=kind)]), day(number), [number])
+    found = {table: world.engine_rows(table)[-1][0] for table in ("d", "e")}
+    return _judged(by_cut=world.cut("d", "e").barrier == barrier(2), by_engine=found["d"] == found["e"])
+
+
+def missing_file(world: World, kind: TableKind) -> Standing:
+    world.run(_job(world, kind), day(1), [1])
+    (lost,) = world.cuts.files(world.cut("d"), "d")
+    if world.warehouse is not None:
+        Path(lost.removeprefix("file://")).unlink()
+    else:
+        del world.pointers.objects[lost]
+    return _judged(by_cut=_fails(lambda: world.rows("d")), by_engine=_fails(lambda: world.engine_rows("d")))
+
+
+def _fails(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except (Unavailable, FileNotFoundError, KeyError):
+        return True
+    return False
+
+
+def others_rows(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    commit(world, "d", "append", {1: [7]})
+    return _refused(lambda: world.run(job, day(2), [2]), ForeignCommit)
+
+
+def dropped(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    world.pointers.drop(DOMAIN, "d")
+    return _refused(lambda: world.begin(job, day(2)), TableDropped)
+
+
+def read_already(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind)
+    world.run(job, day(1), [1])
+    world.run(world.job("r", inputs=[world.table("d", kind=kind)]), day(1))
+    again = world.job("j", [world.table(name, kind=kind) for name in ("d", "e")], on_rerun="new_revision")
+    return _refused(lambda: world.run(again, day(1), [2], owner("again")), DependentReaders)
+
+
+def skipped_beyond_a_gap(world: World, kind: TableKind) -> Standing:
+    world.run(_job(world, kind), day(1), [1])
+    try:
+        world.coordinator.skip(DOMAIN, "j", day(3), reason="nothing came", by="me")
+    except NotReady:
+        return Standing.REFUSED
+    return _judged(by_cut=world.cut("d").barrier == barrier(1), by_engine=_alike(world, "d", "e"))
+
+
+def _refused(work: Callable[[], object], error: type[Exception]) -> Standing:
+    try:
+        work()
+    except error:
+        return Standing.REFUSED
+    return Standing.BY_CUTS
+
+
+PROMISES = (
+    Promise(
+        rule="R4", text="rows that are not published are seen by nobody", stated=kept, observed=unpublished
+    ),
+    Promise(
+        rule="R17",
+        text="a table loaded alone has the rows of its newest complete state: nothing beyond a gap, no earlier state",
+        stated=kept,
+        observed=beyond_a_gap,
+    ),
+    Promise(
+        rule="R5",
+        text="a skipped epoch adds no rows; a full table stays as it was",
+        stated=kept,
+        observed=skipped,
+    ),
+    Promise(
+        rule="R32", text="a changed column is changed for all rows at once", stated=kept, observed=columns
+    ),
+    Promise(
+        rule="R22", text="a missing file is an error, never fewer rows", stated=kept, observed=missing_file
+    ),
+    Promise(
+        rule="R2",
+        text="a commit is seen whole and at once, also when its process is killed right after it",
+        stated=kept_in_the_store,
+        observed=at_once,
+    ),
+    Promise(
+        rule="R3",
+        text="tables that are loaded one after the other are of one commit",
+        stated=by_cuts,
+        observed=one_by_one,
+    ),
+    Promise(
+        rule="R18",
+        text="tables of jobs that are not equally far are of one barrier",
+        stated=by_cuts,
+        observed=one_barrier,
+    ),
+    Promise(
+        rule="R19", text="what was read is read again, whatever is committed", stated=by_cuts, observed=again
+    ),
+    Promise(
+        rule="R24",
+        text="the state of an earlier barrier can be read (engines: by a filter on `_epoch`)",
+        stated=kept_of_incremental,
+        observed=earlier,
+    ),
+    Promise(
+        rule="R18",
+        text="what committed epochs have read does not change: computing it again",
+        stated=refused,
+        observed=read_already,
+    ),
+    Promise(
+        rule="R17",
+        text="a program that commits other rows beside the epochs",
+        stated=refused,
+        observed=others_rows,
+    ),
+    Promise(
+        rule="R17", text="work on a table that was dropped from the catalog", stated=refused, observed=dropped
+    ),
+    Promise(
+        rule="R5",
+        text="skipping an epoch whose predecessor is missing",
+        stated=lambda one: Standing.REFUSED if one.kind is TableKind.FULL else Standing.KEPT,
+        observed=skipped_beyond_a_gap,
+    ),
+)
+"""What the page states."""
+
+FRONT = """# What is kept for whom
+
+Made by `python -m tests.guarantees`; a test fails when this page is not what it makes. Other tests do on each
+store what each line is about, for both kinds of tables, and compare what they find with what stands here
+([test_coordination_guarantees](../../tests/contract/test_coordination_guarantees.py)).
+
+**kept**: readers with a cut get it, and so do engines without one, which load tables from the catalog. **by cuts**:
+readers with a cut get it, engines may not ([what they see](../explanation/catalog-readers.md)). **refused**: what would
+break it ends with a typed error, and nothing is changed.
+
+"In it" means a catalog in the store's database, "elsewhere" one outside of it. ZooKeeper has no database for a catalog.
+What is said of PostgreSQL with a catalog elsewhere is decided by code that the runs on other stores go through; there
+is no run of its own. Iceberg tables are tried on SQLite with both catalogs, memory tables on all stores.
+
+"""
+
+
+def page() -> str:
+    """What docs/reference/guarantees.md must be."""
+    names = [f"{store}, {'elsewhere' if elsewhere else 'in it'}" for store, elsewhere in SETTINGS]
+    lines = [f"| rule | what | kind | {' | '.join(names)} |", f"|{' --- |' * (len(names) + 3)}"]
+    for promise in PROMISES:
+        stated = {kind: _cells(promise, kind) for kind in TableKind}
+        same = len(set(stated.values())) == 1
+        for kind, cells in list(stated.items())[: 1 if same else 2]:
+            lines.append(
+                f"| {promise.rule} | {promise.text} | {'both' if same else kind.value} | {' | '.join(cells)} |"
+            )
+    return FRONT + "\n".join(lines) + "\n"
+
+
+def _cells(promise: Promise, kind: TableKind) -> tuple[str, ...]:
+    return tuple(
+        promise.stated(Setting(kind=kind, store=store, elsewhere=elsewhere)).value
+        for store, elsewhere in SETTINGS
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
