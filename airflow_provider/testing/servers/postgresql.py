@@ -45,6 +45,13 @@ def binaries() -> Path | None:
     return Path(found).parent if found else None
 
 
+def as_server_user(directory: Path) -> list[str]:
+    """The command that runs another one as the server's user in *directory*, through folders that are closed to it."""
+    closed = any(not folder.stat().st_mode & stat.S_IXOTH for folder in directory.resolve().parents)
+    passing = [f"--{way}-caps=+dac_override" for way in ("inh", "ambient")] if closed else []
+    return ["setpriv", f"--reuid={SERVER_USER}", f"--regid={SERVER_USER}", "--init-groups", *passing, "--"]
+
+
 class ServerFailedError(RuntimeError):
     """A server's program did not do what it was asked for; holds the command and the end of its log."""
 
@@ -197,7 +204,7 @@ class PostgresqlServer:
     def _run(self, program: str, *arguments: str, data: Path | None = None, password: str = "") -> None:
         command = [str(self.programs / program), "-D", str(data or self.data), *arguments]
         if os.geteuid() == 0:
-            command = [*self._as_server_user(), *command]
+            command = [*as_server_user(self.directory), *command]
         done = subprocess.run(  # noqa: S603 - a program of PostgreSQL's own directory
             command,
             cwd="/",
@@ -209,19 +216,6 @@ class PostgresqlServer:
         )
         if done.returncode != 0:
             raise ServerFailedError(f"{' '.join(command)}: {done.stderr!r} {self._log()}")
-
-    def _as_server_user(self) -> list[str]:
-        """The command that runs another one as the server's user, through folders that are closed to it too."""
-        closed = any(not folder.stat().st_mode & stat.S_IXOTH for folder in self.directory.resolve().parents)
-        passing = [f"--{way}-caps=+dac_override" for way in ("inh", "ambient")] if closed else []
-        return [
-            "setpriv",
-            f"--reuid={SERVER_USER}",
-            f"--regid={SERVER_USER}",
-            "--init-groups",
-            *passing,
-            "--",
-        ]
 
     def _pid(self) -> int:
         """:raises FileNotFoundError: it does not run."""
