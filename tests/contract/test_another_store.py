@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from airflow_provider.stores.connecting import ConnectionFields, FormField, StoreConnection, one_host
+from airflow_provider.stores.connecting import ConnectionFields, FormField, StoreConnection
 from airflow_provider.stores.memory_opening import MemoryOpener
 
 
@@ -44,7 +44,7 @@ class ToyConnection(StoreConnection):
     extras: ClassVar[Mapping[str, FormField]] = {"colour": FormField(label="Colour", description="any.")}
 
     def url_of(self, connection: ConnectionFields) -> str:
-        return f"toy://{one_host(connection)}"
+        return f"toy://{connection.host}"
 
 
 class ToyOpener(MemoryOpener):

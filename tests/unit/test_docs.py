@@ -31,6 +31,8 @@ FAMILIES = {
     "CAT": 2,
     "CHG": 5,
     "LIV": 2,
+    "HA": 2,
+    "FORK": 1,
 }
 UNITS = (
     ("day", timedelta(days=1)),
@@ -95,7 +97,7 @@ def test_the_protocol_says_of_each_rule_how_it_stands() -> None:
 def _told_anomalies() -> dict[str, str]:
     """How each anomaly stands, by its id."""
     rows = [line.split(" | ") for line in ANOMALIES.read_text().splitlines() if line.startswith("| ")]
-    return {row[0][2:].split()[0]: row[2] for row in rows if re.match(r"\| [A-Z]{3}\d", " | ".join(row))}
+    return {row[0][2:].split()[0]: row[2] for row in rows if re.match(r"\| [A-Z]{2,4}\d", " | ".join(row))}
 
 
 def test_each_anomaly_is_told_with_how_it_stands() -> None:

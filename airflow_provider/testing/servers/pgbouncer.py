@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -68,7 +67,7 @@ class PgBouncer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGQUIT)
+        self._process.kill()  # which of its signals means "at once" depends on its version
         self._process.wait(_TIMEOUT_S)
 
     def url(self, database: str, options: str = "?pooled=true") -> str:
