@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from airflow_provider.coordination.root_readers import (
@@ -37,7 +38,7 @@ from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import FenceRecord
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
 
-_PAGE = 50
+_PAGE = 100
 _PACKED_SINCE = 2
 """The format of a store from which on lists of files are packed."""
 
@@ -254,42 +255,47 @@ class Bounding:
     def _asked(self, reading: Reading, root: Root) -> tuple[Asked, dict[int, RootRecord]]:
         """What to ask the source of *root*, and what is recorded at this barrier, by revision."""
         if not root.looks_around and reading.get(self._key(root, 1)) is None:
-            return Asked(root=root, interval=self.interval), {}
+            return Asked(root=root, interval=self.interval, now=reading.now), {}
         own, after = self._from_here_on(root)
         for one in own:
             self._refuse_other_interval(root, one)
+        before, beyond = self._before(root) if root.looks_around else ((), None)
         asked = Asked(
             root=root,
             interval=self.interval,
-            before=self._before(root) if root.looks_around else (),
+            before=before,
             after=after,
+            beyond=beyond,
+            now=reading.now,
         )
         return asked, {one.bounds.revision: one for one in own}
 
     def _from_here_on(self, root: Root) -> tuple[list[RootRecord], tuple[RootRecord, ...]]:
-        """What is recorded at this barrier, and in their newest revisions at as many later ones as it depends on."""
+        """What is recorded at this barrier, and in their newest revisions at the later ones that it depends on."""
         here = time_key(self.interval.end)
+        last = time_key(_moved(self.interval.end, root.window))
         own: list[RootRecord] = []
         later: dict[str, RootRecord] = {}
         for one in pages(self.store, self.job.domain, Kind.ROOT, root.name, start=here, size=_PAGE):
             barrier = _barrier_of(one)
             if barrier == here:
                 own.append(one.record)
-            elif barrier not in later and len(later) == root.looks_around:
+            elif barrier not in later and (not root.looks_around or (barrier > last and later)):
                 break
             else:
                 later[barrier] = one.record
         return own, tuple(later.values())
 
-    def _before(self, root: Root) -> tuple[RootRecord, ...]:
-        """The newest revisions at as many earlier barriers as it depends on."""
+    def _before(self, root: Root) -> tuple[tuple[RootRecord, ...], RootRecord | None]:
+        """The newest revisions at the earlier barriers that it depends on, the nearest first, and the one before."""
+        first = time_key(_moved(self.interval.end, -root.window))
         earlier: dict[str, RootRecord] = {}
         for one in self._backwards(root, time_key(self.interval.end)):
             barrier = _barrier_of(one)
-            if barrier not in earlier and len(earlier) == root.looks_around:
-                break
+            if barrier not in earlier and barrier < first and (earlier or not root.has_spans):
+                return tuple(earlier.values()), one.record
             earlier.setdefault(barrier, one.record)
-        return tuple(earlier.values())
+        return tuple(earlier.values()), None
 
     def _backwards(self, root: Root, end: str) -> Iterator[Stamped[RootRecord]]:
         while True:
@@ -311,6 +317,14 @@ class Bounding:
                 expected=self.interval,
                 found=record.interval,
             )
+
+
+def _moved(moment: datetime, by: timedelta) -> datetime:
+    """*moment* and so much more or less, as far as times go."""
+    try:
+        return moment + by
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if by > timedelta(0) else datetime.min.replace(tzinfo=UTC)
 
 
 def _barrier_of(stamped: Stamped[RootRecord]) -> str:

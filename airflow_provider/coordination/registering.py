@@ -107,6 +107,7 @@ class Register:
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         if current is not None:
+            self._refuse_changed_roots(current.record)
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
         for before in (*([current.record] if current else []), *others.values()):
             check_change(before.cadence, record.cadence, self._bounded(before))
@@ -126,6 +127,23 @@ class Register:
         keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
         epochs = self.store.read(self.job.domain, keys).records.values()
         return [one.record.interval for one in epochs if one.record.attempt is not None]
+
+    def _refuse_changed_roots(self, before: JobRecord) -> None:
+        """:raises TopologyError: a root of which bounds are recorded would be read by another rule."""
+        known = {root.name: root for root in before.roots}
+        for root in self.job.roots:
+            old = known.get(root.name)
+            name = root.unlike(old) if old is not None else ""
+            if name and self.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1):
+                raise TopologyError(
+                    f"root {root.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
+                    f"cannot become {str(getattr(root, name))!r}: rows would be read twice, or by no epoch.",
+                    next_step="declare it as a root of another name."
+                    if name != "late_window"
+                    else "keep the window: it may only grow; or declare a root of another name.",
+                    root=root.name,
+                    field=name,
+                )
 
     def _computed(self, reading: Reading, before: JobRecord) -> list[Interval]:
         """What the job's tables have, what it has committed to those that it left, and its open epochs.

@@ -429,7 +429,7 @@ def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
     same_calendar = job.cadence == other.cadence or (other.retired and job.cadence.until(other.cadence))
     for root in job.roots:
         theirs = known.get(root.name)
-        if theirs is not None and not (theirs == root and same_calendar):
+        if theirs is not None and not (theirs.shares(root) and same_calendar):
             raise TopologyError(
                 f"root {root.name!r} is {_shown(theirs)} at the cadence {other.cadence} for job {other.name!r}, "
                 f"and {_shown(root)} at {job.cadence} for job {job.name!r}.",

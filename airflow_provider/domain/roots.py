@@ -1,244 +1,26 @@
-"""Roots: sources outside of the domain, read through bounds that are recorded once (protocol sections 4 and 5, I11).
+"""Bounds of roots: what an epoch reads of a source outside of the domain (protocol sections 4 and 5, I11).
 
-A root is files, an Iceberg table that somebody else writes, or the rows of a database's table by their ids. What the
-last two have at a barrier is a *span*, and spans form a chain: each begins where the one of the barrier before ends.
+What a table of others has at a barrier is a *span*, and spans form a chain: each begins where the one of the barrier
+before ends.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from airflow_provider.domain.errors import InvalidInput, choice
-from airflow_provider.domain.file_lists import (
-    PLAIN_FILES,
-    digest_of,
-    packed,
-    unpacked,
-)
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.file_lists import PLAIN_FILES, digest_of, packed, unpacked
 from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: PLC0414  (part of what roots have)
-from airflow_provider.domain.identifiers import JobName, column_name, kept_text, table_name
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.record_format import since
-
-_MOST_PARTITIONS = 10_000
-_SOURCE = re.compile(r"[\w#!()\-.:/\\]{0,250}")
-LOOK_AROUND = 31
-"""At so many barriers before its own an epoch looks for data that came late."""
-
-
-class RootKind(StrEnum):
-    """What a root is made of."""
-
-    FILES = "files"
-    ICEBERG = "iceberg"
-    JDBC = "jdbc"
-
-
-class RootReads(StrEnum):
-    """What an epoch reads of an Iceberg table of others."""
-
-    INCREMENT = "increment"
-    """The rows that were appended since the barrier before; the first epoch reads all that is there."""
-    STATE = "state"
-    """The whole table as it is at the barrier."""
-
-
-class Late(StrEnum):
-    """What becomes of data that comes after the bounds of its barrier were recorded."""
-
-    IGNORE = "ignore"
-    """Nobody reads it (files only)."""
-    NEXT = "next"
-    """The next epoch reads it."""
-    REVISION = "revision"
-    """A new revision of the epoch does: it records bounds of its own."""
-    REFUSE = "refuse"
-    """The next begin fails and names it (files only: ids that come late among others are always refused)."""
-
-
-_POLICIES = {
-    RootKind.FILES: tuple(Late),
-    RootKind.ICEBERG: (Late.NEXT, Late.REVISION),
-    RootKind.JDBC: (Late.NEXT, Late.REVISION),
-}
-_PARTS = {
-    RootKind.ICEBERG: (range(3, 100), "CATALOG.NAMESPACE.TABLE"),
-    RootKind.JDBC: (range(1, 3), "TABLE or SCHEMA.TABLE"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A source outside the domain: files here; :func:`iceberg_root` and :func:`jdbc_root` declare the others.
-
-    :param name: unique in the domain; jobs that name the same root share its bounds.
-    :param location: URI or glob of the files; what lies there at the first begin of a barrier is the bound.
-    :param late: what becomes of files that come later under the location of an interval.
-    :raises InvalidInput: naming the field.
-    """
-
-    name: str
-    location: str = ""
-    late: Late = field(default=Late.IGNORE, repr=False)
-    kind: RootKind = field(default=RootKind.FILES, repr=False)
-    table: str = field(default="", repr=False)
-    source: str = field(default="", repr=False)
-    reads: RootReads = field(default=RootReads.INCREMENT, repr=False)
-    id_column: str = field(default="", repr=False)
-    transaction_key: str = field(default="", repr=False)
-    partitions: int = field(default=1, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", table_name(self.name))
-        kept_text(self.location, "location")
-        object.__setattr__(self, "kind", choice(RootKind, self.kind, "kind"))
-        object.__setattr__(self, "reads", choice(RootReads, self.reads, "reads"))
-        late = choice(Late, self.late, "late")
-        object.__setattr__(self, "late", late)
-        allowed = _POLICIES[self.kind]
-        if late not in allowed:
-            raise InvalidInput(
-                field="late",
-                value=late.value,
-                expected=f"one of {[one.value for one in allowed]} for {self.kind} root {self.name!r}",
-            )
-        self._check_fields()
-
-    def _check_fields(self) -> None:
-        if self.kind is RootKind.FILES:
-            self._check_location()
-        else:
-            self._check_table()
-        if self.kind is RootKind.JDBC:
-            column_name(self.id_column)
-            if self.transaction_key != "":
-                column_name(self.transaction_key)
-        elif self.transaction_key or self.id_column:
-            given = "transaction_key" if self.transaction_key else "id_column"
-            raise InvalidInput(
-                field=given,
-                value=getattr(self, given),
-                expected=f"nothing for {self.kind} root {self.name!r}: a file and a snapshot are never split",
-                next_step="declare it with jdbc_root, or leave it out.",
-            )
-        if type(self.partitions) is not int or self.partitions not in range(1, _MOST_PARTITIONS + 1):
-            raise InvalidInput(
-                field="partitions", value=self.partitions, expected=f"a number from 1 to {_MOST_PARTITIONS}"
-            )
-
-    def _check_location(self) -> None:
-        for name in ("table", "source"):
-            if getattr(self, name) != "":
-                raise InvalidInput(
-                    field=name, value=getattr(self, name), expected="nothing for a root of files"
-                )
-        if self.looks_around and "{" not in self.location:
-            raise InvalidInput(
-                field="late",
-                value=self.late.value,
-                expected="a location with {start} or {end}: without one nobody can tell late files from others; "
-                f"it is {self.location!r}",
-                next_step="let the location say the interval, or leave late= out.",
-            )
-
-    def _check_table(self) -> None:
-        counts, form = _PARTS[self.kind]
-        parts = kept_text(self.table, "table", limit=1000).split(".")
-        if len(parts) not in counts or not all(part and part == part.strip() for part in parts):
-            raise InvalidInput(field="table", value=self.table, expected=form)
-        if self.location:
-            raise InvalidInput(field="location", value=self.location, expected="nothing: the table is named")
-        needed = self.kind is RootKind.JDBC
-        given = isinstance(self.source, str) and _SOURCE.fullmatch(self.source) is not None
-        if not given or (needed and not self.source):
-            raise InvalidInput(
-                field="source",
-                value=self.source,
-                expected="the id of a connection"
-                + ("" if needed else ", or nothing: pyiceberg's own configuration"),
-            )
-
-    @property
-    def place(self) -> str:
-        """Where it is, as it may be shown: a connection is named by its id."""
-        return self.location or ":".join(one for one in (self.source, self.table) if one)
-
-    @property
-    def has_spans(self) -> bool:
-        return self.kind is not RootKind.FILES
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether what lies within bounds cannot change unnoticed: ids are only counted, and an update is not seen."""
-        return self.kind is not RootKind.JDBC
-
-    @property
-    def looks_around(self) -> int:
-        """How many barriers on each side of its own a bound depends on; with one at least, bounds form a chain."""
-        return LOOK_AROUND if self.has_spans or self.late in (Late.NEXT, Late.REFUSE) else 0
-
-    @property
-    def more(self) -> tuple[tuple[str, str], ...]:
-        """What is declared beyond name and location, where it is not as by default."""
-        beyond = ((one, getattr(self, one.name)) for one in fields(self) if not one.repr)
-        return tuple((one.name, str(value)) for one, value in beyond if value != one.default)
-
-
-def iceberg_root(
-    name: str,
-    table: str,
-    *,
-    source: str = "",
-    reads: RootReads | str = RootReads.INCREMENT,
-    late: Late | str = Late.NEXT,
-) -> Root:
-    """Declare an Iceberg table that somebody else writes.
-
-    :param table: ``CATALOG.NAMESPACE.TABLE``. :param source: id of the connection to the database of its SQL catalog;
-        without it, pyiceberg's own configuration says where the catalog is.
-    :param reads: the rows appended since the barrier before, or the whole table.
-    :raises InvalidInput: naming the field.
-    """
-    return Root(
-        name,
-        kind=RootKind.ICEBERG,
-        table=table,
-        source=source,
-        reads=choice(RootReads, reads, "reads"),
-        late=choice(Late, late, "late"),
-    )
-
-
-def jdbc_root(
-    name: str,
-    table: str,
-    *,
-    source: str,
-    id_column: str,
-    transaction_key: str = "",
-    partitions: int = 1,
-    late: Late | str = Late.NEXT,
-) -> Root:
-    """Declare the rows of a table in PostgreSQL, in the order of a column of ids that only grow.
-
-    :param source: id of the connection to the database. :param table: ``TABLE`` or ``SCHEMA.TABLE``.
-    :param id_column: integers, unique and never null; later rows have greater ones.
-    :param transaction_key: column whose equal values bounds never split: all those rows are read by one epoch.
-    :param partitions: of the DataFrame: ranges of ids that Spark reads at a time.
-    :raises InvalidInput: naming the field.
-    """
-    return Root(
-        name,
-        kind=RootKind.JDBC,
-        table=table,
-        source=source,
-        id_column=id_column,
-        transaction_key=transaction_key,
-        partitions=partitions,
-        late=choice(Late, late, "late"),
-    )
+from airflow_provider.domain.root_declarations import Late as Late  # noqa: PLC0414  (declared with their bounds)
+from airflow_provider.domain.root_declarations import Root as Root  # noqa: PLC0414
+from airflow_provider.domain.root_declarations import RootKind as RootKind  # noqa: PLC0414
+from airflow_provider.domain.root_declarations import RootReads as RootReads  # noqa: PLC0414
+from airflow_provider.domain.root_declarations import iceberg_root as iceberg_root  # noqa: PLC0414
+from airflow_provider.domain.root_declarations import jdbc_root as jdbc_root  # noqa: PLC0414
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -347,14 +129,17 @@ class RootRecord:
 class Asked:
     """What is asked of a root's source: the bounds of one barrier.
 
-    :param before: what is recorded at earlier barriers, the nearest first, each in its newest revision: as many as
-        the root looks at. :param after: likewise at later ones.
+    :param before: what is recorded at earlier barriers, the nearest first, each in its newest revision: those within
+        the root's window, and of a root with spans the nearest in any case. :param after: likewise at later ones.
+    :param beyond: the nearest one before those. :param now: by the store's clock; None where nobody asks the time.
     """
 
     root: Root
     interval: Interval
     before: tuple[RootRecord, ...] = ()
     after: tuple[RootRecord, ...] = ()
+    beyond: RootRecord | None = None
+    now: datetime | None = None
 
     @property
     def low(self) -> int | None:

@@ -63,7 +63,15 @@ class EpochsHook(BaseHook):
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             mask_secret(secret)
-        return replace(settings, sources={name: self._source(name) for name in sources})
+        return replace(settings, sources=self.get_sources(sources))
+
+    def get_sources(self, sources: Iterable[str]) -> dict[str, str]:
+        """Return the URLs of the databases that roots name by the ids of their connections; masked in logs.
+
+        :raises InvalidInput: naming the connection's field.
+        :raises UnknownConnection: naming the one that Airflow does not find.
+        """
+        return {name: self._source(name) for name in sources}
 
     def _looked_up(self, conn_id: str) -> Any:
         with _unknown_is_told(conn_id):
@@ -80,7 +88,7 @@ class EpochsHook(BaseHook):
             mask_secret(secret)
         return url
 
-    async def aget_settings(self) -> Settings:
+    async def aget_settings(self, *, sources: Iterable[str] = ()) -> Settings:
         """As :meth:`get_settings`, for triggers: the triggerer's loop is never blocked.
 
         :raises InvalidInput: naming the connection's field.
@@ -92,7 +100,14 @@ class EpochsHook(BaseHook):
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             await amask_secret(secret)
-        return settings
+        return replace(settings, sources={name: await self._asource(name) for name in sources})
+
+    async def _asource(self, conn_id: str) -> str:
+        connection = await self._alooked_up(conn_id)
+        url = source_url_of(_fields_of(connection))
+        for secret in _secrets(connection, url):
+            await amask_secret(secret)
+        return url
 
     def get_conn(self) -> EpochService:
         """Open the store and the tables; the caller closes it, best with ``with``.

@@ -180,7 +180,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
             left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
             returned: list[Any] = []
             if waiting_for := left():
-                refuse_held(service.store, self.job, waiting_for[0], owner)
+                refuse_held(service, self.job, waiting_for[0], owner)
                 returned = self._compute(context, intervals, settings, owner, left)
             published = published_epochs(service.store, self.job, epochs, owner)
             refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")

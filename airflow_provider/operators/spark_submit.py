@@ -227,7 +227,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
         if not left():
             return
-        refuse_held(service.store, self.job, left()[0], owner)
+        refuse_held(service, self.job, left()[0], owner)
         try:
             self._submit(context, order)
         except AirflowException as error:
@@ -235,7 +235,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             if (
                 missing := left()
             ):  # the program's exit code does not tell that it found an epoch busy or not ready
-                refuse_held(service.store, self.job, missing[0], owner)
+                refuse_held(service, self.job, missing[0], owner)
             raise
         published = published_epochs(service.store, self.job, epochs, owner)
         refuse_unpublished(self.job, epochs, published, self.application)

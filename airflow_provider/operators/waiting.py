@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.waiting import (
     JobInputs,
     Readiness,
@@ -26,7 +27,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner, tell_bringers
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
 Run = TypeVar("Run")
@@ -72,9 +73,11 @@ def begun(runs: Iterator[Run], left: Callable[[], Sequence[Interval]]) -> Run | 
         return next(runs, None)
 
 
-def refuse_held(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner) -> None:
-    """:raises Held: *epoch* cannot begin yet, as far as the store tells."""
-    answer = _readiness(reader, job, epoch, owner)
+def refuse_held(service: EpochService, job: EpochJob, epoch: Interval, owner: Owner) -> None:
+    """:raises Held: *epoch* cannot begin yet, as far as the store and its roots tell."""
+    run, sources = (owner.dag_id, owner.run_id), RootSources(service.sources)
+    inputs = JobInputs.of(job, epoch)
+    answer = begin_readiness(service.store, job.domain, job.name, inputs, run, sources=sources)
     if not answer.ready:
         raise Held(
             NotReady(
@@ -114,20 +117,27 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
     job: EpochJob = operator.job
     owner = task_owner(context)
     operator.log.info("Waiting, %s at most, without spending a retry: %s", _rounded(left), held.error.message)
-    with EpochsHook(operator.epochs_conn_id).get_reader() as reader:
-        missing = check_inputs(reader, job.domain, JobInputs.of(job, held.epoch)).missing
-        tell_bringers(operator.log, bringers(reader, job.domain, missing), context)
+    hook, inputs = EpochsHook(operator.epochs_conn_id), JobInputs.of(job, held.epoch)
+    sources = RootSources(hook.get_sources(inputs.sources))
+    with hook.get_reader() as reader:
+        missing = check_inputs(reader, job.domain, inputs, sources).missing
+        tables = {edge.table for edge in inputs.edges}
+        told = bringers(reader, job.domain, [lag for lag in missing if lag.table in tables])
+        tell_bringers(operator.log, told, context)
         if not operator.deferrable:
-            _wait_here(reader, job, held.epoch, owner, left)
+            run = (owner.dag_id, owner.run_id)
+            _wait_here(
+                lambda: begin_readiness(reader, job.domain, job.name, inputs, run, sources=sources), left
+            )
             return
     _defer(operator, owner, held.epoch, started, left)
 
 
-def _wait_here(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner, left: timedelta) -> None:
+def _wait_here(ask: Callable[[], Readiness], left: timedelta) -> None:
     until, pause = time.monotonic() + left.total_seconds(), DEFAULTS.wait_poll_interval
     while True:
         time.sleep(min(pause.total_seconds(), max(until - time.monotonic(), 0)))
-        if time.monotonic() >= until or _readiness(reader, job, epoch, owner).ready:
+        if time.monotonic() >= until or ask().ready:
             return
 
 
@@ -150,11 +160,6 @@ def _defer(operator: Any, owner: Owner, epoch: Interval, started: datetime, left
         timeout=left + _GRACE,
     )
     raise AssertionError  # defer never returns
-
-
-def _readiness(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner) -> Readiness:
-    run = (owner.dag_id, owner.run_id)
-    return begin_readiness(reader, job.domain, job.name, JobInputs.of(job, epoch), run)
 
 
 def _rounded(length: timedelta) -> timedelta:

@@ -26,6 +26,7 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import asset_of
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class EpochSensor(BaseSensorOperator):
 
     :param tables: what to wait for. :param job: or a job, for all that it reads, each edge where its epochs read it:
         up to the barrier, up to so much before it (``as_of``), or up to the start of what the run computes
-        (``previous``).
+        (``previous``); and for its roots, until they are complete for each epoch that the run computes.
     :param at: barrier to wait for (templated); None for the end of what the run computes: of its partition key,
         its data interval, or its date.
     :param cadence: calendar of the runs, when a run's date alone does not lie on the tables' barriers; by default the
@@ -73,7 +74,7 @@ class EpochSensor(BaseSensorOperator):
         given = kwargs.pop("inlets", None) or []
         super().__init__(poke_interval=poke_interval, inlets=[*given, *map(asset_of, waited)], **kwargs)
         self.at = at
-        self.domain = waited[0].domain
+        self.domain = job.domain if job is not None else waited[0].domain
         self.tables = [table.name for table in waited]
         self.cadence = as_cadence(cadence, "cadence")
         if is_parsed(self):
@@ -147,14 +148,16 @@ class EpochSensor(BaseSensorOperator):
         return next((batch for batch in batches if batch is not None), None)
 
     def _ask(self, wish: datetime | JobInputs, context: Mapping[str, Any]) -> Readiness:
-        with EpochsHook(self.epochs_conn_id).get_reader() as reader:
+        hook = EpochsHook(self.epochs_conn_id)
+        with hook.get_reader() as reader:
             if isinstance(wish, JobInputs):
-                answer = check_inputs(reader, self.domain, wish)
+                answer = check_inputs(reader, self.domain, wish, RootSources(hook.get_sources(wish.sources)))
             else:
                 answer = check(reader, self.domain, self.tables, wish)
             self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
             if not self._told:
-                tell_bringers(self.log, bringers(reader, self.domain, answer.missing), context)
+                tables = [lag for lag in answer.missing if lag.table in self.tables]
+                tell_bringers(self.log, bringers(reader, self.domain, tables), context)
         self._told = True
         return answer
 
@@ -197,6 +200,8 @@ def _waited(tables: Iterable[EpochTable] | EpochTable, job: EpochJob | None) -> 
         raise InvalidInput(field="tables", value=given, expected="either tables or a job to wait for")
     if job is not None:
         given = [EpochTable(edge.table, job.domain) for edge in job.edges]
+        if not given and job.roots:
+            return []
     if not given or not all(isinstance(one, EpochTable) for one in given):
         raise InvalidInput(field="tables", value=given, expected="one EpochTable or more that is read")
     if len({one.domain for one in given}) > 1:

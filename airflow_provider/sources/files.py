@@ -7,75 +7,154 @@ that is not what was recorded is an error, never other rows.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
+from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.root_declarations import incomplete_declaration
 from airflow_provider.domain.roots import BoundFile, Late, RootBounds
-from airflow_provider.tables.storage import filesystem
+from airflow_provider.tables.storage import filesystem, open_root, split
 
 if TYPE_CHECKING:
+    from airflow_provider.domain.completeness import Condition
     from airflow_provider.domain.interval import Interval
-    from airflow_provider.domain.roots import Asked, Root
+    from airflow_provider.domain.roots import Asked, Root, RootRecord
 
+log = logging.getLogger(__name__)
+
+_FEW = 4
+_LISTINGS = 16
+"""Number of locations that are listed at a time: an object store answers each after some 40 ms."""
 _WILD = frozenset("*?[")
 _WILD_TO_SPARK = frozenset("{}[]*?\\")
-
-
-def bounds_of(root: Root, interval: Interval) -> RootBounds:
-    """List what lies at the location of *root* now, with sizes and times of change.
-
-    The location may hold ``{start}`` and ``{end}``, formatted as Python does: ``{start:%Y-%m-%d}``. ``*``, ``?``
-    and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
-    in it. Names that begin with ``_`` or ``.`` are left out.
-
-    :raises NotReady: the location names no wildcard, and nothing lies there.
-    :raises InvalidInput: a location that cannot be read, or a file whose name Spark would take for a pattern.
-    """
-    files = _listed(root, interval)
-    if files is None:
-        location = _location(root, interval)
-        raise NotReady(
-            f"root {root.name!r} is not ready for {interval}: nothing lies at {location}.",
-            next_step="wait for the source, or give a pattern if an interval may have no file.",
-            root=root.name,
-            missing=(location,),
-        )
-    return RootBounds(root=root.name, files=files)
-
-
-def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
-    """What lies at the location of *root* for *interval* now; None when it has no wildcard, and nothing does."""
-    location = _location(root, interval)
-    try:
-        store, path = filesystem(location)
-    except ValueError as error:
-        raise _bad_location(root, str(error)) from error
-    prefix = f"{location.partition('://')[0]}://"
-    found = sorted(_matches(store, path), key=lambda one: str(one.path))
-    if not found and not _WILD & set(path) and store.get_file_info(path).type is pafs.FileType.NotFound:
-        return None
-    return tuple(_bound(root, prefix, one) for one in found)
 
 
 def bounds(asked: Asked) -> RootBounds:
     """What the epoch reads: what lies at its location now, and, if the root says so, what came late at earlier ones.
 
-    :raises NotReady: nothing lies there yet. :raises Unavailable: files came late, and are refused.
-    :raises InvalidInput: see :func:`bounds_of`; or too many epochs share one location.
+    The location may hold ``{start}`` and ``{end}``, formatted as Python does: ``{start:%Y-%m-%d}``. ``*``, ``?``
+    and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
+    in it. Names that begin with ``_`` or ``.`` are left out.
+
+    :raises NotReady: not all of it is there yet. :raises Unavailable: files came late, and are refused; or one that
+        another epoch has read is another file now.
+    :raises InvalidInput: a location that cannot be read, that too many epochs share, or that is a folder without
+        conditions; a file whose name Spark would take for a pattern.
     """
-    own = bounds_of(asked.root, asked.interval)
-    if asked.root.late not in (Late.NEXT, Late.REFUSE):
-        return own
-    late = _late_files(asked)
-    if asked.root.late is Late.REFUSE:
-        _refuse_late(asked, late)
+    root = asked.root
+    reason, files = _landed(root, asked.interval, asked.now)
+    if reason:
+        raise NotReady(
+            f"root {root.name!r} is not ready for {asked.interval}: {reason}.",
+            next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
+            root=root.name,
+            missing=(location_of(root, asked.interval),),
+        )
+    own = RootBounds(root=root.name, files=files)
+    if root.late not in (Late.NEXT, Late.REFUSE):
         return own
     known = _known(asked)
-    files = [*(file for file in own.files if file.uri not in known), *late]
-    return RootBounds(root=own.root, files=tuple(sorted(files, key=lambda one: one.uri)))
+    late = _late_files(asked, known)
+    if root.late is Late.REFUSE:
+        _refuse_late(asked, late)
+        return own
+    mine = [file for file in own.files if file.uri not in known]
+    _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
+    return RootBounds(root=own.root, files=tuple(sorted([*mine, *late], key=lambda one: one.uri)))
+
+
+def missing(root: Root, interval: Interval, now: datetime | None) -> str:
+    """Why *root* is not complete for *interval*; empty when it is."""
+    return _landed(root, interval, now)[0]
+
+
+def _landed(root: Root, interval: Interval, now: datetime | None) -> tuple[str, tuple[BoundFile, ...]]:
+    """Why the root is not complete, and what lies at its location; markers are looked for before it is listed."""
+    for condition in root.complete:
+        if condition.kind is ConditionKind.MARKER:
+            place = _marker_of(root, condition, interval)
+            if not _is_there(root, place):
+                return f"there is no {place}", ()
+    files = _listed(root, interval)
+    if files is None:
+        return f"nothing lies at {location_of(root, interval)}", ()
+    reasons = (_unmet(condition, interval, files, now) for condition in root.complete)
+    return next((reason for reason in reasons if reason), ""), files
+
+
+def _unmet(
+    condition: Condition, interval: Interval, files: tuple[BoundFile, ...], now: datetime | None
+) -> str:
+    """Why *condition* is not met by *files*; empty when it is."""
+    if condition.kind is ConditionKind.MIN_FILES and len(files) < condition.files:
+        return f"{len(files)} files of at least {condition.files} are there"
+    if condition.kind is ConditionKind.QUIET_FOR and condition.quiet is not None:
+        if not files:
+            return "no file is there"
+        last = max(interval.end, *(_time_of(file) for file in files))
+        if (now or datetime.now(UTC)) < last + condition.quiet:
+            return f"the last change, at {last.isoformat()}, is less than {condition.quiet} ago"
+    return ""
+
+
+def _time_of(file: BoundFile) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=file.modified)
+
+
+def _marker_of(root: Root, condition: Condition, interval: Interval) -> str:
+    """Where the marker lies: beside the files, in the directory that the location names before its wildcards."""
+    place = _formatted(root, condition.location, interval)
+    if place.startswith("/"):
+        return f"file://{place}"
+    if "://" in place:
+        return place
+    location = location_of(root, interval)
+    scheme, _, path = location.partition("://")
+    parts = path.rstrip("/").split("/")
+    fixed = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    is_folder = fixed == len(parts) and _is_folder(root, location)
+    base = parts if is_folder else parts[: min(fixed, len(parts) - 1)]
+    return f"{scheme}://{'/'.join([*base, place])}"
+
+
+def _is_folder(root: Root, location: str) -> bool:
+    store, path = _opened(root, location)
+    return bool(store.get_file_info(path.rstrip("/")).type is pafs.FileType.Directory)
+
+
+def _is_there(root: Root, place: str) -> bool:
+    store, path = _opened(root, place)
+    if _WILD & set(path):
+        return next(_matches(store, path, hidden=True), None) is not None
+    return bool(store.get_file_info(path).type is not pafs.FileType.NotFound)
+
+
+def _opened(root: Root, place: str) -> tuple[pafs.FileSystem, str]:
+    try:
+        return filesystem(place)
+    except ValueError as error:
+        raise _bad_location(root, str(error)) from error
+
+
+def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
+    """What lies at the location of *root* for *interval* now; None when it has no wildcard, and nothing does."""
+    location = location_of(root, interval)
+    store, path = _opened(root, location)
+    prefix = f"{location.partition('://')[0]}://"
+    if not _WILD & set(path):
+        kind = store.get_file_info(path.rstrip("/")).type
+        if kind is pafs.FileType.NotFound:
+            return () if location.endswith("/") else None
+        if kind is pafs.FileType.Directory and not root.complete and not root.is_older:
+            raise incomplete_declaration(root, "a folder")
+    found = sorted(_matches(store, path), key=lambda one: str(one.path))
+    return tuple(_bound(root, prefix, one) for one in found)
 
 
 def holds(asked: Asked, recorded: RootBounds) -> bool:
@@ -87,7 +166,6 @@ def holds(asked: Asked, recorded: RootBounds) -> bool:
         known = {file.uri for file in recorded.files}
         now = _listed(asked.root, asked.interval) or ()
         _refuse_late(asked, [file for file in now if file.uri not in known])
-        return True
     try:
         check_unchanged(recorded)
     except Unavailable:
@@ -95,32 +173,71 @@ def holds(asked: Asked, recorded: RootBounds) -> bool:
     return True
 
 
-def _known(asked: Asked) -> set[str]:
-    """URIs of files that epochs around this one read."""
-    return {file.uri for one in (*asked.before, *asked.after) for file in one.whole.files}
+def _known(asked: Asked) -> dict[str, BoundFile]:
+    """Files that epochs around this one read, by their URI."""
+    return {file.uri: file for one in (*asked.before, *asked.after) for file in one.whole.files}
 
 
-def _late_files(asked: Asked) -> list[BoundFile]:
+def _late_files(asked: Asked, known: Mapping[str, BoundFile]) -> list[BoundFile]:
     """Files at the locations of earlier barriers that no epoch reads.
 
-    What lies at the location of the earliest one that is looked at is left alone: epochs before it may read that.
+    Epochs before the root's window may have read what lies at a location that they share.
     """
     root = asked.root
-    intervals = [one.interval for one in asked.before if one.interval is not None]
-    places = {_location(root, one): one for one in reversed(intervals)}
-    if len(asked.before) == root.looks_around and intervals:
-        if _location(root, asked.interval) == _location(root, intervals[-1]):
+    beyond = asked.beyond.interval if asked.beyond else None
+    places = {
+        location_of(root, one.interval): one.interval
+        for one in reversed(asked.before)
+        if one.interval is not None and not _is_whole(root, one)
+    }
+    if beyond is not None:
+        if location_of(root, asked.interval) == location_of(root, beyond):
             raise InvalidInput(
                 field=f"location of root {root.name!r}",
                 value=root.location,
-                expected=f"one that at most {root.looks_around} epochs share, with late={root.late.value!r}",
-                next_step="let the location say more of the interval, or leave late= out.",
+                expected=f"one that epochs of at most {root.window} share, with late={root.late.value!r}: nobody knows "
+                "which of its files those before have read",
+                next_step="let the location say more of the interval, or declare a longer late_window.",
             )
-        places.pop(_location(root, intervals[-1]))
-    places.pop(_location(root, asked.interval), None)
-    known = _known(asked)
-    found = [file for interval in places.values() for file in _listed(root, interval) or ()]
-    return [file for file in found if file.uri not in known]
+        places.pop(location_of(root, beyond), None)
+    places.pop(location_of(root, asked.interval), None)
+    listed = _listed_at_once(root, list(places.values()))
+    replaced = [file for file in listed if known.get(file.uri, file) != file]
+    if replaced:
+        log.warning(
+            "root %r: %d files were replaced after epochs had read them, such as %s; see `airflow epochs doctor`",
+            root.name,
+            len(replaced),
+            replaced[0].uri,
+        )
+    return [file for file in listed if file.uri not in known]
+
+
+def _is_whole(root: Root, record: RootRecord) -> bool:
+    """Whether nothing can come to the location of *record*: it is one file, which the epoch has."""
+    interval = record.interval
+    if interval is None or root.is_pattern:
+        return False
+    return any(file.uri == location_of(root, interval) for file in record.whole.files)
+
+
+def _listed_at_once(root: Root, intervals: Sequence[Interval]) -> list[BoundFile]:
+    """What lies at the locations of *intervals*, in their order."""
+    if len(intervals) < _FEW:
+        return [file for interval in intervals for file in _listed(root, interval) or ()]
+    with ThreadPoolExecutor(_LISTINGS) as pool:
+        found = pool.map(lambda interval: _listed(root, interval) or (), intervals)
+        return [file for files in found for file in files]
+
+
+def unread(
+    root: Root, intervals: Sequence[Interval], known: Mapping[str, BoundFile]
+) -> tuple[list[BoundFile], list[BoundFile]]:
+    """Files at the locations of *intervals* that are not among those in *known*, and those that are others now."""
+    places = {location_of(root, interval): interval for interval in intervals}
+    listed = _listed_at_once(root, list(places.values()))
+    late = [file for file in listed if file.uri not in known]
+    return late, [file for file in listed if known.get(file.uri, file) != file]
 
 
 def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
@@ -134,14 +251,25 @@ def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
         )
 
 
+def _refuse_replaced(asked: Asked, replaced: list[BoundFile]) -> None:
+    """A file of the epoch's own location that another epoch has read, and that is another one now."""
+    if replaced:
+        raise Unavailable(
+            f"root {asked.root.name!r}: {replaced[0].uri} was read by another epoch, and is another file now"
+            + (f"; so are {len(replaced) - 1} more." if len(replaced) > 1 else "."),
+            next_step="give new data a new name; or bind the root anew for the epoch that has read it: `airflow epochs "
+            f"bind {asked.root.name} …`, and clear its task.",
+            root=asked.root.name,
+            replaced=tuple(file.uri for file in replaced),
+        )
+
+
 def check_unchanged(bounds: RootBounds) -> None:
     """Compare the files of *bounds* with what lies there now.
 
     :raises Unavailable: a file is gone, or has another size or time of change than recorded.
     """
-    for file in bounds.files:
-        store, path = filesystem(file.uri)
-        info = store.get_file_info(path)
+    for file, info in _looked_up(bounds.files):
         found = None if info.type is pafs.FileType.NotFound else (info.size, _modified(info))
         if found != (file.size_bytes, file.modified):
             raise Unavailable(
@@ -157,18 +285,37 @@ def check_unchanged(bounds: RootBounds) -> None:
             )
 
 
-def _location(root: Root, interval: Interval) -> str:
+def _looked_up(files: Sequence[BoundFile]) -> Iterator[tuple[BoundFile, pafs.FileInfo]]:
+    """Each file with what is there now; object stores are asked many at a time."""
+    stores: dict[str, list[tuple[BoundFile, str]]] = {}
+    for file in files:
+        place, path = split(file.uri)
+        stores.setdefault(place, []).append((file, path))
+    for place, asked in stores.items():
+        infos = open_root(place).get_file_info([path for _, path in asked])
+        yield from zip((file for file, _ in asked), infos, strict=True)
+
+
+def location_of(root: Root, interval: Interval) -> str:
+    """The location of *root* for *interval*, as a URI.
+
+    :raises InvalidInput: it is none.
+    """
     if not root.location:
         raise _bad_location(root, "it has none")
-    try:
-        location = root.location.format(start=interval.start, end=interval.end)
-    except (KeyError, IndexError, ValueError, AttributeError) as error:
-        raise _bad_location(root, f"only {{start}} and {{end}} may stand in braces ({error})") from error
+    location = _formatted(root, root.location, interval)
     if location.startswith("/"):
         return f"file://{location}"
     if "://" not in location:
         raise _bad_location(root, "it is neither an absolute path nor a URI")
     return location
+
+
+def _formatted(root: Root, text: str, interval: Interval) -> str:
+    try:
+        return text.format(start=interval.start, end=interval.end)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise _bad_location(root, f"only {{start}} and {{end}} may stand in braces ({error})") from error
 
 
 def _bad_location(root: Root, problem: str) -> InvalidInput:
@@ -180,13 +327,13 @@ def _bad_location(root: Root, problem: str) -> InvalidInput:
     )
 
 
-def _matches(store: pafs.FileSystem, path: str) -> Iterator[pafs.FileInfo]:
-    """The files that *path*, perhaps a pattern, stands for."""
+def _matches(store: pafs.FileSystem, path: str, *, hidden: bool = False) -> Iterator[pafs.FileInfo]:
+    """The files that *path*, perhaps a pattern, stands for. :param hidden: also those that are left out otherwise."""
     parts = path.strip("/").split("/")
     fixed = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
     base = ("/" if path.startswith("/") else "") + "/".join(parts[:fixed])
     if fixed < len(parts):
-        yield from _expanded(store, base, parts[fixed:])
+        yield from _expanded(store, base, parts[fixed:], hidden=hidden)
         return
     info = store.get_file_info(base)
     if info.type is pafs.FileType.File:
@@ -195,14 +342,17 @@ def _matches(store: pafs.FileSystem, path: str) -> Iterator[pafs.FileInfo]:
         yield from _expanded(store, base, ["**", "*"])
 
 
-def _expanded(store: pafs.FileSystem, base: str, parts: list[str]) -> Iterator[pafs.FileInfo]:
+def _expanded(
+    store: pafs.FileSystem, base: str, parts: list[str], *, hidden: bool = False
+) -> Iterator[pafs.FileInfo]:
     head, rest = parts[0], parts[1:]
-    listed = _visible(store.get_file_info(pafs.FileSelector(base, allow_not_found=True)))
+    found = store.get_file_info(pafs.FileSelector(base, allow_not_found=True))
+    listed = list(found) if hidden else _visible(found)
     if head == "**":
-        yield from _expanded(store, base, rest or ["*"])
+        yield from _expanded(store, base, rest or ["*"], hidden=hidden)
         for info in listed:
             if info.type is pafs.FileType.Directory:
-                yield from _expanded(store, info.path, parts)
+                yield from _expanded(store, info.path, parts, hidden=hidden)
         return
     for info in listed:
         if not fnmatch.fnmatchcase(info.base_name, head):
@@ -210,7 +360,7 @@ def _expanded(store: pafs.FileSystem, base: str, parts: list[str]) -> Iterator[p
         if not rest and info.type is pafs.FileType.File:
             yield info
         elif rest and info.type is pafs.FileType.Directory:
-            yield from _expanded(store, info.path, rest)
+            yield from _expanded(store, info.path, rest, hidden=hidden)
 
 
 def _visible(infos: Iterable[pafs.FileInfo]) -> list[pafs.FileInfo]:

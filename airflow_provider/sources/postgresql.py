@@ -15,12 +15,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, LiteralString
 from urllib.parse import quote
 
+from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Late, Root, RootBounds, Span
 from airflow_provider.stores.sql.postgresql.address import Address, parsed
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import psycopg
+
+    from airflow_provider.domain.interval import Interval
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +58,8 @@ _SPLIT_KEY = """
       WHERE ({low}::bigint IS NULL OR {ids} > {low}::bigint) AND {key} IS NOT NULL GROUP BY {key}
     ) AS keys WHERE first_id <= {edge} AND last_id > {edge}
 """
+_IN_UTC = "SELECT set_config('timezone', 'UTC', true)"
+_REACHED = "SELECT EXISTS(SELECT 1 FROM {table} WHERE {column} >= {moment}::timestamptz)"
 _CONTINUED_KEY = """
     SELECT {key}::text, {ids} FROM {table} AS later
     WHERE {ids} > {low} AND EXISTS(
@@ -72,6 +79,14 @@ def bounds(asked: Asked, url: str) -> RootBounds:
     """
     root, low = asked.root, asked.low
     with _connected(root, url) as ids:
+        reason = ids.unreached(asked.interval.end)
+        if reason:
+            raise NotReady(
+                f"root {root.name!r} is not ready for {asked.interval}: {reason}.",
+                next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
+                root=root.name,
+                missing=(root.table,),
+            )
         high = asked.high(None if asked.ends_at else ids.greatest())
         high = low if low is not None and high is not None and high < low else high
         with ids.as_of_now():
@@ -81,6 +96,12 @@ def bounds(asked: Asked, url: str) -> RootBounds:
             _look_for_late(asked, ids)
             rows = 0 if high == low else ids.count(low, high)
         return RootBounds(root=root.name, span=Span(low=low, high=high, rows=rows))
+
+
+def missing(root: Root, interval: Interval, url: str) -> str:
+    """Why the table is not complete for *interval*; empty when it is."""
+    with _connected(root, url) as ids:
+        return ids.unreached(interval.end)
 
 
 def check_unchanged(root: Root, span: Span, url: str) -> None:
@@ -223,6 +244,18 @@ class _Ids:
             time.sleep(_PAUSE_S)
         return greatest
 
+    def unreached(self, end: datetime) -> str:
+        """Why the rows are not complete up to *end*, by the root's conditions; empty when they are."""
+        for condition in self._root.complete:
+            if condition.kind is ConditionKind.IDS_REACHED:
+                moment = end.isoformat(sep=" ")
+                with self.as_of_now():
+                    self._ask(_IN_UTC)
+                    reached = self._ask(_REACHED, column=condition.column, moment=moment)[0][0]
+                if not reached:
+                    return f"no row of {self._root.table} has a {condition.column} of {moment} or later"
+        return ""
+
     def count(self, low: int | None, high: int | None) -> int:
         return int(self._ask(_WITHIN, low=low, high=high)[0][0])
 
@@ -265,7 +298,10 @@ class _Ids:
             ids=Identifier(root.id_column),
             table=Identifier(*root.table.split(".")),
             key=Identifier(root.transaction_key),
-            **{name: Literal(value) for name, value in values.items()},
+            **{
+                name: Identifier(str(value)) if name == "column" else Literal(value)
+                for name, value in values.items()
+            },
         )
         return self._connection.execute(asked).fetchall()
 

@@ -10,8 +10,11 @@ from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, Spa
 from airflow_provider.sources import files
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
+    from airflow_provider.domain.interval import Interval
     from airflow_provider.sources.postgresql import JdbcRead
 
 
@@ -47,6 +50,21 @@ class RootSources:
         except Unavailable:
             return False
         return True
+
+    def missing(self, root: Root, interval: Interval, now: datetime | None) -> str:
+        """Why *root* is not complete for *interval*, by its declared conditions; empty when it is.
+
+        :raises SourceUnavailable: the source does not answer.
+        """
+        match root.kind:
+            case RootKind.FILES:
+                return files.missing(root, interval, now)
+            case RootKind.JDBC:
+                from airflow_provider.sources import postgresql
+
+                return postgresql.missing(root, interval, self._url(root)) if root.complete else ""
+            case RootKind.ICEBERG:
+                return ""
 
     def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
         """Compare *bounds* with what is there now.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
+import msgspec
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider.coordination.waiting import (
@@ -23,9 +25,11 @@ from airflow_provider.coordination.waiting import (
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import FinalError, PackageTooOld, RetryableError, UnknownConnection
 from airflow_provider.domain.identifiers import domain_name, table_name
-from airflow_provider.domain.interval import Interval, as_utc
+from airflow_provider.domain.interval import Cadence, Interval, as_utc
+from airflow_provider.domain.roots import Root
 from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.triggers.shared_reader import shared_reader
 
@@ -45,6 +49,7 @@ class EpochTrigger(BaseTrigger):
     :param start: of what the job computes, as *barrier*.
     :param job: that is to begin: then its epoch's lock is waited for, too. :param run: ids of DAG and run that ask.
     :param until: when waiting ends without success, as *barrier*; None for when Airflow ends it.
+    :param roots: sources that the job reads, as it declares them. :param cadence: of its epochs.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -61,6 +66,8 @@ class EpochTrigger(BaseTrigger):
         job: str | None = None,
         run: Sequence[str] = (),
         until: str | None = None,
+        roots: Sequence[Mapping[str, Any]] = (),
+        cadence: Mapping[str, Any] | None = None,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,6 +81,8 @@ class EpochTrigger(BaseTrigger):
         self.job = job
         self.run_ids = list(run)
         self.until = until
+        self.roots = [dict(root) for root in roots]
+        self.cadence = None if cadence is None else dict(cadence)
         self.later = later
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -91,6 +100,7 @@ class EpochTrigger(BaseTrigger):
                 "job": self.job,
                 "run": self.run_ids,
                 "until": self.until,
+                **({"roots": self.roots, "cadence": self.cadence} if self.roots else {}),
             },
         )
 
@@ -130,21 +140,35 @@ class EpochTrigger(BaseTrigger):
 
     async def _wait(self, barrier: datetime) -> Readiness:
         """Ask until the barrier is reached; each call that may block runs in a thread."""
-        settings = await EpochsHook(self.epochs_conn_id).aget_settings()
+        inputs = self._inputs(barrier)
+        wanted = inputs.sources if inputs else ()
+        settings = await EpochsHook(self.epochs_conn_id).aget_settings(sources=wanted)
+        ask = partial(self._ask, barrier=barrier, inputs=inputs, sources=RootSources(settings.sources))
         patience = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
-            answer = await asyncio.to_thread(self._ask, shared.reader, barrier)
+            answer = await asyncio.to_thread(ask, shared.reader)
             if answer.ready and self.job is not None:
                 # A begin found what this does not see: let it try again, but not without a pause.
                 await asyncio.sleep(self.poll_interval)
             while not answer.ready:
                 await shared.later_than(answer.csn, patience)
-                answer = await asyncio.to_thread(self._ask, shared.reader, barrier)
+                answer = await asyncio.to_thread(ask, shared.reader)
             return answer
 
-    def _ask(self, reader: MetadataReader, barrier: datetime) -> Readiness:
-        if self.start is None:
+    def _ask(
+        self, reader: MetadataReader, *, barrier: datetime, inputs: JobInputs | None, sources: RootSources
+    ) -> Readiness:
+        if inputs is None:
             return readiness(reader, self.domain, self.tables, barrier)
+        if self.job is not None:
+            dag_id, run_id = self.run_ids
+            return begin_readiness(reader, self.domain, self.job, inputs, (dag_id, run_id), sources=sources)
+        return inputs_readiness(reader, self.domain, inputs, sources)
+
+    def _inputs(self, barrier: datetime) -> JobInputs | None:
+        """What the job reads that the trigger waits for; None when it waits for tables."""
+        if self.start is None:
+            return None
         start = as_utc(datetime.fromisoformat(self.start), "start")
         edges = tuple(
             Edge(
@@ -155,11 +179,12 @@ class EpochTrigger(BaseTrigger):
             )
             for edge in self.edges
         )
-        inputs = JobInputs(edges=edges, interval=Interval(start, barrier))
-        if self.job is not None:
-            dag_id, run_id = self.run_ids
-            return begin_readiness(reader, self.domain, self.job, inputs, (dag_id, run_id))
-        return inputs_readiness(reader, self.domain, inputs)
+        return JobInputs(
+            edges=edges,
+            interval=Interval(start, barrier),
+            roots=tuple(msgspec.convert(root, Root, strict=False) for root in self.roots),
+            cadence=None if self.cadence is None else msgspec.convert(self.cadence, Cadence, strict=False),
+        )
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
@@ -173,7 +198,11 @@ def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
         }
         for edge in inputs.edges
     ]
-    return {"edges": edges, "start": inputs.interval.start.isoformat()}
+    found: dict[str, Any] = {"edges": edges, "start": inputs.interval.start.isoformat()}
+    if inputs.roots:
+        found["roots"] = [msgspec.to_builtins(root) for root in inputs.roots]
+        found["cadence"] = msgspec.to_builtins(inputs.cadence)
+    return found
 
 
 def _duration(seconds: float | None) -> timedelta | None:

@@ -28,7 +28,13 @@ def test_a_mutant_is_one_change_that_compiles(mutant: Mutant) -> None:
 
 def test_there_are_enough_mutants_with_names_of_their_own() -> None:
     assert len({one.name for one in PLANTED}) == len(PLANTED) >= FEWEST
-    assert {one.file.split("/")[0] for one in PLANTED} == {"domain", "coordination", "tables", "spark"}
+    assert {one.file.split("/")[0] for one in PLANTED} == {
+        "domain",
+        "coordination",
+        "tables",
+        "spark",
+        "sources",
+    }
 
 
 def test_a_run_without_an_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def revisions(record: Record, world: World) -> None:
 
 
 def roots(record: Record, world: World) -> None:
-    files = world.job("files", inputs=[Root("landing", "/landing/{start}")])
+    files = world.job("files", inputs=[Root("landing", "/landing/{start}", late=Late.IGNORE)])
     chained = world.job("chained", inputs=[Root("queue", "/queue/{start}", late=Late.NEXT)])
     for job, root in ((files, "landing"), (chained, "queue")):
         world.coordinator.register(job)
@@ -205,7 +205,7 @@ def roots(record: Record, world: World) -> None:
         world.write(attempt)
         with record.of(f"publish: a root {how}", "R3, R10, R11, I11"):
             world.coordinator.publish(attempt)
-    other = world.job("other", inputs=[Root("landing", "/landing/{start}")])
+    other = world.job("other", inputs=[Root("landing", "/landing/{start}", late=Late.IGNORE)])
     world.coordinator.abort(
         world.begin(files, day(2), roots={"landing": RootBounds(root="landing")}), "it failed"
     )

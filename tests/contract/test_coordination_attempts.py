@@ -66,7 +66,7 @@ def refuse_all(world: World, attempt: Attempt, committable: Any, recorded: Seque
 def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_path: Path) -> None:
     """Neither an interval that is no epoch, nor one that waits for a table, nor one that is committed needs it."""
     source = tmp_path / "landing.csv"
-    root = Root("landing", str(source))
+    root = Root("landing", str(source), late="ignore")
     upstream = world.job("upstream")
     job = world.job("loading", inputs=[root, increment(upstream.outputs[0])])
 

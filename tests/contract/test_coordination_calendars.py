@@ -140,14 +140,14 @@ def files(name: str, root: str = "feed") -> dict[str, RootBounds]:
 
 def test_hours_never_read_the_files_of_a_day(world: World) -> None:
     """R7, I11: the bounds of a day that was given up stay, and its last hour ends where it does."""
-    feed = Root("feed", "/feed")
+    feed = Root("feed", "/feed", late="ignore")
     world.coordinator.abort(
         world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day")), "it is too large"
     )
     hourly = world.job("d", cadence=HOURLY_FROM_3, inputs=[feed])
     with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
         world.coordinator.register(hourly)
-    other = world.job("d", cadence=HOURLY_FROM_3, inputs=[Root("hourly_feed", "/feed")])
+    other = world.job("d", cadence=HOURLY_FROM_3, inputs=[Root("hourly_feed", "/feed", late="ignore")])
     world.coordinator.register(other)
     world.coordinator.register(hourly)  # nothing of the day is recorded by this calendar
     with pytest.raises(TopologyError, match="recorded for .* which job 'd' began"):
@@ -157,7 +157,7 @@ def test_hours_never_read_the_files_of_a_day(world: World) -> None:
 
 def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> None:
     """R7, I11: what was recorded before the change is the same for both."""
-    feed = Root("feed", "/feed")
+    feed = Root("feed", "/feed", late="ignore")
     attempt = world.begin(world.job("d", inputs=[feed]), day(3), roots=files("day"))
     world.write(attempt)
     world.coordinator.publish(attempt)

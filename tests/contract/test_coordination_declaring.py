@@ -56,7 +56,10 @@ REFUSED: dict[str, tuple[Callable[[World], EpochJob], Interval]] = {
         lambda world: world.job("d", [world.table("d"), world.table("d2")], determinism="keep_first"),
         day(1),
     ),
-    "a source that does not answer": (lambda world: world.job("new", inputs=[Root("r", "x")]), day(1)),
+    "a source that does not answer": (
+        lambda world: world.job("new", inputs=[Root("r", "x", late="ignore")]),
+        day(1),
+    ),
 }
 
 

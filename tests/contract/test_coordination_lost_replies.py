@@ -43,7 +43,7 @@ def job(world: World) -> EpochJob:
         for number in (1, 2):
             world.run(source, day(number), [number])
     inputs = [
-        Root("landing", "/landing"),
+        Root("landing", "/landing", late="ignore"),
         iceberg_root("prices", "lake.market.prices"),
         state(world.table("source")),
     ]

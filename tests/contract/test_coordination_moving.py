@@ -84,7 +84,7 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
 
 def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places) -> None:
     """I11: who declares it again goes on from what was recorded."""
-    feed = Root("feed", "/feed")
+    feed = Root("feed", "/feed", late="ignore")
     with_root, without = job("j", RIGHT, root=feed), job("j", RIGHT)
     first, second = places["first"].coordinator, places["second"].coordinator
     attempt = first.begin(with_root, day(1), owner(), roots=files("then"))

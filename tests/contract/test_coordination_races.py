@@ -127,7 +127,7 @@ def test_der13_two_registrations_that_close_a_cycle_together(world: World) -> No
 
 def test_der8_shared_root(world: World) -> None:
     """I11: of two jobs that begin at once with other bounds of one root, both read those that came first."""
-    jobs = [world.job(name, inputs=[Root("landing", "/landing")]) for name in ("a", "b")]
+    jobs = [world.job(name, inputs=[Root("landing", "/landing", late="ignore")]) for name in ("a", "b")]
     bounds = [
         {"landing": RootBounds(root="landing", files=(BoundFile(uri=uri, size_bytes=1),))}
         for uri in ("x", "y")

@@ -379,11 +379,15 @@ def test_who_comes_back_must_go_with_what_came_meanwhile(world: World) -> None:
 
 def test_the_roots_of_a_retired_job_are_what_they_were(world: World) -> None:
     """R6, I11: their bounds stay recorded, so that the name cannot stand for other files."""
-    world.coordinator.register(world.job("d", inputs=[Root("feed", "/a")]))
+    world.coordinator.register(world.job("d", inputs=[Root("feed", "/a", late="ignore")]))
     world.coordinator.retire(DOMAIN, "d", **WHY)
     with pytest.raises(TopologyError, match="root 'feed' is '/a'"):
-        world.coordinator.register(world.job("heir", [world.table("d")], inputs=[Root("feed", "/b")]))
-    world.coordinator.register(world.job("heir", [world.table("d")], inputs=[Root("feed", "/a")]))
+        world.coordinator.register(
+            world.job("heir", [world.table("d")], inputs=[Root("feed", "/b", late="ignore")])
+        )
+    world.coordinator.register(
+        world.job("heir", [world.table("d")], inputs=[Root("feed", "/a", late="ignore")])
+    )
 
 
 @pytest.mark.parametrize("other", ["new", "e"])

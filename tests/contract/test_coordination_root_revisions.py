@@ -12,6 +12,7 @@ import pytest
 from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.resuming import Begun, resume
 from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import (
     Conflict,
@@ -42,7 +43,9 @@ def land(directory: Path, number: int, **texts: str) -> None:
 
 
 def feed(directory: Path, late: str = "revision", **options: Any) -> Root:
-    return Root("feed", f"{directory}/{{start:%Y-%m-%d}}/*", late=Late(late), **options)
+    return Root(
+        "feed", f"{directory}/{{start:%Y-%m-%d}}/*", late=Late(late), complete=none_needed(), **options
+    )
 
 
 def total(attempt: Attempt) -> int:

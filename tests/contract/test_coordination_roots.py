@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import (
     InvalidInput,
@@ -194,7 +195,7 @@ def test_a_root_of_which_revisions_are_made(world: World, lake: Lake) -> None:
 
 
 def landed(directory: Path, name: str) -> str:
-    path = directory / name
+    path = directory / f"2024-01-{name}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(name)
     return f"file://{path}"
@@ -205,8 +206,8 @@ def files_of(attempt: Attempt) -> list[str]:
 
 
 def loading(world: World, directory: Path, late: Any, name: str = "loading") -> EpochJob:
-    location = f"{directory}/{{start:%d}}/*.csv"
-    return world.job(name, inputs=[Root("landing", location, late=late)])
+    location = f"{directory}/{{start:%Y-%m-%d}}/*.csv"
+    return world.job(name, inputs=[Root("landing", location, late=late, complete=none_needed())])
 
 
 def listed(world: World, job: EpochJob, epoch: Interval, by: Owner | None = None) -> list[str]:
@@ -260,7 +261,7 @@ def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World
     job = loading(world, tmp_path, "revision")
     landed(tmp_path, "01/a.csv")
     failed = world.begin(job, day(1), roots=RootSources())
-    (tmp_path / "01/a.csv").write_text("longer than it was")
+    (tmp_path / "2024-01-01/a.csv").write_text("longer than it was")
     with pytest.raises(Unavailable):
         check_unchanged(failed.roots[0])
     anew = world.begin(job, day(1), owner(try_number=2), roots=RootSources())
@@ -268,7 +269,7 @@ def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World
     check_unchanged(anew.roots[0])
     other = loading(world, tmp_path, "revision", "other")
     assert world.begin(other, day(1), roots=RootSources()).roots == anew.roots
-    (tmp_path / "01/a.csv").write_text("longer than ever before")
+    (tmp_path / "2024-01-01/a.csv").write_text("longer than ever before")
     third = world.begin(other, day(1), owner(try_number=2), roots=RootSources())
     shared = world.begin(job, day(1), owner(try_number=3), roots=RootSources())
     assert (third.roots[0].revision, shared.roots) == (3, third.roots)
@@ -281,9 +282,9 @@ def test_files_that_changed_twice_are_recorded_twice(world: World, tmp_path: Pat
     jobs = [loading(world, tmp_path, "revision", name) for name in ("one", "two")]
     landed(tmp_path, "01/a.csv")
     world.begin(jobs[0], day(1), roots=RootSources())
-    (tmp_path / "01/a.csv").write_text("longer than it was")
+    (tmp_path / "2024-01-01/a.csv").write_text("longer than it was")
     second = world.begin(jobs[1], day(1), roots=RootSources())
-    (tmp_path / "01/a.csv").write_text("longer than ever before")
+    (tmp_path / "2024-01-01/a.csv").write_text("longer than ever before")
     third = world.begin(jobs[0], day(1), owner(try_number=2), roots=RootSources())
     assert [one.roots[0].revision for one in (second, third)] == [2, 3]
     check_unchanged(third.roots[0])
@@ -324,7 +325,7 @@ def test_adopted_output_keeps_the_roots_that_it_was_computed_from(
     first = world.begin(job, day(1), roots=RootSources())
     world.write(first, [1])
     world.coordinator.complete(first)
-    (tmp_path / "01/a.csv").write_text("longer than it was")
+    (tmp_path / "2024-01-01/a.csv").write_text("longer than it was")
     landed(tmp_path, "01/late.csv")
     retry = world.begin(job, day(1), owner(try_number=2), roots=RootSources())
     assert (retry.adopted, retry.roots) == (True, first.roots)

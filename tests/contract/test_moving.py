@@ -16,6 +16,7 @@ from airflow_provider.coordination.moving import STAYS, MovedDomain, move_domain
 from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.columns import add, rename
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     EpochBusy,
@@ -277,7 +278,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     source, _ = services
     history(source)
     source.retention.withdraw(DOMAIN, "numbers", day(1).end)
-    landing = Root("landing", "file:///in/*.csv")
+    landing = Root("landing", "file:///in/*.csv", late="ignore", complete=none_needed())
     job = EpochJob("load", inputs=[landing], outputs=[EpochTable("loaded", domain=DOMAIN)], cadence="@daily")
     source.coordinator.register(job)
     planted = {

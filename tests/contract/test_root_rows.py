@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
+from airflow_provider.domain.completeness import ids_reached
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootRecord, Span, jdbc_root
@@ -175,6 +176,26 @@ def test_rows_that_come_or_go_within_bounds_are_told(shop: Shop) -> None:
     with pytest.raises(Unavailable, match="2 rows with id"):
         sources.check_unchanged(root, anew)
     assert shop.bounds(root, 2, anew).span == span(5, 5, 0), "old rows may be deleted once they were read"
+
+
+def test_rows_that_have_not_reached_the_end_are_waited_for(shop: Shop) -> None:
+    """A2: a time in the rows says up to when the table is complete; one without a zone is UTC."""
+    shop.execute("CREATE TABLE timed (id bigint, at timestamptz, local timestamp, tx text)")
+    shop.execute("INSERT INTO timed VALUES (1, '2024-01-01 23:59Z', '2024-01-01 23:59', 'a')")
+    for column in ("at", "local"):
+        root = jdbc_root("orders", "timed", source="shop", id_column="id", complete=ids_reached(column))
+        with pytest.raises(NotReady, match=f"no row of timed has a {column} of 2024-01-02 00:00") as refused:
+            shop.bounds(root, 1)
+        assert refused.value.missing == ("timed",)
+        assert RootSources({"shop": shop.url}).missing(root, day(1), None)
+    shop.execute("INSERT INTO timed VALUES (2, '2024-01-02 00:00Z', '2024-01-02 00:00', 'b')")
+    for column in ("at", "local"):
+        root = jdbc_root("orders", "timed", source="shop", id_column="id", complete=ids_reached(column))
+        assert shop.bounds(root, 1).span == span(None, 2, 2)
+    with pytest.raises(InvalidInput, match="timestamp"):
+        shop.bounds(
+            jdbc_root("orders", "timed", source="shop", id_column="id", complete=ids_reached("tx")), 1
+        )
 
 
 def test_a_table_that_was_emptied_goes_on_where_it_was(shop: Shop) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.roots import Asked, BoundFile, Root, RootBounds, RootRecord, Span
@@ -100,21 +101,22 @@ def test_a_snapshot_that_expired_after_it_was_recorded_is_told(lake: Lake) -> No
 
 def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) -> None:
     """A bound that might take a file for the second time is refused; so is looking where earlier epochs may have."""
-    root = Root("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next")
+    root = Root("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next", complete=none_needed())
     for name in ("2024-01/0.csv", "2024-02/1.csv"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
 
-    def before(number: int) -> tuple[RootRecord, ...]:
-        found = [day(number - back) for back in range(1, 32)]
-        return tuple(
-            RootRecord(bounds=RootBounds(root="landing"), job=JobName("a"), interval=one) for one in found
-        )
+    def one(number: int) -> RootRecord:
+        return RootRecord(bounds=RootBounds(root="landing"), job=JobName("a"), interval=day(number))
 
-    found = files.bounds(Asked(root=root, interval=day(33), before=before(33)))
-    assert [Path(one.uri).name for one in found.files] == ["1.csv"]
-    with pytest.raises(InvalidInput, match="at most 31 epochs share"):
-        files.bounds(Asked(root=root, interval=day(64 - 4), before=before(64 - 4)[:30] + before(33)[:1]))
+    near = tuple(one(number) for number in range(32, 25, -1))
+    found = files.bounds(Asked(root=root, interval=day(33), before=near, beyond=one(25)))
+    assert [Path(file.uri).name for file in found.files] == ["1.csv"]
+    found = files.bounds(Asked(root=root, interval=day(33), before=near))
+    assert [Path(file.uri).name for file in found.files] == ["0.csv", "1.csv"]
+    with pytest.raises(InvalidInput, match="at most 7 days, 0:00:00 share") as refused:
+        files.bounds(Asked(root=root, interval=day(43), before=(one(42),), beyond=one(35)))
+    assert "late_window" in refused.value.next_step
 
 
 def test_what_was_recorded_as_files_has_no_span() -> None:

@@ -22,12 +22,13 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.waiting import JobInputs, begin_readiness
+from airflow_provider.domain.completeness import marker, min_files
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, window
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous, window
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
 from airflow_provider.operators import waiting as begin_waiting
@@ -350,6 +351,27 @@ def test_a_deferred_wait_looks_back_as_far_as_its_job(service: EpochService) -> 
     assert event is not None
     assert event.payload["status"] == "ready"
     assert waits.execute(run)["csn"] == 2
+
+
+def test_a_root_is_waited_for_as_tables_are(service: EpochService, tmp_path: Path) -> None:  # noqa: ARG001
+    """A2: by the sensor in both modes, and by the trigger, which looks again without a commit."""
+    root = Root("landed", f"{tmp_path}/{{start:%Y-%m-%d}}/*", complete=[marker(), min_files(1)])
+    loads = EpochJob("loads", inputs=[root], outputs=[replace(A, name="out")], cadence="@daily")
+    waits = EpochSensor(task_id="wait", job=loads)
+    run = task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC))
+    with pytest.raises(TaskDeferred) as deferred:
+        waits.execute(run)
+    _, kwargs = deferred.value.trigger.serialize()
+    woken = EpochTrigger(**{**json.loads(json.dumps(kwargs)), "poll_interval": 0.1})
+    folder = tmp_path / "2013-02-07"
+    folder.mkdir()
+    (folder / "_SUCCESS").touch()
+    assert first_event(woken, within_s=0.5) is None
+    (folder / "a.csv").touch()
+    event = first_event(woken, within_s=20)
+    assert event is not None
+    assert event.payload["status"] == "ready"
+    assert EpochSensor(task_id="wait", job=loads, deferrable=False).poke(run)
 
 
 def test_a_run_of_a_job_that_builds_on_its_past_waits_for_the_run_before(service: EpochService) -> None:

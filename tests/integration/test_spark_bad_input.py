@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous
@@ -48,8 +49,9 @@ def test_an_argument_that_nobody_means(
     spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path, what: str
 ) -> None:
     """R1: of every call of a job's program; afterwards it goes on, and writes."""
+    landed = Root("r", f"{tmp_path}/*.json", late="ignore", complete=none_needed())
     job = EpochJob(
-        "j", inputs=[previous(TABLE), Root("r", f"{tmp_path}/*.json")], outputs=[TABLE], cadence="@hourly",
+        "j", inputs=[previous(TABLE), landed], outputs=[TABLE], cadence="@hourly",
         origin=START,
     )  # fmt: skip
     call, good = CALLS[what]

@@ -16,6 +16,7 @@ from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import Check, is_true, no_rows, not_null
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
 from airflow_provider.domain.errors import (
@@ -440,7 +441,7 @@ def test_a_root_is_read_as_it_was_when_the_epoch_began_first(
     first.write_text("1\n2\n")
     job = EpochJob(
         "loads",
-        inputs=[Root("landing", location=f"{landing}/{{start:%Y-%m-%dT%H}}-*.csv")],
+        inputs=[Root("landing", location=f"{landing}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())],
         outputs=[HOURLY],
         cadence="@hourly",
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.completeness import marker, min_files
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
@@ -31,7 +32,7 @@ OUT = EpochTable("ünïcode out", partition_by=("origin",), sort_by=("at",))
 JOB = EpochJob(
     "job",
     inputs=[
-        Root("landing", location="/landing/{start:%Y}/*.csv"),
+        Root("landing", location="/landing/{start:%Y}/*.csv", complete=[marker(), min_files(2)]),
         iceberg_root("prices", "lake.market.prices", reads="state"),
         jdbc_root(
             "orders", "public.orders", source="shop", id_column="id", transaction_key="tx", late="revision"
@@ -54,7 +55,12 @@ SETTINGS = Settings(
 
 def attempt_at(service: EpochService) -> Attempt:
     orders = jdbc_root("orders", "public.orders", source="shop", id_column="id")
-    job = EpochJob("simple", inputs=[Root("landing", "/landing"), orders], outputs=[OUT], cadence="@hourly")
+    job = EpochJob(
+        "simple",
+        inputs=[Root("landing", "/landing", late="ignore"), orders],
+        outputs=[OUT],
+        cadence="@hourly",
+    )
     bounds = RootBounds(root="landing", files=(BoundFile(uri="file:///a", size_bytes=3, modified=4),))
     ids = RootBounds(root="orders", span=Span(low=None, high=2**63 - 1, rows=0))
     attempt = service.coordinator.begin(job, HOUR, OWNER, roots={"landing": bounds, "orders": ids})

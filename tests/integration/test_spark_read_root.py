@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Root, iceberg_root, jdbc_root
@@ -123,7 +124,7 @@ def test_rows_that_come_late_end_the_epoch(
 def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "others")
     lake.append(1)
-    roots = [prices(), Root("landing", f"{tmp_path}/*.csv")]
+    roots = [prices(), Root("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]
     job = EpochJob("load", inputs=roots, outputs=[QUOTED], cadence="@hourly")
     settings = replace(settings, sources={"lake_db": lake.url})
     with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:

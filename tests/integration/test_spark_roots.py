@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.roots import Asked, RootBounds
 from airflow_provider.domain.topology import Root
-from airflow_provider.sources.files import bounds_of, check_unchanged
+from airflow_provider.sources import files
+from airflow_provider.sources.files import check_unchanged
 
 START = datetime(2013, 2, 8, 13, tzinfo=UTC)
 HOUR = Interval(START, START + timedelta(hours=1))
@@ -36,6 +38,12 @@ def landing(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     return tmp_path
+
+
+def bounds_of(location: str) -> RootBounds:
+    """What lies at *location* now."""
+    root = Root("landing", location, late="ignore", complete=none_needed())
+    return files.bounds(Asked(root=root, interval=HOUR))
 
 
 def names(bounds: RootBounds, landing: Path) -> list[str]:
@@ -62,7 +70,7 @@ def names(bounds: RootBounds, landing: Path) -> list[str]:
 def test_a_location_stands_for_files(
     landing: Path, location: str, expected: tuple[str, ...], scheme: str
 ) -> None:
-    bounds = bounds_of(Root("landing", f"{scheme}{landing}/{location}"), HOUR)
+    bounds = bounds_of(f"{scheme}{landing}/{location}")
     assert names(bounds, landing) == list(expected)
     assert [file.size_bytes for file in bounds.files] == [len(name) for name in expected]
     check_unchanged(bounds)
@@ -81,24 +89,24 @@ def test_a_location_stands_for_files(
 )
 def test_a_location_that_cannot_be_read_is_refused(location: str, problem: str) -> None:
     with pytest.raises(InvalidInput, match="landing") as refused:
-        bounds_of(Root("landing", location), HOUR)
+        bounds_of(location)
     assert problem in str(refused.value)
 
 
 def test_a_file_that_is_not_there_yet_is_waited_for(landing: Path) -> None:
     with pytest.raises(NotReady, match="nothing lies at") as waiting:
-        bounds_of(Root("landing", f"{landing}/weather/2014.csv"), HOUR)
+        bounds_of(f"{landing}/weather/2014.csv")
     assert waiting.value.missing == (f"file://{landing}/weather/2014.csv",)
 
 
 def test_a_name_that_spark_takes_for_a_pattern_is_refused(landing: Path) -> None:
     (landing / "weather" / "a{b}.csv").touch()
     with pytest.raises(InvalidInput, match="rename the file"):
-        bounds_of(Root("landing", f"{landing}/weather/*.csv"), HOUR)
+        bounds_of(f"{landing}/weather/*.csv")
 
 
 def test_another_size_time_or_no_file_is_told(landing: Path) -> None:
-    bounds = bounds_of(Root("landing", f"{landing}/weather/*.csv"), HOUR)
+    bounds = bounds_of(f"{landing}/weather/*.csv")
     changed = landing / FILES[0]
     before = changed.stat()
     changed.write_text("x" * len(FILES[0]))

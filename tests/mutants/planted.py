@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
+from tests.mutants.roots import PLANTED_IN_ROOTS
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
 CALENDARS = "tests/contract/test_coordination_calendars.py"
@@ -25,7 +26,6 @@ RESTORING = "tests/contract/test_coordination_restoring.py"
 READING = "tests/contract/test_coordination_reading.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
-ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 
 SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
@@ -380,46 +380,6 @@ PLANTED = (
         tests=(FACES,),
     ),
     Mutant(
-        name="a root is read anew although another job has committed what it read of it",
-        rule="I11",
-        file="coordination/root_readers.py",
-        old="if committed_root(stamped.record, root) == revision:",
-        new="if committed_root(stamped.record, root) > revision:",
-        tests=(ROOT_REVISIONS,),
-    ),
-    Mutant(
-        name="publish does not require that its roots are the newest revisions",
-        rule="I11",
-        file="coordination/root_readers.py",
-        old="return [Absent(key) for key in keys]",
-        new="return []",
-        tests=(ROOT_REVISIONS,),
-    ),
-    Mutant(
-        name="bounds that another job commits on meanwhile are taken anew",
-        rule="I11",
-        file="coordination/root_readers.py",
-        old="required = tuple(unchanged(reading, key) for key in keys.values())",
-        new="required = ()",
-        tests=(ROOT_REVISIONS,),
-    ),
-    Mutant(
-        name="output that was computed from an earlier revision of a root is adopted",
-        rule="I11",
-        file=BEGINNING,
-        old="keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)",
-        new="keeps = before is not None and not fresh",
-        tests=(ROOT_REVISIONS,),
-    ),
-    Mutant(
-        name="what a failed epoch found at its root binds the next try",
-        rule="I11",
-        file="domain/roots.py",
-        old="return not others",
-        new="return False",
-        tests=(ROOT_REVISIONS,),
-    ),
-    Mutant(
         name="a table keeps its origin when its job declares an earlier one",
         rule="R7",
         file="domain/origins.py",
@@ -524,5 +484,6 @@ PLANTED = (
         tests=(DECLARING,),
     ),
     *PLANTED_IN_UPKEEP,
+    *PLANTED_IN_ROOTS,
 )
 """The planted errors, in the order in which they are tried."""

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider.domain.checks import accepted, in_range, is_true, no_rows, not_null, row_count, unique
 from airflow_provider.domain.columns import add, drop, rename, widen
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.roots import iceberg_root, jdbc_root
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state, window
@@ -75,8 +76,11 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "its new name": (lambda value: rename("other", value), NAMES),
     "a column that is dropped": (drop, NAMES),
     "a wider type": (lambda value: widen("c", value), []),
-    "the place of a root": (lambda value: Root("r", value), [*TEXTS, *BLANK]),
-    "what comes late": (lambda value: Root("r", "/{start}", late=value), []),
+    "the place of a root": (
+        lambda value: Root("r", value, late="ignore", complete=none_needed()),
+        [*TEXTS, *BLANK],
+    ),
+    "what comes late": (lambda value: Root("r", "/{start}", late=value), ["nothing"]),
     "a table of others": (lambda value: iceberg_root("r", value), []),
     "its source": (lambda value: iceberg_root("r", "l.m.p", source=value), ["a path", "empty"]),
     "how it is read": (lambda value: iceberg_root("r", "l.m.p", reads=value), []),

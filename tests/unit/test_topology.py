@@ -20,6 +20,7 @@ from airflow_provider.domain.checks import (
     row_count,
     unique,
 )
+from airflow_provider.domain.completeness import ids_reached, marker, min_files, none_needed, quiet_for
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import (
@@ -130,9 +131,26 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a root without a name": (lambda: Root(""), "table"),
     "a policy that there is not": (lambda: Root("r", "/{start}", late="never"), "late"),  # type: ignore[arg-type]
-    "late files of no interval": (lambda: Root("r", "/in/*.csv", late=Late.NEXT), "late"),
-    "a transaction key of files": (lambda: Root("r", "/in", transaction_key="tx"), "transaction_key"),
-    "a table of files": (lambda: Root("r", "/in", table="t"), "table"),
+    "late files of no interval": (
+        lambda: Root("r", "/in/*.csv", late=Late.NEXT, complete=none_needed()),
+        "late",
+    ),
+    "late files of intervals that come again": (lambda: Root("r", "/in/{start:%d}.csv"), "late"),
+    "late files that nobody has thought of": (lambda: Root("r", "/in.csv"), "late"),
+    "files without a condition": (lambda: Root("r", "/in/{start}/*.csv"), "complete"),
+    "a folder without a condition": (lambda: Root("r", "/in/{start}/"), "complete"),
+    "no condition and one": (lambda: Root("r", "/{start}", complete=[none_needed(), marker()]), "complete"),
+    "a condition that is none": (lambda: Root("r", "/{start}", complete="_SUCCESS"), "complete"),  # type: ignore[arg-type]
+    "a column of files": (lambda: Root("r", "/{start}", complete=ids_reached("c")), "complete"),
+    "a condition of snapshots": (
+        lambda: Root("r", kind="iceberg", table="l.m.p", complete=marker()),
+        "complete",
+    ),
+    "no file at least": (lambda: Root("r", "/{start}", complete=min_files(0)), "min_files"),
+    "quiet for no time": (lambda: Root("r", "/{start}", complete=quiet_for(timedelta(0))), "quiet_for"),
+    "a window of no time": (lambda: Root("r", "/{start}", late_window=timedelta(0)), "late_window"),
+    "a transaction key of files": (lambda: Root("r", "/{start}", transaction_key="tx"), "transaction_key"),
+    "a table of files": (lambda: Root("r", "/{start}", table="t"), "table"),
     "a table without its catalog": (lambda: iceberg_root("r", "market.prices"), "table"),
     "a table with an empty part": (lambda: iceberg_root("r", "lake..prices"), "table"),
     "what there is not to be read": (lambda: iceberg_root("r", "l.m.p", reads="window"), "reads"),
@@ -204,18 +222,18 @@ def test_the_past_of_a_table_needs_declared_origins() -> None:
 
 @pytest.mark.parametrize(("location", "cadence"), [("/b", "@daily"), ("/a", "@hourly")])
 def test_a_shared_root_is_one_location_at_one_cadence(location: str, cadence: str) -> None:
-    mine = job("a", [Root("r", "/a")], [A], "@daily")
+    mine = job("a", [Root("r", "/a", late="ignore")], [A], "@daily")
     with pytest.raises(TopologyError, match="root"):
-        register(mine, job("b", [Root("r", location)], [B], cadence))
-    register(mine, job("b", [Root("r", "/a")], [B], "@daily"))
+        register(mine, job("b", [Root("r", location, late="ignore")], [B], cadence))
+    register(mine, job("b", [Root("r", "/a", late="ignore")], [B], "@daily"))
 
 
 def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
     """R6, R7, I11: of two jobs at work each barrier has one interval."""
     then = datetime(2024, 3, 1, tzinfo=UTC)
     changed = Cadence("@hourly", since=then, before=Cadence("@daily"))
-    mine = declared(job("a", [Root("r", "/a")], [A], changed), None)
-    theirs = declared(job("b", [Root("r", "/a")], [B]), None)
+    mine = declared(job("a", [Root("r", "/a", late="ignore")], [A], changed), None)
+    theirs = declared(job("b", [Root("r", "/a", late="ignore")], [B]), None)
     with pytest.raises(TopologyError, match="root"):
         check_registration(mine, {theirs.name: theirs}, None)
     check_registration(mine, {theirs.name: replace(theirs, retired="over")}, None)
@@ -223,11 +241,11 @@ def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
 
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
     """What came to roots later is part of a declaration only where it is used: nobody has to register anew."""
-    of_files = declared(job("j", [Root("r", "/a")], [A], on_rerun="new_revision"), None)
+    of_files = declared(job("j", [Root("r", "/a", late="ignore")], [A], on_rerun="new_revision"), None)
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
     later = [Root("r", "/{start}", late=Late.NEXT), iceberg_root("r", "l.m.p"), iceberg_root("r", "l.m.q")]
     assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3
-    assert declaration(of_files).roots == (Root("r", "/a"),)
+    assert declaration(of_files).roots == (Root("r", "/a", late="ignore"),)
 
 
 def test_what_a_job_once_read_is_not_forgotten() -> None:
@@ -241,7 +259,7 @@ def test_what_a_job_once_read_is_not_forgotten() -> None:
 
 def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
     """R7, I11: of all earlier revisions; what is declared again is no past."""
-    feeds = {name: Root(name, f"/{name}") for name in "xyz"}
+    feeds = {name: Root(name, f"/{name}", late="ignore") for name in "xyz"}
     record = None
     for table, feed in ((A, "x"), (B, "y"), (C, "z")):
         record = declared(job("j", [feeds[feed]], [table]), record)

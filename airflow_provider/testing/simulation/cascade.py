@@ -57,7 +57,7 @@ ROLL, RECENT, LAGGED, LOOSE = (_table(name) for name in ("roll", "recent", "lagg
 SNAP = _table("snap", TableKind.FULL)
 SIDE, TAIL = _table("side"), _table("tail")
 PICKY, KEPT, PACE = _table("picky"), _table("kept"), _table("pace")
-FEED = Root("feed", "memory:///feed")
+FEED = Root("feed", "memory:///feed", late="ignore")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from airflow_provider.domain.columns import ColumnChange, add, rename
+from airflow_provider.domain.completeness import Condition, none_needed
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import EpochTable, Root, TableKind
@@ -35,7 +36,8 @@ _SOUND: Mapping[Any, Any] = {
         column_changes=[add("delay", "decimal(5,1)"), rename("dest", "destination")],
     ),
     ColumnChange: rename("dest", "destination"),
-    Root: Root("landing", "file:///in/*.csv"),
+    Root: Root("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
+    Condition: none_needed(),
 }
 """Values that check themselves."""
 

@@ -1,0 +1,228 @@
+"""When a root is complete, and what becomes of files that come late, on each store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.domain.completeness import (
+    Condition,
+    marker,
+    min_files,
+    none_needed,
+    quiet_for,
+)
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError, Unavailable
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, job_key
+from airflow_provider.domain.roots import Root
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import Put, SameStore, Transaction
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+
+FILES = RootSources()
+PATTERN = "{start:%Y-%m-%d}/*.csv"
+
+
+def place(directory: Path, number: int, name: str) -> Path:
+    path = directory / f"{day(number).start:%Y-%m-%d}" / name
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+def land(directory: Path, number: int, *names: str) -> None:
+    for name in names:
+        place(directory, number, name).write_text(name)
+
+
+def loading(world: World, location: str, name: str = "load", **options: object) -> EpochJob:
+    return world.job(name, inputs=[Root("landing", location, **options)])  # type: ignore[arg-type]
+
+
+def names(attempt: Attempt) -> list[str]:
+    return ["/".join(Path(file.uri).parts[-2:]) for file in attempt.roots[0].files]
+
+
+def run(world: World, job: EpochJob, epoch: Interval, run: str = "scheduled") -> list[str]:
+    attempt = world.begin(job, epoch, owner(run), roots=FILES)
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+    return names(attempt)
+
+
+# --- complete ----------------------------------------------------------------------------------------------------
+
+Landing = Callable[[World, Path], None]
+
+
+def _old(world: World, directory: Path) -> None:
+    """The last change was long ago, by the store's clock."""
+    at = world.store.read(DOMAIN, []).now.timestamp() - 3_600
+    for name in ("a.csv", "b.csv"):
+        os.utime(place(directory, 1, name), (at, at))
+
+
+CONDITIONS: dict[str, tuple[Condition, Landing, str]] = {
+    "marker": (marker(), lambda _, at: land(at, 1, "_SUCCESS"), "there is no"),
+    "pattern": (
+        marker("../done-{start:%Y-%m-%d}-*"),
+        lambda _, at: (at / "done-2024-01-01-x").touch(),
+        "there is no",
+    ),
+    "min_files": (min_files(3), lambda _, at: land(at, 1, "c.csv"), "2 files of at least 3 are there"),
+    "quiet_for": (quiet_for(timedelta(minutes=10)), _old, "is less than 0:10:00 ago"),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_src4_incomplete_landing(world: World, tmp_path: Path, condition: str) -> None:
+    """I11, A2: half of the files are there: the epoch is not ready, sensors wait, and nothing is recorded."""
+    complete, land_the_rest, reason = CONDITIONS[condition]
+    job = loading(world, f"{tmp_path}/{PATTERN}", complete=[complete])
+    world.coordinator.register(job)
+    land(tmp_path, 1, "a.csv", "b.csv")
+    if condition == "quiet_for":
+        now = world.store.read(DOMAIN, []).now.timestamp()
+        os.utime(place(tmp_path, 1, "b.csv"), (now, now))
+    before = world.exactly()
+    with pytest.raises(NotReady, match=reason) as refused:
+        world.begin(job, day(1), roots=FILES)
+    waiting = check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1)))
+    assert (waiting.ready, [str(lag.table) for lag in waiting.missing]) == (False, ["landing"])
+    assert reason in waiting.missing[0].reason
+    assert refused.value.root == "landing"
+    assert world.exactly() == before
+    land_the_rest(world, tmp_path)
+    assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
+    assert len(run(world, job, day(1))) == (3 if condition == "min_files" else 2)
+
+
+def test_a_batch_waits_until_the_root_is_complete_for_each_epoch(world: World, tmp_path: Path) -> None:
+    """A2: those whose bounds are recorded are not asked again."""
+    job = loading(world, f"{tmp_path}/{PATTERN}", complete=min_files(1))
+    land(tmp_path, 1, "a.csv")
+    run(world, job, day(1))
+    place(tmp_path, 1, "a.csv").unlink()
+    land(tmp_path, 3, "a.csv")
+    inputs = JobInputs.of(job, Interval(day(1).start, day(3).end))
+    (lag,) = check_inputs(world.store, DOMAIN, inputs).missing
+    assert lag.wanted == day(2).end
+    land(tmp_path, 2, "a.csv")
+    assert check_inputs(world.store, DOMAIN, inputs).ready
+
+
+def test_a_folder_needs_conditions_as_a_wildcard_does(world: World, tmp_path: Path) -> None:
+    """A2: what no declaration can tell is told at begin, before any work."""
+    land(tmp_path, 1, "a.csv")
+    location = f"{tmp_path}/{{start:%Y-%m-%d}}"
+    with pytest.raises(InvalidInput, match="is a folder") as refused:
+        world.begin(loading(world, location), day(1), roots=FILES)
+    assert "none_needed()" in refused.value.next_step
+    job = loading(world, location, complete=marker())
+    with pytest.raises(NotReady, match=r"there is no .*/2024-01-01/_SUCCESS"):
+        world.begin(job, day(1), roots=FILES)
+    land(tmp_path, 1, "_SUCCESS")
+    assert run(world, job, day(1)) == ["2024-01-01/a.csv"]
+
+
+# --- late --------------------------------------------------------------------------------------------------------
+
+
+def test_src1_late_file(world: World, tmp_path: Path) -> None:
+    """I11, A1: by default a file that lands after its epoch has committed is the next one's, within the window."""
+    job = loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed())
+    land(tmp_path, 1, "a.csv")
+    assert run(world, job, day(1)) == ["2024-01-01/a.csv"]
+    land(tmp_path, 1, "b.csv", "c.csv")
+    land(tmp_path, 2, "a.csv")
+    assert run(world, job, day(2)) == ["2024-01-01/b.csv", "2024-01-01/c.csv", "2024-01-02/a.csv"]
+    land(tmp_path, 1, "d.csv")
+    assert run(world, job, day(8)) == ["2024-01-01/d.csv"]
+    land(tmp_path, 2, "in time.csv")
+    land(tmp_path, 1, "too late.csv")
+    assert run(world, job, day(9)) == ["2024-01-02/in time.csv"]
+
+
+def test_a_file_that_is_hours_late_is_read_by_an_hourly_job(world: World, tmp_path: Path) -> None:
+    """I11, A1: the window is a time, not a number of epochs."""
+    hour = timedelta(hours=1)
+    root = Root("landing", f"{tmp_path}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())
+    job = world.job("load", inputs=[root], cadence="@hourly")
+
+    def epoch(number: int) -> Interval:
+        return Interval(day(1).start + number * hour, day(1).start + (number + 1) * hour)
+
+    for number in range(35):
+        world.begin(job, epoch(number), roots=FILES)
+    (tmp_path / "2024-01-01T00-late.csv").touch()
+    attempt = world.begin(job, epoch(35), roots=FILES)
+    assert [Path(file.uri).name for file in attempt.roots[0].files] == ["2024-01-01T00-late.csv"]
+
+
+def test_a_window_that_shrinks_would_read_files_twice(world: World, tmp_path: Path) -> None:
+    """I11: what an epoch has read beyond it could not be seen; so for another location, or another rule."""
+    week = {"complete": none_needed(), "late_window": timedelta(days=7)}
+    job = loading(world, f"{tmp_path}/{PATTERN}", **week)
+    world.coordinator.register(loading(world, f"{tmp_path}/wrong/{PATTERN}", **week))
+    world.coordinator.register(job)
+    land(tmp_path, 1, "a.csv")
+    world.begin(job, day(1), roots=FILES)
+    for field, other in (
+        (
+            "late_window",
+            loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed(), late_window=timedelta(1)),
+        ),
+        ("location", loading(world, f"{tmp_path}/other/{PATTERN}", **week)),
+        ("late", loading(world, f"{tmp_path}/{PATTERN}", **week, late="ignore")),
+    ):
+        with pytest.raises(TopologyError, match="read twice") as refused:
+            world.coordinator.register(other)
+        assert refused.value.field == field
+    longer = {"complete": marker(), "late_window": timedelta(days=9)}
+    world.coordinator.register(loading(world, f"{tmp_path}/{PATTERN}", **longer))
+
+
+def test_a_file_that_another_epoch_has_read_is_not_read_as_another_file(world: World, tmp_path: Path) -> None:
+    """I11, A1: epochs share a folder, and a file in it is replaced: neither read again nor passed over."""
+    job = loading(world, f"{tmp_path}/{{start:%Y-%m}}/*.csv", complete=none_needed())
+    folder = tmp_path / "2024-01"
+    folder.mkdir()
+    (folder / "a.csv").write_text("a")
+    assert run(world, job, day(1)) == ["2024-01/a.csv"]
+    (folder / "b.csv").write_text("b")
+    assert run(world, job, day(2)) == ["2024-01/b.csv"]
+    (folder / "a.csv").write_text("another one")
+    with pytest.raises(Unavailable, match="was read by another epoch, and is another file now"):
+        world.begin(job, day(3), roots=FILES)
+
+
+# --- declarations of older versions ------------------------------------------------------------------------------
+
+
+def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Path) -> None:
+    """R7, A2: they had neither conditions nor windows; two jobs that share a root are declared anew one by one."""
+    jobs = [loading(world, f"{tmp_path}/{PATTERN}", name, complete=none_needed()) for name in "ab"]
+    for job in jobs:
+        world.coordinator.register(job)
+        key = job_key(DOMAIN, job.name)
+        reading = world.store.read(DOMAIN, [key])
+        stored = {"name": "landing", "location": job.roots[0].location, "late": "ignore", "kind": "files"}
+        older = replace(reading.records[key].record, roots=(msgspec.convert(stored, Root),))
+        store = SameStore(reading.head.incarnation)
+        world.store.transact(Transaction(domain=DOMAIN, store=store, updates=(Put(key, older),)))
+    found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
+    assert all(record.roots[0].is_older for record in found)
+    for job in jobs:
+        changed = loading(world, f"{tmp_path}/{PATTERN}", job.name, complete=min_files(1))
+        world.coordinator.register(changed)
+    found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
+    assert not any(record.roots[0].is_older for record in found)
