@@ -14,6 +14,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.origins import refuse_unjoined
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord, refuse_not_own
+from airflow_provider.domain.sizes import refuse_gaps
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import TableRecord
 
@@ -73,8 +74,10 @@ def refuse_changes(
 
     :param fills: the tables that it adds to the epoch; empty for all.
     :raises DependentReaders: they are listed. :raises TopologyError: an epoch that no later one could follow.
+    :raises RecordFull: a table would have more gaps than its record holds.
     """
     known = {name: one.record for name, one in own.items() if one is not None}
+    refuse_gaps(interval, known, coordinator.defaults.most_stretches)
     if not skips:
         refuse_unjoined(job.name, interval, job.edges, job.outputs, known)
     written = {name: one for name, one in known.items() if not fills or name in fills}

@@ -31,6 +31,7 @@ from airflow_provider.domain.registration import (
     serves_once,
 )
 from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.sizes import refuse_large
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
 from airflow_provider.domain.watermark import Progress
@@ -104,6 +105,7 @@ class Register:
         if (current is not None and record == current.record) or serves_once(record):
             return record, None
         others = other_jobs(self.store, job.domain, job.name)
+        refuse_large(record)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         if current is not None:

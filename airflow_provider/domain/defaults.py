@@ -63,6 +63,8 @@ class Defaults:
     """How many rewrites a table's fence tells apart; older ones count as one over all that they touched."""
     versions_in_page: int = 500
     """How many versions of a table, and how many commits, a sweep takes at a time: so many fit into one record."""
+    most_stretches: int = 1_000
+    """How many stretches of committed time, with gaps between them, a table may have."""
     ranges_in_page: int = 256
     """How many withdrawn ranges of a table one record has before it is split."""
     states_remembered: int = 8

@@ -12,9 +12,10 @@ import pytest
 
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.retention import Retention
+from airflow_provider.domain import sizes
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import Unavailable
+from airflow_provider.domain.errors import RecordFull, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.records import Kind, retention_key, table_key, whole_versions_key
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
@@ -296,3 +297,32 @@ def test_a_claim_beside_a_withdrawal_is_decided_anew(world: World) -> None:
     with pytest.raises(Unavailable):
         leases.acquire(cut, name="mine", owner="me")
     assert seen
+
+
+# --- records that are refused before any work is done -------------------------------------------------------------
+
+
+def test_an_epoch_that_would_make_a_gap_too_many_does_not_begin(world: World) -> None:
+    """R12: and nothing is written; epochs that touch what is committed go on, and fill the gaps."""
+    world.coordinator.defaults = replace(DEFAULTS, most_stretches=2)
+    job = world.job("t")
+    for number in (1, 3):
+        world.run(job, day(number))
+    before = world.content()
+    with pytest.raises(RecordFull) as refused:
+        world.begin(job, day(5))
+    assert (refused.value.number, refused.value.limit) == (3, 2)
+    assert world.content() == before
+    for number in (4, 2, 5):
+        world.run(job, day(number))
+
+
+def test_a_job_of_too_many_tables_is_not_registered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6: nothing is written, and the job's other declarations work."""
+    monkeypatch.setattr(sizes, "MOST_TABLES", 2)
+    tables = [world.table(name) for name in ("one", "two", "three")]
+    before = world.content()
+    with pytest.raises(RecordFull, match="output tables of job 'j'"):
+        world.begin(world.job("j", tables), day(1))
+    assert world.content() == before
+    world.run(world.job("j", tables[:2]), day(1))

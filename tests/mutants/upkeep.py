@@ -11,6 +11,14 @@ WITHDRAWN = "tests/unit/test_withdrawn.py"
 
 PLANTED_IN_UPKEEP = (
     Mutant(
+        name="any number of gaps may lie in a table",
+        rule="R12",
+        file="domain/sizes.py",
+        old="if number > max(most, len(record.progress.islands)):",
+        new="if number > max(most, number):",
+        tests=(UPKEEP,),
+    ),
+    Mutant(
         name="one page has all versions of a table",
         rule="R24",
         file="domain/retention.py",

@@ -1,0 +1,181 @@
+"""What each kind of record may hold at most, and what refuses more (docs/reference/store.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.domain import sizes
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.errors import InvalidInput, RecordFull
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.registration import JobRecord, declared
+from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
+from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable
+from airflow_provider.domain.version import (
+    CommitRecord,
+    FenceRecord,
+    Member,
+    Moved,
+    Rewrite,
+    TableDelta,
+    TableRecord,
+    TableRef,
+)
+from airflow_provider.domain.watermark import Progress
+from airflow_provider.domain.withdrawn import MOST_RANGES, WithdrawnPage
+from airflow_provider.stores.codec import encode
+from airflow_provider.testing.store_cases.samples import sample
+
+STORE_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "store.md"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+NAME = 255
+"""Bytes of the longest name."""
+LOCATION = 1_024
+"""Bytes of the longest key in S3."""
+REF = TableRef(
+    format="iceberg", table_uuid="u" * 36, version=2**62, location="s3://" + "l" * LOCATION, schema_id=1_000
+)
+
+
+def hour(number: int) -> Interval:
+    return Interval(START + number * HOUR, START + (number + 1) * HOUR)
+
+
+def name(number: int, length: int = NAME) -> TableName:
+    return TableName(f"{number:05d}".ljust(length, "n"))
+
+
+def job(**changes: Any) -> JobRecord:
+    """A job's record as it is stored at first."""
+    table = EpochTable("t")
+    return replace(declared(EpochJob("j", outputs=[table], cadence="@hourly"), None), **changes)
+
+
+def largest_job() -> JobRecord:
+    past = [Edge(name(number, 60), EdgeKind.WINDOW, length=HOUR) for number in range(sizes.MOST_LEFT_OUT)]
+    return job(
+        outputs=tuple(EpochTable(name(number, 60)) for number in range(sizes.MOST_TABLES)),
+        edges=tuple(past[: sizes.MOST_INPUTS]),
+        earlier=("f" * 32,) * sizes.MOST_DECLARATIONS,
+        past_edges=tuple(past),
+        past_outputs=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
+        past_roots=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
+    )
+
+
+def largest_commit() -> CommitRecord:
+    """Of a job with as many tables as one may have, all names and locations as long as they get."""
+    deltas = tuple(
+        TableDelta(table=name(number), interval=hour(0), revision=9, watermark=START, ref=REF, rows=2**40)
+        for number in range(sizes.MOST_TABLES)
+    )
+    member = Member(job=JobName("j" * NAME), interval=hour(0), revision=9)
+    return CommitRecord(change_set=ChangeSetId("c" * 300), members=(member,), by="b" * 1_000, tables=deltas)
+
+
+def table_of(stretches: int) -> TableRecord:
+    moved = Moved(csn=2**40, origin=START, watermark=START, ref=REF)
+    return TableRecord(
+        job=JobName("j" * NAME),
+        kind=EpochTable("t").kind,
+        cadence=Cadence("@hourly"),
+        progress=Progress(origin=START, islands=tuple(hour(2 * number) for number in range(stretches))),
+        ref=REF,
+        earlier=(moved,) * DEFAULTS.states_remembered,
+    )
+
+
+LARGEST: Mapping[Kind, Callable[[], Any]] = {
+    Kind.JOB: largest_job,
+    Kind.TABLE: lambda: table_of(DEFAULTS.most_stretches),
+    Kind.FENCE: lambda: FenceRecord(
+        latest=hour(0),
+        earlier=(Rewrite(csn=2**40, low=START, high=START + HOUR),) * DEFAULTS.rewrites_remembered,
+    ),
+    Kind.COMMIT: largest_commit,
+    Kind.RETENTION: lambda: RetentionRecord(horizon=2**40),
+    Kind.VERSIONS: lambda: VersionsRecord(
+        versions=tuple(Version(csn=2**40 + number, ref=REF) for number in range(DEFAULTS.versions_in_page))
+    ),
+    Kind.WITHDRAWN: lambda: WithdrawnPage(ranges=tuple(hour(2 * number) for number in range(MOST_RANGES))),
+}
+"""Records that are bounded by number, at their bounds."""
+CONSTANT = {Kind.TOPOLOGY, Kind.LOCK, Kind.SLICE, Kind.RESERVATION}
+"""Records of which no field has a length of its own, but for names and reasons."""
+BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.BARRIER, Kind.ROOT, Kind.LEASE}
+"""Records that are refused by their bytes when they are written: where, is said in the page."""
+
+
+@pytest.mark.parametrize("kind", list(LARGEST))
+def test_a_record_at_its_bounds_fits(kind: Kind) -> None:
+    body = encode(Key(DomainName("d"), kind, "partition", "item"), LARGEST[kind]())
+    assert len(body) < 1_000_000, f"{kind}: {len(body)}"
+
+
+def test_every_kind_has_a_bound_and_a_row_in_the_docs() -> None:
+    assert {*LARGEST, *CONSTANT, *BY_BYTES} == set(Kind)
+    section = STORE_PAGE.read_text().partition("## What a record may hold")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(kind.value for kind in Kind)
+
+
+@pytest.mark.parametrize("kind", sorted(BY_BYTES))
+def test_what_is_not_counted_is_refused_by_its_bytes(kind: Kind) -> None:
+    record = sample(kind)
+    text = next(
+        field
+        for field in ("schema", "note", "by", "owner", "interval")
+        if isinstance(getattr(record, field, None), str) or field == "interval"
+    )
+    if text == "interval":
+        attempt = replace(record.attempt, skips="s" * 1_000_001)
+        record, text = replace(record, attempt=attempt), ""
+    with pytest.raises(InvalidInput) as refused:
+        encode(
+            Key(DomainName("d"), kind, "partition", "item"),
+            replace(record, **{text: "x" * 1_000_001}) if text else record,
+        )
+    assert refused.value.field == f"record of {kind}"
+    assert refused.value.value > refused.value.expected == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("field", "number", "entry"),
+    [
+        ("outputs", sizes.MOST_TABLES, EpochTable("t")),
+        ("edges", sizes.MOST_INPUTS, Edge(TableName("t"), EdgeKind.STATE)),
+        ("earlier", sizes.MOST_DECLARATIONS, "f"),
+        ("past_edges", sizes.MOST_LEFT_OUT, Edge(TableName("t"), EdgeKind.STATE)),
+        ("past_outputs", sizes.MOST_LEFT_OUT, TableName("t")),
+        ("past_roots", sizes.MOST_LEFT_OUT, "r"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_refused(field: str, number: int, entry: Any) -> None:
+    """R6: naming what there is too much of, how much, and the limit."""
+    sizes.refuse_large(job(**{field: (entry,) * number}))
+    with pytest.raises(RecordFull) as refused:
+        sizes.refuse_large(job(**{field: (entry,) * (number + 1)}))
+    assert (refused.value.number, refused.value.limit) == (number + 1, number)
+    assert "job 'j'" in refused.value.record
+
+
+def test_a_gap_too_many_is_refused_and_no_other_epoch() -> None:
+    """R12: what touches committed time goes on, also in a table that has more gaps than are allowed by now."""
+    for stretches in (3, 5):
+        tables = {TableName("t"): table_of(stretches)}
+        for touching in (1, 0, 2 * stretches - 1):
+            sizes.refuse_gaps(hour(touching), tables, 3)
+        with pytest.raises(RecordFull) as refused:
+            sizes.refuse_gaps(hour(100), tables, 3)
+        assert (refused.value.number, refused.value.limit) == (stretches + 1, 3)
+        assert "'t'" in refused.value.record
+    sizes.refuse_gaps(hour(100), {TableName("t"): table_of(2)}, 3)
