@@ -18,9 +18,8 @@ from tests.anomalies.collecting import Outcome, read_outcomes
 from tests.anomalies.page import PAGE, page, table, without
 from tests.anomalies.plain import running
 from tests.anomalies.schedules import ROOT, SUITE, schedules
+from tests.anomalies.schedules import modules as modules_of_schedules
 from tests.anomalies.verdicts import PLAIN, STATEMENTS, STORES, Observed, Verdict, figures, save, verdicts
-
-MODULES = "test_coordination_*.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +89,7 @@ class Run:
         begins = [f"def test_{name.lower()}_" for name in names]
         modules = [
             str(one.relative_to(ROOT))
-            for one in sorted((ROOT / "tests/contract").glob(MODULES))
+            for one in modules_of_schedules()
             if any(begin in one.read_text() for begin in begins)
         ]
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0"]

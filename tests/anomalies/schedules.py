@@ -15,6 +15,8 @@ SUITE = (
     *(f"UND{number}" for number in (1, 2, 3, 7, 8)),
     *(f"LEA{number}" for number in (1, 2, 3, 4, 5)),
     *(f"CAT{number}" for number in (1, 2)),
+    *(f"HA{number}" for number in (1, 2)),
+    "FORK1",
 )
 """What `make anomalies` runs, in its order."""
 OF_ROWS = frozenset(
@@ -31,6 +33,13 @@ OF_ROWS = frozenset(
 
 LEA1 has a full table, whose rows stay in the draft's own files: it is about when those are deleted.
 """
+ONLY_ON = {
+    "HA1": frozenset({"postgresql"}),
+    "HA2": frozenset({"postgresql"}),
+    "FORK1": frozenset({"sqlite", "postgresql", "zookeeper"}),
+}
+"""Where a schedule can run, if not everywhere: standbys are PostgreSQL's, and children do not share memory."""
+_CONTRACT = ROOT / "tests" / "contract"
 _ROW = re.compile(r"^\| ([A-Z]{2,4}\d+) ([^|]+?) \| ([^|]*?) \| ([^|]*?) \| ([^|]*?) \|$", re.MULTILINE)
 _TEST = re.compile(r"test_([a-z]{2,4}\d+)_")
 
@@ -53,6 +62,12 @@ class Schedule:
     def is_prevented(self) -> bool:
         """Whether the page claims that no case is left."""
         return self.standing.startswith("prevented")
+
+
+def modules() -> list[Path]:
+    """The modules whose tests may carry the name of a schedule."""
+    beside = ("test_forked_attempts.py", "test_postgresql_failover.py")
+    return sorted([*_CONTRACT.glob("test_coordination_*.py"), *(_CONTRACT / name for name in beside)])
 
 
 def schedules() -> dict[str, Schedule]:

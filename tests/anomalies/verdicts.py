@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.anomalies.collecting import Outcome
-from tests.anomalies.schedules import OF_ROWS, Schedule
+from tests.anomalies.schedules import OF_ROWS, ONLY_ON, Schedule
 
 RECORD = Path(__file__).parent / "ran.json"
 STORES = {
@@ -67,7 +67,9 @@ class Verdict:
 
 
 def stores_of(schedule: str) -> list[str]:
-    """Where *schedule* has to run: on every store, and by statements if it is one of rows."""
+    """Where *schedule* has to run: on every store that can show it, and by statements if it is one of rows."""
+    if schedule in ONLY_ON:
+        return [store for store in STORES if store in ONLY_ON[schedule]]
     return [store for store in STORES if store not in STATEMENTS or schedule in OF_ROWS]
 
 

@@ -12,17 +12,16 @@ from rich.console import Console
 from tests.anomalies.collecting import Outcome
 from tests.anomalies.page import PAGE, cell, on_stores, page, table, with_package, without
 from tests.anomalies.plain.running import ABSENT, FORMATS, functions
-from tests.anomalies.schedules import OF_ROWS, ROOT, SUITE, schedule_of, schedules
+from tests.anomalies.schedules import OF_ROWS, SUITE, modules, schedule_of, schedules
 from tests.anomalies.verdicts import PLAIN, STATEMENTS, STORES, Observed, Verdict, figures, load, verdicts
 from tests.rules import tags_of
 
 
 def _tests() -> set[str]:
     """The functions that the suite can run."""
-    modules = (ROOT / "tests/contract").glob("test_coordination_*.py")
     return {
         node.name
-        for module in modules
+        for module in modules()
         for node in ast.parse(module.read_text()).body
         if isinstance(node, ast.FunctionDef)
     }

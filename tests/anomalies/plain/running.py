@@ -27,6 +27,12 @@ AIRFLOWS_OWN = (
     "It is Airflow's scheduler that fails the wait. Without this package the wait is the same, and its retry costs "
     "the same; no rows are concerned."
 )
+NO_STORE = (
+    "There is no store that says who may write: whichever process comes later writes, with a standby or without one. "
+    "Airflow's own database is not asked by those who write."
+)
+NO_TOKENS = "There are no attempts and no tokens: both children write, as in ATT1."
+_OF_STORES = {"HA1": NO_STORE, "HA2": NO_STORE, "FORK1": NO_TOKENS}
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "parquet": {
         "ATT7": "Nothing is timed: there are no locks, no versions that age, and the epochs are Airflow's data "
@@ -36,8 +42,9 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "LEA3": NO_TERM,
         "LEA4": NO_TERM,
         "LEA5": NO_TERM,
+        **_OF_STORES,
     },
-    "iceberg": {"ATT17": AIRFLOWS_OWN},
+    "iceberg": {"ATT17": AIRFLOWS_OWN, **_OF_STORES},
 }
 """Why a schedule is not run in a column."""
 
