@@ -26,7 +26,7 @@ from airflow_provider.domain.session import Session
 @command
 def cut(arguments: Namespace) -> None:
     """Show the cut that a reader of these tables gets now."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         session = None if arguments.session is None else Session.parse(arguments.session)
         found = _cut(service, arguments, session)
         if arguments.sql:

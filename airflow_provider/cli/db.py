@@ -52,7 +52,7 @@ def restored(arguments: Namespace) -> None:
     """
     hook = hook_of(arguments)
     incarnation = new_incarnation(hook.get_settings().store_url)
-    with hook.get_conn() as service:
+    with hook.get_conn(create=False) as service:
         found = tables_ahead(service.store, service.formats)
     beyond = [f"{table.uri} at CSN {one.csn} (recorded: {place})" for table, one, place in found]
     if arguments.output == "json":

@@ -15,7 +15,7 @@ def doctor(arguments: Namespace) -> None:
 
     :raises FinalError: something needs somebody to act, so that a script sees exit code 1.
     """
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         found = examine(service.store, service.formats, arguments.domain)
     lines = [
         {"what": one.subject, "found": one.found, "next_step": one.next_step, "urgent": one.urgent}

@@ -21,7 +21,7 @@ from airflow_provider.domain.lease import Lease
 @command
 def leases(arguments: Namespace) -> None:
     """List the live leases."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         found = service.leases.all(arguments.domain)
     if arguments.output == "json":
         answer_json([_facts(one) for one in found])
@@ -43,7 +43,7 @@ def leases(arguments: Namespace) -> None:
 @command
 def renew(arguments: Namespace) -> None:
     """Make a lease last longer."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         lease = service.leases.renew(_own(service, arguments), duration(arguments.ttl, "ttl"))
     answer_facts({"lease": lease.id, "until": lease.until.isoformat()})
 
@@ -51,7 +51,7 @@ def renew(arguments: Namespace) -> None:
 @command
 def drop(arguments: Namespace) -> None:
     """End a lease now."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         lease = _own(service, arguments)
         service.leases.drop(lease)
     answer_facts({"dropped": lease.id})

@@ -15,7 +15,7 @@ def recover(arguments: Namespace) -> None:
 
     :raises FinalError: a table's pointer cannot be repaired, so that a script sees exit code 1.
     """
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         found = service.recover(arguments.domain)
     lines = [
         {

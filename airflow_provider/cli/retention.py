@@ -12,7 +12,7 @@ from airflow_provider.domain.schedule import run_barrier
 def withdraw(arguments: Namespace) -> None:
     """Take one state of a table from readers."""
     barrier = run_barrier(explicit=arguments.barrier)
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         service.retention.withdraw(arguments.domain, arguments.table, barrier)
     answer_facts({"withdrawn": f"{arguments.table} at {barrier.isoformat()}"})
 
@@ -20,7 +20,7 @@ def withdraw(arguments: Namespace) -> None:
 @command
 def sweep(arguments: Namespace) -> None:
     """Delete what was superseded and nobody claims."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         swept = service.retention.sweep(arguments.domain)
     if arguments.output == "json":
         answer_json(

@@ -11,7 +11,7 @@ from airflow_provider.cli.command import answer_facts, command, hook_of
 @command
 def retire(arguments: Namespace) -> None:
     """Let nothing more come of a job, or of a table that it has left."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         service.coordinator.retire(
             arguments.domain,
             arguments.job,
@@ -25,6 +25,6 @@ def retire(arguments: Namespace) -> None:
 @command
 def revive(arguments: Namespace) -> None:
     """Let a retired job go on."""
-    with hook_of(arguments).get_conn() as service:
+    with hook_of(arguments).get_conn(create=False) as service:
         service.coordinator.revive(arguments.domain, arguments.job)
     answer_facts({"goes on": arguments.job})

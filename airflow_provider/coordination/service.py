@@ -89,12 +89,14 @@ class EpochService:
         settings: Settings,
         *,
         require: frozenset[StoreCapability] = frozenset(),
+        create: bool = True,
         clock: Clock | None = None,
         random: Random | None = None,
         defaults: Defaults = DEFAULTS,
     ) -> Self:
         """Open what *settings* name.
 
+        :param create: make a store that is a file where there is none; False for who only looks.
         :raises InvalidInput: a URL or warehouse that cannot be understood.
         :raises StoreIncompatible: the store lacks a capability in *require*, or has another schema.
         :raises StoreUnavailable: the store does not answer.
@@ -105,7 +107,7 @@ class EpochService:
         if StoreCapability.CATALOG_SWAP in require and not swaps:
             raise _not_atomic(settings)
         formats = open_formats(settings.store_url, settings.warehouse, settings.catalog_url)
-        store = open_store(settings.store_url, require=require)
+        store = open_store(settings.store_url, require=require, create=create)
         cuts = Cuts(store, formats, clock=clock, random=random, defaults=defaults, reading=reading)
         return cls(
             store=store,

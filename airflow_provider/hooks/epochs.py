@@ -109,24 +109,25 @@ class EpochsHook(BaseHook):
             await amask_secret(secret)
         return url
 
-    def get_conn(self) -> EpochService:
+    def get_conn(self, *, create: bool = True) -> EpochService:
         """Open the store and the tables; the caller closes it, best with ``with``.
 
+        :param create: make a store that is a file where there is none; False for who only looks.
         :raises InvalidInput: naming the connection's field.
         :raises StoreUnavailable: the store does not answer.
         :raises StoreIncompatible: its schema is older or newer than this version of the package.
         """
-        return EpochService.open(self.get_settings())
+        return EpochService.open(self.get_settings(), create=create)
 
     @contextmanager
     def get_reader(self) -> Iterator[MetadataReader]:
-        """Open the store for reading only: all that sensors, pages and most commands need.
+        """Open the store for reading only: all that sensors, pages and most commands need. Makes none.
 
         :raises InvalidInput: naming the connection's field.
         :raises StoreUnavailable: the store does not answer.
         """
         settings = self.get_settings()
-        with open_store(settings.store_url, require=settings.require) as store:
+        with open_store(settings.store_url, require=settings.require, create=False) as store:
             yield store
 
     def test_connection(self) -> tuple[bool, str]:

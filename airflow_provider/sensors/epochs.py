@@ -10,8 +10,10 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider.coordination.waiting import JobInputs, Readiness, bringers, check, check_inputs
+from airflow_provider.domain.cut import Lag
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
@@ -149,17 +151,32 @@ class EpochSensor(BaseSensorOperator):
 
     def _ask(self, wish: datetime | JobInputs, context: Mapping[str, Any]) -> Readiness:
         hook = EpochsHook(self.epochs_conn_id)
-        with hook.get_reader() as reader:
-            if isinstance(wish, JobInputs):
-                answer = check_inputs(reader, self.domain, wish, RootSources(hook.get_sources(wish.sources)))
-            else:
-                answer = check(reader, self.domain, self.tables, wish)
-            self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
-            if not self._told:
-                tables = [lag for lag in answer.missing if lag.table in self.tables]
-                tell_bringers(self.log, bringers(reader, self.domain, tables), context)
+        try:
+            with hook.get_reader() as reader:
+                if isinstance(wish, JobInputs):
+                    sources = RootSources(hook.get_sources(wish.sources))
+                    answer = check_inputs(reader, self.domain, wish, sources)
+                else:
+                    answer = check(reader, self.domain, self.tables, wish)
+                self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
+                if not self._told:
+                    tables = [lag for lag in answer.missing if lag.table in self.tables]
+                    tell_bringers(self.log, bringers(reader, self.domain, tables), context)
+        except StoreUnavailable as error:
+            if not error.details.get("absent"):
+                raise
+            self.log.warning("%s", error)  # the first run of all makes the store
+            return self._nothing_yet(wish, error)
         self._told = True
         return answer
+
+    def _nothing_yet(self, wish: datetime | JobInputs, error: StoreUnavailable) -> Readiness:
+        barrier = wish.interval.end if isinstance(wish, JobInputs) else wish
+        missing = (
+            Lag(table=TableName(name), watermark=None, wanted=barrier, reason=error.message)
+            for name in self.tables
+        )
+        return Readiness(barrier=barrier, csn=0, missing=tuple(missing))
 
     def _found(self, answer: Readiness) -> dict[str, Any]:
         return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}

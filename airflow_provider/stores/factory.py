@@ -47,19 +47,24 @@ _STORES: Mapping[str, StoreOpener] = _stores()
 
 
 def open_store(
-    url: str, *, require: Collection[StoreCapability] = frozenset(), now: Now | None = None
+    url: str,
+    *,
+    require: Collection[StoreCapability] = frozenset(),
+    now: Now | None = None,
+    create: bool = True,
 ) -> MetadataStore:
     """Open the metadata store at *url*.
 
     :param require: what the caller cannot do without.
     :param now: the store's clock, for stores that have none of their own (memory, SQLite).
+    :param create: make a store that is a file where there is none. Who only looks makes nothing.
     :raises InvalidInput: an unknown scheme, or an address that cannot be a store.
     :raises StoreIncompatible: the store lacks something required, or has another schema; says what to do.
-    :raises StoreUnavailable: it does not answer.
+    :raises StoreUnavailable: it does not answer, or (with ``absent``) is not there and was not to be made.
     """
     store = _opener(url).unopened(url, now)
     _check_fit(store, url, require)
-    return store.open()
+    return store.open(create=create)
 
 
 def check_schema(url: str) -> SchemaStatus | None:

@@ -40,7 +40,7 @@ class _Memory:
         self._store = store
         self.capabilities = store.capabilities
 
-    def open(self) -> MemoryStore:
+    def open(self, *, create: bool = True) -> MemoryStore:  # noqa: ARG002 - it is there
         return self._store
 
     def schema_status(self) -> None:

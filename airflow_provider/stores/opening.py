@@ -24,8 +24,11 @@ class UnopenedStore(Protocol):
     @property
     def capabilities(self) -> frozenset[StoreCapability]: ...
 
-    def open(self) -> MetadataStore:
-        """Connect, and make sure that the store fits; closes it when it does not."""
+    def open(self, *, create: bool = True) -> MetadataStore:
+        """Connect, and make sure that the store fits; closes it when it does not.
+
+        :param create: make a store that is a file where there is none.
+        """
 
     def schema_status(self) -> SchemaStatus | None:
         """Look at the schema, None when it needs none; changes nothing."""

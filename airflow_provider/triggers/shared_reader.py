@@ -116,7 +116,7 @@ class _OfLoop:
 
     async def _open(self, url: str) -> None:
         try:
-            store = await asyncio.to_thread(open_store, url)
+            store = await asyncio.to_thread(open_store, url, create=False)
         finally:
             del self.opening[url]
         self.held[url] = _Held(url, store, self.held)

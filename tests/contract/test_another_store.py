@@ -72,7 +72,7 @@ class ToyBackend(StoreBackend):
     def __init__(self, name):
         self.name = name
 
-    def open(self):
+    def open(self, *, create=True):
         return open_store(f"toy://{self.name}")
 
     def plant(self, key, body):

@@ -107,6 +107,10 @@ class SqlDialect(ABC):
     longest_pause_s: float
     """The longest pause before a transaction is sent again."""
 
+    def is_there(self) -> bool:
+        """Whether there is something at the address that can be connected to; servers say so when they are asked."""
+        return True
+
     @abstractmethod
     def engine(self) -> Engine:
         """Return the engine, made at the first call; opens no connection by itself."""

@@ -129,6 +129,9 @@ class SqliteDialect(SqlDialect):
         if create:
             self._create_file()
 
+    def is_there(self) -> bool:
+        return self.path.exists()
+
     def _create_file(self) -> None:
         try:
             self.path.touch(mode=0o600)

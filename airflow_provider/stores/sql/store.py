@@ -12,7 +12,7 @@ from sqlalchemy import Connection, update
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.record_format import FORMAT
@@ -63,16 +63,20 @@ class SqlStore(MetadataStore):
     def __repr__(self) -> str:
         return f"SqlStore({self._dialect.location})"
 
-    def open(self) -> SqlStore:
+    def open(self, *, create: bool = True) -> SqlStore:
         """Check the database and, when it is embedded and empty, make its schema.
 
+        :param create: whether to; False is for who only looks.
         :raises InvalidInput: the address cannot be a database.
         :raises StoreIncompatible: it has another schema; says what to run.
         :raises StoreUnavailable: it does not answer.
         """
         try:
-            self.prepare()
+            self._dialect.prepare(create=create and self._dialect.embedded)
+            looks = self._dialect.embedded and not create
+            self._refuse_absent(looks and not self._dialect.is_there())
             found = self.schema_status()
+            self._refuse_absent(looks and found.fit is Fit.EMPTY)
             if found.fit is Fit.EMPTY and self._dialect.embedded:
                 found = self.upgrade_schema()
             found.require_usable()
@@ -80,6 +84,16 @@ class SqlStore(MetadataStore):
             self.close()
             raise
         return self
+
+    def _refuse_absent(self, absent: bool) -> None:
+        if absent:
+            raise StoreUnavailable(
+                f"there is no store at {self._dialect.location}, and looking makes none.",
+                next_step="check the address (the host of the connection); `airflow epochs db upgrade`, or the first "
+                "run of a job, makes the store.",
+                store=self._dialect.location,
+                absent=True,
+            )
 
     def prepare(self) -> None:
         """Make an empty database where an embedded one is missing.

@@ -80,7 +80,7 @@ class ZookeeperStore(MetadataStore):
     def __repr__(self) -> str:
         return f"ZookeeperStore({self._address.location})"
 
-    def open(self) -> ZookeeperStore:
+    def open(self, *, create: bool = True) -> ZookeeperStore:  # noqa: ARG002 - none is made by opening
         """Check the layout.
 
         :raises StoreIncompatible: it is missing or another one, or we may not read it; says what to do.
