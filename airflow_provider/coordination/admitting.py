@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from airflow_provider.coordination.dependents import refuse_dependents, together
 from airflow_provider.domain.defaults import Defaults
@@ -21,17 +22,30 @@ from airflow_provider.domain.version import TableRecord
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
 
-_MOST_PARTICIPANTS = 999_999
-"""Numbers of participants are written with six digits in keys."""
+MOST_PARTICIPANTS = 1_000
+_REQUIREMENTS_BYTES = 600_000
+"""What publish may require of participants in one transaction: two thirds of what every store's can hold."""
+_KEY_BYTES = 170
+"""What a store adds to the names of a domain and a job in the address of a participant's try."""
 
 Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
-def refuse_participants(number: object) -> None:
-    """:raises InvalidInput: it is no number of participants."""
-    if type(number) is not int or not 1 <= number <= _MOST_PARTICIPANTS:
+def most_participants(job: EpochJob) -> int:
+    """How many may write an epoch of *job*: publish requires of each, by name, that it has not begun again (R10)."""
+    each = 2 * (len(quote(job.domain)) + len(quote(job.name)) + _KEY_BYTES)
+    return min(MOST_PARTICIPANTS, _REQUIREMENTS_BYTES // each)
+
+
+def refuse_participants(number: object, job: EpochJob) -> None:
+    """:raises InvalidInput: it is no number of participants, or more than one publish can hold in every store."""
+    most = most_participants(job)
+    if type(number) is not int or not 1 <= number <= most:
         raise InvalidInput(
-            field="participants", value=number, expected=f"a number from 1 to {_MOST_PARTICIPANTS}"
+            field="participants",
+            value=number,
+            expected=f"a number from 1 to {most}",
+            next_step="let each participant write more: one transaction publishes them all.",
         )
 
 

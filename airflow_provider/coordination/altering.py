@@ -144,7 +144,11 @@ class Alter:
         except RequirementFailed:
             return
         except ForeignCommit:
-            if table.on_foreign_commit is OnForeignCommit.ADOPT and adopt(coordinator, table):
+            if table.on_foreign_commit is OnForeignCommit.ADOPT:
+                adopt(coordinator, table)
+            # The reply of the adoption may have been lost, so that what it did is seen by the record alone.
+            now = coordinator.store.read(table.domain, [stamped.key]).records[stamped.key]
+            if now.version != stamped.version:
                 return
             raise
         coordinator.formats[table.format].published(publication, prepared)

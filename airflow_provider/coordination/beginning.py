@@ -110,7 +110,7 @@ class Begin:
     def run(self) -> Attempt | AlreadyCommitted:
         if not isinstance(self.interval, Interval):
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
-        refuse_participants(self.participants)
+        refuse_participants(self.participants, self.job)
         refuse_shared_ttl(self.shared_ttl, self.coordinator.defaults)
         for pause in pauses(self.coordinator.clock, self.coordinator.random):
             answer = self._try()
@@ -357,7 +357,7 @@ class Begin:
     def _baseline(
         self, reading: Reading, before: AttemptRecord | None
     ) -> tuple[tuple[TableName, TableRef | None], ...]:
-        if before is not None:
+        if before is not None and before.aborted is None:  # nothing claims those of an attempt that has ended
             return before.baseline
         found = []
         for table in self.job.outputs:

@@ -96,7 +96,8 @@ def rewrite_requirements(
     :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
     :raises DependentReaders: committed epochs have read it.
     """
-    names = {name for job in reading_jobs(store, domain, tables) for name in job.all_outputs}
+    jobs = [one.record for one in pages(store, domain, Kind.JOB, "")]
+    names = {name for table in tables for job, _ in readers_of(table, jobs) for name in job.all_outputs}
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
     found = store.read(domain, keys)
     refuse_dependents(store, domain, tables, interval, defaults)

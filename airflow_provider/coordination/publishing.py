@@ -262,11 +262,22 @@ class Publish:
         ]
 
     def _verify(self, sinks: list[_Sink]) -> None:
-        """:raises Unavailable: staged output has been deleted since it was WRITTEN (I6)."""
+        """:raises Unavailable: staged output has been deleted since it was WRITTEN (I6).
+
+        :raises Fenced: by who has overtaken the attempt.
+        """
+        attempt, store = self.attempt, self.coordinator.store
         for sink in sinks:
-            if sink.table.name not in self.verified:
+            if sink.table.name in self.verified:
+                continue
+            try:
                 self.coordinator.formats[sink.table.format].verify(sink.table, sink.output)
-                self.verified.add(sink.table.name)
+            except Unavailable:
+                now = store.read(attempt.domain, [fence_of(attempt)]).get(fence_of(attempt))
+                if now is None or now.version != attempt.fence:
+                    raise fenced(store, attempt) from None
+                raise
+            self.verified.add(sink.table.name)
 
     def _prepare_all(
         self, sinks: list[_Sink], reading: Reading, record: AttemptRecord

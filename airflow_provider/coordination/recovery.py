@@ -214,8 +214,9 @@ def _recovered(coordinator: Coordinator, table: EpochTable, csn: int, ref: Table
         restored = coordinator.formats[ref.format].restore(table, newest.record.ref or ref)
         if table.on_foreign_commit is OnForeignCommit.ADOPT:
             adopted = adopt(coordinator, table)
-        if adopted:
-            newest = reader.read(table.domain, [key]).records[key]
+            newest = reader.read(table.domain, [key]).records[
+                key
+            ]  # also where the reply of the adoption was lost
             ref, csn = newest.record.ref, newest.csn or 0
         answer = coordinator.formats[ref.format].project(table, ref)
         if answer.ahead:

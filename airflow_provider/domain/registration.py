@@ -22,6 +22,7 @@ from airflow_provider.domain.topology import (
     EpochTable,
     OnForeignCommit,
     OnRerun,
+    OnUpstreamRevision,
     Root,
     TableKind,
 )
@@ -200,11 +201,16 @@ def check_registration(
 
 
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
-    """The jobs that read *table* or did so in an earlier revision, each with its edge.
+    """The jobs that read *table* or did so in an earlier revision, each with its edge, unless that ignores revisions.
 
     Where an epoch of the table's own job was skipped, it has a copy of the epoch before (R5).
     """
-    found = [(job, edge) for job in jobs for edge in job.all_edges if edge.table == table]
+    found = [
+        (job, edge)
+        for job in jobs
+        for edge in job.all_edges
+        if edge.table == table and edge.on_upstream_revision is not OnUpstreamRevision.IGNORE
+    ]
     copied = Edge(table, EdgeKind.PREVIOUS)
     owners = [job for job in jobs if job.has_full(table) and (job, copied) not in found]
     return [*found, *((job, copied) for job in owners)]

@@ -112,7 +112,7 @@ class EpochBeginOperator(BaseOperator):
         self.lock_ttl = lock_ttl
         if is_parsed(self):
             if not is_left_to_the_run(participants):
-                refuse_participants(_number(participants))
+                refuse_participants(_number(participants), job)
             _refuse_several(job, known_interval(job.cadence, interval))
             refuse_schedule(self, job, None, interval)
             refuse_shared_ttl(lock_ttl, DEFAULTS)

@@ -141,7 +141,7 @@ def shared_epoch_run(
     The end of the block checks and publishes; an exception, or a participant that has not written, aborts it.
     A participant that failed may be run again within the block: that fences its own earlier tries, and no others.
 
-    :param participants: how many; 1 to 999999. :param spark: for the job's SQL checks, when it has any.
+    :param participants: how many; 1 to 1000. :param spark: for the job's SQL checks, when it has any.
     Other parameters and errors are those of :func:`epoch_run`; nothing is handed over to this one.
     :raises NotReady: the block ended, and participants have not written.
     """

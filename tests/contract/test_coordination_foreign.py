@@ -12,12 +12,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.columns import add
-from airflow_provider.domain.epoch import Published
+from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit, TableKind
 from airflow_provider.stores.base import CATALOG_NAME
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import (
     DOMAIN,
     SqlitePointers,
@@ -138,6 +139,29 @@ def test_other_rows_are_adopted_before_columns_change(table_world: World) -> Non
     changed = world.table("t", on_foreign_commit="adopt", column_changes=[add("more", "double")])
     world.begin(world.job("t", [changed]), day(2))
     assert world.rows("t") == {"t": [(1, 1), (1, 7)]}
+    assert [str(one.record.change_set).rpartition("#")[2] for one in world.commits()[1:]] == [
+        "adopted",
+        "columns",
+    ]
+
+
+def test_an_adoption_whose_reply_is_lost_is_found_done(table_world: World) -> None:
+    """R15, R17: asked again, it finds nothing to be adopted; the begin that wanted it goes on."""
+    world = table_world
+    world.run(world.job("t", [adopting(world)]), day(1), [1])
+    commit(world, "t", "append", {1: [7]})
+    numbered: list[Call] = []
+
+    def plan(call: Call) -> Fault | None:
+        if call.method != "transact":
+            return None
+        numbered.append(call)
+        return Fault.REPLY_LOST if len(numbered) == 2 else None  # after the registration
+
+    changed = world.table("t", on_foreign_commit="adopt", column_changes=[add("more", "double")])
+    job = world.job("t", [changed])
+    assert isinstance(world.worker(FaultyStore(world.store, plan)).begin(job, day(2), owner()), Attempt)
+    assert len(numbered) > 2
     assert [str(one.record.change_set).rpartition("#")[2] for one in world.commits()[1:]] == [
         "adopted",
         "columns",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.admitting import MOST_PARTICIPANTS
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.joining import Join
@@ -256,8 +257,10 @@ def test_a_participant_ends_nothing_for_the_others(world: World) -> None:
     alone = world.begin(world.job("alone"), day(1))
     with pytest.raises(InvalidInput, match="one writer"):
         own.join(alone, 0, owner())
-    with pytest.raises(InvalidInput, match="participants"):
-        world.begin(world.job("nobody"), day(1), participants=0)
+    for number in (0, MOST_PARTICIPANTS + 1):
+        with pytest.raises(InvalidInput, match=f"participants.* from 1 to {MOST_PARTICIPANTS}"):
+            world.begin(world.job("nobody"), day(1), participants=number)
+    assert world.coordinator.epoch(DOMAIN, JobName("nobody"), day(1)) is None
 
 
 def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:

@@ -278,6 +278,26 @@ def test_r24_what_a_table_was_before_the_first_try_stays(world: World) -> None:
     assert (swept.claimed, world.data()) == (1, before)
 
 
+def test_und3_a_try_after_one_that_ended_has_a_baseline_of_its_own(world: World) -> None:
+    """R24: nothing claimed that of the one before, so that a sweep has deleted it; no sweep is in its way."""
+    job, other = world.job("d"), world.job("o")
+    for started in (job, other):
+        world.run(started, day(1), [1])
+    ended = world.begin(job, day(2))
+    world.coordinator.abort(ended, "the task failed")
+    for number in (3, 4):
+        world.run(job, day(number), [number])
+    world.clock.advance(PAST_GRACE)
+    assert world.retention.sweep(DOMAIN).deleted
+    world.begin(job, day(2), owner(try_number=2))
+    for number in (5, 6):
+        world.run(job, day(number), [number])
+        world.run(other, day(number), [number])
+    world.clock.advance(PAST_GRACE)
+    assert world.retention.sweep(DOMAIN).deleted
+    assert {number for number, _ in world.rows("d")["d"]} == {1}
+
+
 def test_r23_whoever_waited_for_a_silent_attempt_begins_once_its_claims_are_ended(world: World) -> None:
     """R23: to end what it claims does not let its lock begin anew."""
     job = full_job(world)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from airflow_provider.domain.errors import Conflict, DependentReaders, FinalErro
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Edge, increment, previous, state, window
+from airflow_provider.stores.base import MetadataStore
+from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
 
@@ -252,6 +255,39 @@ def test_readers_that_ignore_revisions_are_not_asked(world: World) -> None:
         world.run(job, day(number), [10 * number], owner("manual"))
     world.coordinator.publish(attempt)
     assert world.rows("d", "r") == {"d": [(1, 10), (2, 20)], "r": [(1, 1), (2, 2)]}
+
+
+class Looked(FaultyStore):
+    """A store that writes down whose epochs are looked at."""
+
+    def __init__(self, inner: MetadataStore) -> None:
+        super().__init__(inner, lambda _call: None)
+        self.jobs: list[str] = []
+
+    def scan(self, domain: Any, kind: Kind, partition: str, **options: Any) -> Any:
+        """Write down, then look."""
+        if kind is Kind.EPOCH:
+            self.jobs.append(partition)
+        return super().scan(domain, kind, partition, **options)
+
+
+def test_a_revision_does_not_look_at_epochs_that_ignore_it(world: World) -> None:
+    """R18: however many there are; a job that declared otherwise once may have epochs of that time."""
+    job = world.job("d")
+    source = world.table("d")
+    ignoring = world.job("r", inputs=[state(source, on_upstream_revision="ignore")])
+    minding = world.job("s", inputs=[state(source)])
+    changed = world.job("s", inputs=[state(source, on_upstream_revision="ignore")])
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number])
+        world.run(ignoring, day(number), [number])
+    world.coordinator.register(minding)
+    world.coordinator.register(changed)
+    store = Looked(world.store)
+    attempt = world.begin(job, day(1), owner("manual"))
+    world.write(attempt, [10])
+    world.worker(store).publish(attempt)
+    assert set(store.jobs) == {"s"}
 
 
 def test_rows_that_an_ignored_revision_left_behind_carry_a_label(world: World) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.reserving import Race
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError
@@ -129,22 +130,27 @@ def test_liv1_slow_ones_beside_each_other(world: World) -> None:
 
 
 def test_a_commit_that_was_prepared_before_the_reservation_loses(world: World) -> None:
-    """R11: it is the one that is asked to wait, though it had decided before it was asked."""
-    quick, attempt = Quick(world), written(world)
-    holder = written(world, "holder")
-    late: list[str] = []
+    """R11: and not its holder, whose turn it is; where the head was reserved before, so that there is a record."""
+    holder = Race(world.coordinator, written(world, "holder"), slowest_s=60)
+    holder.take()
+    world.coordinator.publish(holder.attempt)
+    before = len(world.commits())
+    holder = Race(world.coordinator, written(world, "next"), slowest_s=60)
+    reserved: list[Race] = []
 
     def reserve() -> None:
-        if late:
-            return
-        late.append("reserved")
-        busy, _ = preparing(world, quick.commit)
-        busy.publish(holder)
+        if not reserved:
+            holder.take()
+            reserved.append(holder)
 
     worker, store = preparing(world, reserve)
-    worker.publish(attempt)
-    assert store.prepared == 2
-    assert quick.commits == 3
+    worker.clock = Impatient()
+    late = written(world)
+    with pytest.raises(Waits):
+        worker.publish(late)
+    assert (store.prepared, len(world.commits())) == (1, before)
+    world.coordinator.publish(holder.attempt)
+    world.coordinator.publish(late)
 
 
 def test_a_holder_that_is_stopped_holds_the_others_up_for_a_while(world: World) -> None:

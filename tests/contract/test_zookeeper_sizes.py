@@ -6,8 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_provider.coordination.admitting import MOST_PARTICIPANTS, most_participants
+from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.records import barrier_key
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.stores.base import Absent, Transaction
+from airflow_provider.stores.requests import checked
 from airflow_provider.stores.zookeeper import planning
+from airflow_provider.stores.zookeeper.known import SeenHead
+from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from tests.contract.coordination_world import World, day
 from tests.contract.server_worlds import ServerBackend, zookeeper_place
@@ -50,3 +59,33 @@ def test_a_publish_that_does_not_fit_changes_nothing_and_says_what_to_do(
     published = world.coordinator.publish(attempt)
     assert published.csn == len(before) + 1
     assert world.rows(*names) == {name: [(1, 1)] for name in names}
+
+
+@pytest.mark.parametrize("name", ["d", "d" * 255, "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 85])
+def test_as_many_participants_as_are_accepted_fit_into_any_store(name: str) -> None:
+    """R10: what publish requires of them takes at most two thirds of ZooKeeper's transaction, the smallest."""
+    domain, job = DomainName(name), JobName(name)
+    declared = EpochJob(name, outputs=[EpochTable("t", domain=name)], cadence="@daily")
+    most = most_participants(declared)
+    assert 100 <= most <= MOST_PARTICIPANTS
+    start = day(1).start
+    keys = [
+        barrier_key(
+            domain, job, start, token=1, sink="", state=EpochState.OPEN, participant=number, subtoken=2
+        )
+        for number in range(most)
+    ]
+    request = checked(
+        Transaction(domain=domain, requires=tuple(Absent(key) for key in keys), updates=()), frozenset()
+    )
+    paths = Paths("/epochs")
+    folders = {folder for key in keys for folder in paths.parents(paths.record(key))}
+    view = planning.View(
+        records=dict.fromkeys(planning.touched(request)),
+        floors={},
+        folders=folders,
+        head=SeenHead(),
+        incarnation=None,
+    )
+    size = sum(one.size_bytes for one in planning.plan(request, view, paths).operations)
+    assert size < planning.MAX_TRANSACTION_BYTES * 3 // 4

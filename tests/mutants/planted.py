@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
+from tests.mutants.of_publishing import OF_PUBLISHING
 from tests.mutants.roots import PLANTED_IN_ROOTS
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
@@ -18,7 +19,6 @@ DECISIONS = "tests/unit/test_decisions.py"
 DECLARING = "tests/contract/test_coordination_declaring.py"
 FILLING = "tests/contract/test_coordination_filling.py"
 FORKED = "tests/contract/test_forked_attempts.py"
-LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 ORIGINS = "tests/contract/test_coordination_origins.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
@@ -28,7 +28,6 @@ RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 
-SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
 
 BEGINNING = "coordination/beginning.py"
 PUBLISHING = "coordination/publishing.py"
@@ -124,54 +123,6 @@ PLANTED = (
         file=PUBLISHING,
         old="if epoch.version != attempt.fence or record is None or record.token != attempt.token:",
         new="if record is None:",
-    ),
-    Mutant(
-        name="what an attempt stages is named by the end of its epoch alone",
-        rule="R16",
-        file="tables/locations.py",
-        old='start = "" if by_end else f"{time_key(interval.start)}-"',
-        new='start = ""',
-        tests=(CALENDARS,),
-    ),
-    Mutant(
-        name="publish does not look whether what it publishes is there",
-        rule="I6",
-        file=PUBLISHING,
-        old="            if sink.table.name not in self.verified:",
-        new="            if sink.table.name in self.verified:",
-        tests=(CALENDARS,),
-    ),
-    Mutant(
-        name="a fenced try of a participant is kept once its attempt is published",
-        rule="R16",
-        file="domain/leftovers.py",
-        old="if subtoken < newest else None",
-        new="if subtoken > newest else None",
-        tests=(LEFTOVERS,),
-    ),
-    Mutant(
-        name="a publisher does not wait for who has reserved the head",
-        rule="R11",
-        file="coordination/reserving.py",
-        old="left = None if self._held else time_left(stamped, reading.now)",
-        new="left = None",
-        tests=(SLOW_PUBLISHERS,),
-    ),
-    Mutant(
-        name="what was prepared before a reservation does not lose to it",
-        rule="R11",
-        file="coordination/reserving.py",
-        old="        return (Exists(stamped.key, stamped.version),)",
-        new="        return ()",
-        tests=(SLOW_PUBLISHERS,),
-    ),
-    Mutant(
-        name="an error that a retry cures deletes finished output",
-        rule="R16",
-        file="spark/attempt_run.py",
-        old="if is_complete and isinstance(problem, RetryableError):",
-        new="if is_complete and isinstance(problem, OutcomeUnknown):",
-        tests=(SLOW_PUBLISHERS,),
     ),
     Mutant(
         name="a new attempt has the token of the one before it",
@@ -485,5 +436,6 @@ PLANTED = (
     ),
     *PLANTED_IN_UPKEEP,
     *PLANTED_IN_ROOTS,
+    *OF_PUBLISHING,
 )
 """The planted errors, in the order in which they are tried."""

@@ -1,0 +1,71 @@
+"""Wrong rules of publishing: where output is staged, whether it is there, and who comes first."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+BEGINNING = "coordination/beginning.py"
+CALENDARS = "tests/contract/test_coordination_calendars.py"
+LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
+PUBLISHING = "coordination/publishing.py"
+RETENTION = "tests/contract/test_coordination_retention.py"
+SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
+
+OF_PUBLISHING = (
+    Mutant(
+        name="what an attempt stages is named by the end of its epoch alone",
+        rule="R16",
+        file="tables/locations.py",
+        old='start = "" if by_end else f"{time_key(interval.start)}-"',
+        new='start = ""',
+        tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="publish does not look whether what it publishes is there",
+        rule="I6",
+        file=PUBLISHING,
+        old="            if sink.table.name in self.verified:",
+        new="            if sink.table.name not in self.verified:",
+        tests=(CALENDARS,),
+    ),
+    Mutant(
+        name="a fenced try of a participant is kept once its attempt is published",
+        rule="R16",
+        file="domain/leftovers.py",
+        old="if subtoken < newest else None",
+        new="if subtoken > newest else None",
+        tests=(LEFTOVERS,),
+    ),
+    Mutant(
+        name="a publisher does not wait for who has reserved the head",
+        rule="R11",
+        file="coordination/reserving.py",
+        old="left = None if self._held else time_left(stamped, reading.now)",
+        new="left = None",
+        tests=(SLOW_PUBLISHERS,),
+    ),
+    Mutant(
+        name="what was prepared before a reservation does not lose to it",
+        rule="R11",
+        file="coordination/reserving.py",
+        old="        return (Exists(stamped.key, stamped.version),)",
+        new="        return ()",
+        tests=(SLOW_PUBLISHERS,),
+    ),
+    Mutant(
+        name="an error that a retry cures deletes finished output",
+        rule="R16",
+        file="spark/attempt_run.py",
+        old="if is_complete and isinstance(problem, RetryableError):",
+        new="if is_complete and isinstance(problem, OutcomeUnknown):",
+        tests=(SLOW_PUBLISHERS,),
+    ),
+    Mutant(
+        name="a try inherits what nobody claimed since the one before it ended",
+        rule="R24",
+        file=BEGINNING,
+        old="if before is not None and before.aborted is None:",
+        new="if before is not None:",
+        tests=(RETENTION,),
+    ),
+)
