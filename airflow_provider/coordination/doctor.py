@@ -15,6 +15,7 @@ from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
+from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, expired
 from airflow_provider.domain.errors import (
@@ -22,14 +23,15 @@ from airflow_provider.domain.errors import (
     EpochError,
     ForeignCommit,
     RetryableError,
+    Unavailable,
     UnknownName,
 )
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, topology_key
+from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord, MoveState
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit
-from airflow_provider.domain.version import TableRecord
+from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.standing import Compared, Standing
@@ -174,6 +176,36 @@ class _Doctor:
             yield self._ahead(subject, found)
         elif found.standing is not Standing.CURRENT:
             yield self._standing(table, stamped.record, found)
+        else:
+            yield from self._shown(table)
+
+    def _shown(self, table: EpochTable) -> Iterator[Symptom]:
+        """Engines without cuts see what a cut of the table alone reads (R17)."""
+        key = table_key(table.domain, table.name)
+        before = self.reader.read(table.domain, [key]).records[key]
+        if before.record.ref is None:
+            return
+        table_format = self.formats[before.record.ref.format]
+        try:
+            seen = set(table_format.shown_files(table))
+            wanted = {uri for state in shown_states(before) for uri in table_format.files(state)}
+        except Unavailable:
+            return  # which file is missing is told elsewhere
+        if seen == wanted or self.reader.read(table.domain, [key]).records[key].version != before.version:
+            return
+        upgrade = self.reader.format < TOLD_APART_SINCE
+        first = (
+            "when all hosts have this version of the package, `airflow epochs db upgrade`; then "
+            if upgrade
+            else ""
+        )
+        yield Symptom(
+            subject=f"table {table.name}",
+            found=f"engines that load it from the catalog, without a cut, see {len(seen)} files, and a cut of it "
+            f"{len(wanted)}: its last commit was made by an earlier version of the package",
+            next_step=f"{first}nothing: its next commit shows what a cut reads.",
+            urgent=False,
+        )
 
     def _ahead(self, subject: str, found: Compared) -> Symptom:
         return Symptom(

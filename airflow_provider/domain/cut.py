@@ -14,7 +14,15 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
-from airflow_provider.domain.version import Committable, Moved, TableRecord, TableRef
+from airflow_provider.domain.version import (
+    NOTHING_SHOWN,
+    TOLD_APART_SINCE,
+    Committable,
+    Moved,
+    TableRecord,
+    TableRef,
+    shown,
+)
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.domain.withdrawn import Withdrawals
 
@@ -126,6 +134,24 @@ def standing(stamped: Stamped[TableRecord]) -> Moved:
         watermark=progress.watermark,
         ref=None if ref is None else ref.lasting(),
     )
+
+
+def shown_states(stamped: Stamped[TableRecord]) -> list[State]:
+    """What engines without cuts are to see of a table: the state of its newest barrier, or nothing."""
+    record = stamped.record
+    seen = shown(record, record.progress, TOLD_APART_SINCE)
+    if seen == NOTHING_SHOWN:
+        return []
+    return [
+        State(
+            table=TableName(stamped.key.item),
+            kind=record.kind,
+            barrier=seen.until,
+            low=seen.after,
+            csn=stamped.csn or 0,
+            ref=record.ref,
+        )
+    ]
 
 
 def reached(record: TableRecord, moved: Moved, barrier: datetime) -> bool:

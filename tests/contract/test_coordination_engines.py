@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.columns import rename
 from airflow_provider.domain.defaults import DEFAULTS
@@ -121,10 +122,14 @@ def test_tables_of_earlier_releases_show_the_newest_state_from_their_next_commit
         for number in range(1, 15):
             world.run(job, day(number), [number])
     assert len(world.engine_rows("d")) == 14
+    (told,) = examine(world.store, world.formats, DOMAIN).symptoms
+    assert (told.subject, told.urgent) == ("table d", False)
+    assert "see 14 files, and a cut of it 1" in told.found
     cut, ttl = world.cut("d", at=barrier(2)), timedelta(days=1)
     held = world.leases.acquire(cut, name="report", owner="me", ttl=ttl)
     world.run(job, day(15), [15])
     assert as_a_cut(world, "d") == {"d": [(15, 15)]}
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
     for number in range(1, 15):
         assert world.rows("d", at=barrier(number)) == {"d": [(number, number)]}
     world.retention.withdraw(DOMAIN, "d", barrier(1))
