@@ -17,6 +17,7 @@ SUITE = (
     *(f"CAT{number}" for number in (1, 2)),
     *(f"HA{number}" for number in (1, 2)),
     "FORK1",
+    *(f"CHG{number}" for number in (1, 3, 4, 5)),
 )
 """What `make anomalies` runs, in its order."""
 OF_ROWS = frozenset(

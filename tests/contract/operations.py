@@ -98,6 +98,17 @@ def declarations(record: Record, world: World) -> None:
         world.coordinator.retire(DOMAIN, "leaving", table="left", **WHY)
     with record.of("register: a table of another job, taken over", "R6, R7"):
         register(world.job("heir", [table("left")]))
+    world.run(world.job("grown", origin=barrier(3)), day(4))
+    with record.of("register: an earlier origin of a table that has commits", "R7, R13"):
+        register(world.job("grown"))
+    both = world.job("several", [table("one"), table("two")])
+    world.run(world.job("several", [table("one")]), day(1))
+    register(both)
+    world.run(world.job("several", [table("one")]), day(2))
+    attempt = world.begin(both, day(2), owner("fills"))
+    world.write(attempt)
+    with record.of("publish: a table that a committed epoch lacks", "R7, R10"):
+        world.coordinator.publish(attempt)
 
 
 def attempts(record: Record, world: World) -> None:

@@ -39,8 +39,9 @@ def committed(world: World, number: int) -> EpochRecord:
 
 
 @pytest.mark.parametrize("on_rerun", ["new_revision", "keep"])
-def test_chg4_rollback_of_a_deployment(world: World, on_rerun: str) -> None:
+def test_chg4_rollback_of_a_deployment(table_world: World, on_rerun: str) -> None:
     """R7: the missing epochs are filled by computing them again; what is committed stays, and so do its readers."""
+    world = table_world
     new = rolled_back(world, on_rerun=on_rerun)
     before = world.cut("t1")
     published = world.run(new, day(4), [4], owner("cleared"))

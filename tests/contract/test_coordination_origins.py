@@ -140,8 +140,9 @@ def backfilled(world: World, origin: int | None, *numbers: int) -> EpochJob:
 
 
 @pytest.mark.parametrize("origin", [None, 0], ids=["undeclared", "declared"])
-def test_chg3_backfill_below_the_origin(world: World, origin: int | None) -> None:
+def test_chg3_backfill_below_the_origin(table_world: World, origin: int | None) -> None:
     """R3, R12: it becomes visible in one step, when the chain touches; until then nothing of it is there."""
+    world = table_world
     job = backfilled(world, origin)
     late = [(number, number) for number in (11, 12, 13)]
     for number in (1, 2, 3, 4, 6, 7, 8, 9):

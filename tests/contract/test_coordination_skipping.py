@@ -159,8 +159,9 @@ def test_a_full_table_has_what_it_had(table_world: World) -> None:
         world.begin(job, day(1), owner("again"))
 
 
-def test_chg5_skip_and_correct(world: World) -> None:
+def test_chg5_skip_and_correct(table_world: World) -> None:
     """R5, R18: a copy depends on the epoch before it; once the skipped epoch is computed, that may be corrected."""
+    world = table_world
     table = world.table("f", kind=TableKind.FULL)
     job = world.job("f", [table])
     for number in (1, 2):

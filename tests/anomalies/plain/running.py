@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.anomalies.plain import attempts, derivation, engines, isolation, retention
+from tests.anomalies.plain import attempts, changes, derivation, engines, isolation, retention
 from tests.anomalies.plain.cascade import Cascade
 from tests.anomalies.plain.tables import CATALOG, IcebergTables, ParquetTables, Tables
 from tests.anomalies.schedules import SUITE
@@ -52,7 +52,7 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
 def functions() -> dict[str, Callable[[Cascade], Observed]]:
     """The schedules that can be run, by id."""
     found = {}
-    for module in (isolation, derivation, attempts, retention, engines):
+    for module in (isolation, derivation, attempts, retention, engines, changes):
         found.update({name.upper(): one for name, one in vars(module).items() if name.upper() in SUITE})
     return found
 
