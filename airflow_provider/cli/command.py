@@ -9,6 +9,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from airflow_provider.domain.errors import EpochError, InvalidInput
+from airflow_provider.domain.identifiers import domain_name
+from airflow_provider.domain.records import Kind
 from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.stores.base import MetadataReader, pages
 
 Command = Callable[[Namespace], None]
 _UNITS = {
@@ -49,6 +53,16 @@ def command(function: Command) -> Command:
 def hook_of(arguments: Namespace) -> EpochsHook:
     """Return the hook of the connection that was named, or configured."""
     return EpochsHook(arguments.conn_id or conf.get("epochs", "conn_id"))
+
+
+def known_sources(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict[str, str]:
+    """Return the databases that roots of *domain* name, as far as Airflow knows their connections here."""
+    found: dict[str, str] = {}
+    jobs = [one.record for one in pages(reader, domain_name(domain), Kind.JOB, "")]
+    for source in {root.source for job in jobs for root in job.roots if root.source}:
+        with suppress(EpochError):
+            found.update(hook.get_sources([source]))
+    return found
 
 
 def answer_json(value: Any) -> None:

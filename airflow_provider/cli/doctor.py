@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_facts, answer_json, answer_table, command, hook_of
+from airflow_provider.cli.command import (
+    answer_facts,
+    answer_json,
+    answer_table,
+    command,
+    hook_of,
+    known_sources,
+)
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.domain.errors import FinalError
+from airflow_provider.sources.roots import RootSources
 
 
 @command
@@ -15,8 +23,10 @@ def doctor(arguments: Namespace) -> None:
 
     :raises FinalError: something needs somebody to act, so that a script sees exit code 1.
     """
-    with hook_of(arguments).get_conn(create=False) as service:
-        found = examine(service.store, service.formats, arguments.domain)
+    hook = hook_of(arguments)
+    with hook.get_conn(create=False) as service:
+        sources = RootSources(known_sources(hook, service.store, arguments.domain))
+        found = examine(service.store, service.formats, arguments.domain, sources=sources)
     lines = [
         {"what": one.subject, "found": one.found, "next_step": one.next_step, "urgent": one.urgent}
         for one in found.symptoms

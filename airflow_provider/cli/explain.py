@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_facts, answer_json, answer_table, command, hook_of
+from airflow_provider.cli.command import (
+    answer_facts,
+    answer_json,
+    answer_table,
+    command,
+    hook_of,
+    known_sources,
+)
 from airflow_provider.coordination.explain import Explanation, explain
 from airflow_provider.domain.epoch import BarrierRecord
 from airflow_provider.domain.errors import InvalidInput
@@ -13,15 +20,18 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import run_interval
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
 
 
 @command
 def explain_epoch(arguments: Namespace) -> None:
     """Say why one epoch is waiting, for whom, and what to do."""
-    with hook_of(arguments).get_reader() as reader:
+    hook = hook_of(arguments)
+    with hook.get_reader() as reader:
         interval = _interval(reader, arguments.domain, arguments.job, arguments.interval)
-        found = explain(reader, arguments.domain, arguments.job, interval)
+        sources = RootSources(known_sources(hook, reader, arguments.domain))
+        found = explain(reader, arguments.domain, arguments.job, interval, sources=sources)
     if arguments.output == "json":
         answer_json(_plain(found))
         return

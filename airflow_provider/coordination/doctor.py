@@ -15,6 +15,7 @@ from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
+from airflow_provider.coordination.unread import unread
 from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, expired
@@ -30,8 +31,10 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord, MoveState
+from airflow_provider.domain.roots import Late
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit
 from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.standing import Compared, Standing
@@ -70,12 +73,18 @@ class Examination:
 
 
 def examine(
-    reader: MetadataReader, formats: TableFormats, domain: str, *, defaults: Defaults = DEFAULTS
+    reader: MetadataReader,
+    formats: TableFormats,
+    domain: str,
+    *,
+    defaults: Defaults = DEFAULTS,
+    sources: RootSources | None = None,
 ) -> Examination:
     """Compare what the store has of *domain* with its tables, and say what is stuck or was left; read-only.
 
     May be called at any time, by several at once, beside anything.
 
+    :param sources: asks roots for data that no epoch reads; by default those that need no connection.
     :raises UnknownName: nothing is registered in the domain.
     :raises StoreUnavailable: the store, the catalog or the warehouse did not answer.
     """
@@ -87,7 +96,7 @@ def examine(
             next_step="see `airflow epochs status`; a job registers when it first runs.",
             domain=domain,
         )
-    doctor = _Doctor(asking, formats, name, defaults)
+    doctor = _Doctor(asking, formats, name, defaults, sources or RootSources())
     return Examination(
         domain=name,
         csn=reading.head.csn,
@@ -103,6 +112,7 @@ class _Doctor:
     formats: TableFormats
     domain: DomainName
     defaults: Defaults
+    sources: RootSources
 
     def symptoms(self) -> Iterator[Symptom]:
         looks: tuple[Callable[[], Iterator[Symptom]], ...] = (
@@ -114,6 +124,7 @@ class _Doctor:
             self._holes,
             self._leases,
             self._leftovers,
+            self._unread,
             self._stale_reads,
             self._missing_files,
         )
@@ -310,6 +321,22 @@ class _Doctor:
                     next_step=f"{self._command('retention sweep')} ends it.",
                     urgent=False,
                 )
+
+    def _unread(self) -> Iterator[Symptom]:
+        """What came late to roots, or was replaced, and no epoch reads."""
+        for one in unread(self.reader, self.domain, self.sources):
+            ignored = one.root.late is Late.IGNORE and not one.replaced
+            step = f"{self._command(f'bind {one.root.name} INTERVAL --reason …')}, then clear the tasks of the epoch."
+            if one.comes:
+                step = "nothing: the next begin reads them."
+            elif ignored:
+                step = "nothing, as late='ignore' says; or land them where a later epoch looks."
+            yield Symptom(
+                subject=f"root {one.root.name}",
+                found=str(one),
+                next_step=step,
+                urgent=not (one.comes or ignored),
+            )
 
     def _leftovers(self) -> Iterator[Symptom]:
         found: dict[TableName, int] = {}

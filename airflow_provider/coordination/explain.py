@@ -9,6 +9,7 @@ from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
+from airflow_provider.coordination.unread import unread
 from airflow_provider.coordination.withdrawals import Withdrawals, withdrawals
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
@@ -38,6 +39,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnRerun
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -72,9 +74,19 @@ class Explanation:
     outdated: tuple[str, ...] = ()
 
 
-def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | None = None) -> Explanation:
+def explain(
+    reader: MetadataReader,
+    domain: str,
+    job: str,
+    interval: Interval | None = None,
+    *,
+    sources: RootSources | None = None,
+    at_roots: bool = True,
+) -> Explanation:
     """Explain one epoch of *job*; without *interval* the first one that is not committed.
 
+    :param sources: asks roots what came late to the epoch; by default those that need no connection.
+    :param at_roots: whether roots are looked at: not where files are out of reach.
     :raises UnknownName: no such job in the domain.
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
@@ -105,6 +117,11 @@ def explain(reader: MetadataReader, domain: str, job: str, interval: Interval | 
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
+    if at_roots and found is not None and found.record.committed is not None and record.roots:
+        own = {root.name for root in record.roots}
+        late = unread(reader, name, sources or RootSources(), at=epoch)
+        told = [f"root {one.root.name}: {one}" for one in late if one.root.name in own]
+        explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
     gone = retention.withdrawn_at({table.name: epoch.end for table in record.outputs})
     if record.retired:

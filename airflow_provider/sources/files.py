@@ -231,13 +231,27 @@ def _listed_at_once(root: Root, intervals: Sequence[Interval]) -> list[BoundFile
 
 
 def unread(
-    root: Root, intervals: Sequence[Interval], known: Mapping[str, BoundFile]
-) -> tuple[list[BoundFile], list[BoundFile]]:
-    """Files at the locations of *intervals* that are not among those in *known*, and those that are others now."""
-    places = {location_of(root, interval): interval for interval in intervals}
-    listed = _listed_at_once(root, list(places.values()))
-    late = [file for file in listed if file.uri not in known]
-    return late, [file for file in listed if known.get(file.uri, file) != file]
+    root: Root, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
+) -> tuple[list[tuple[Interval, str]], list[str]]:
+    """Return the files at the locations of *wanted* that none of *records* has, and those that are others now."""
+    known = {file.uri: file for one in reversed(records) for file in one.whole.files}
+    places = {
+        location_of(root, one.interval): one.interval
+        for one in wanted
+        if one.interval is not None and not _is_whole(root, one)
+    }
+    late: list[tuple[Interval, str]] = []
+    for interval in places.values():
+        late += [(interval, file.uri) for file in _listed(root, interval) or () if file.uri not in known]
+    mine = [known[file.uri] for one in wanted for file in one.whole.files]
+    replaced = [file.uri for file, info in _looked_up(mine) if _is_another(file, info)]
+    return late, sorted(set(replaced))
+
+
+def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
+    """Whether there is a file, and not the one that was recorded; those that are gone were read, and may be."""
+    there = info.type is not pafs.FileType.NotFound
+    return there and (info.size, _modified(info)) != (file.size_bytes, file.modified)
 
 
 def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
-from airflow_provider.domain.roots import Asked, Late, Root, RootBounds, Span
+from airflow_provider.domain.roots import Asked, Late, Root, RootBounds, RootRecord, Span
 from airflow_provider.stores.sql.postgresql.address import Address, parsed
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ _SPLIT_KEY = """
       SELECT min({ids}) AS first_id, max({ids}) AS last_id FROM {table}
       WHERE ({low}::bigint IS NULL OR {ids} > {low}::bigint) AND {key} IS NOT NULL GROUP BY {key}
     ) AS keys WHERE first_id <= {edge} AND last_id > {edge}
+"""
+_LEAST = -(2**63)
+_COUNTED = """
+    SELECT (SELECT count(*) FROM {table} WHERE {ids} > spans.low AND {ids} <= spans.high)
+    FROM unnest({lows}::bigint[], {highs}::bigint[]) WITH ORDINALITY AS spans(low, high, number) ORDER BY number
 """
 _IN_UTC = "SELECT set_config('timezone', 'UTC', true)"
 _REACHED = "SELECT EXISTS(SELECT 1 FROM {table} WHERE {column} >= {moment}::timestamptz)"
@@ -174,12 +179,13 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _changed(root: Root, span: Span, found: int) -> Unavailable:
+def _changed(root: Root, span: Span, found: int, interval: Interval | None = None) -> Unavailable:
+    epoch = "" if interval is None else f" {interval.start.isoformat()}/{interval.end.isoformat()}"
     return Unavailable(
         f"root {root.name!r}: {root.table} has {found} rows with {root.id_column} in {span}: they came late, or were "
         "deleted.",
-        next_step="bring the rows back as they were; or bind the root anew (`airflow epochs bind`), then clear the "
-        "tasks of the epoch: they read what is there now.",
+        next_step="bring the rows back as they were; or bind the root anew (`airflow epochs bind "
+        f"{root.name}{epoch or ' …'} --reason …`), then clear the tasks of the epoch: they read what is there now.",
         root=root.name,
         expected=span.rows,
         found=found,
@@ -189,17 +195,28 @@ def _changed(root: Root, span: Span, found: int) -> Unavailable:
 def _look_for_late(asked: Asked, ids: _Ids) -> None:
     """Rows that came with ids that an epoch has read beyond: nobody can tell them from those that it read.
 
-    :raises Unavailable: there are some in the last span that had rows, and no revision is to read them.
+    Every span within the root's window is counted, so that none is passed over because a later one has rows.
+
+    :raises Unavailable: there are some, and no revision is to read them; names the epoch.
     """
-    spans = (one.bounds.span for one in asked.before)
-    last = next((one for one in spans if one is not None and not one.is_empty), None)
-    found = 0 if last is None else ids.count(last.low, last.high)
-    if last is None or last.rows is None or found <= last.rows:
-        return
-    late = _changed(asked.root, last, found)
-    if asked.root.late is not Late.REVISION:
-        raise late
-    log.warning("%s", late)
+    for record, found in ids.grown(asked.before):
+        span = record.bounds.span
+        if span is None:
+            continue
+        late = _changed(asked.root, span, found, record.interval)
+        if asked.root.late is not Late.REVISION:
+            raise late
+        log.warning("%s", late)
+
+
+def unread(root: Root, records: Sequence[RootRecord], url: str) -> list[tuple[Interval, str]]:
+    """Return the spans that have more rows than were counted, with their intervals."""
+    with _connected(root, url) as ids:
+        return [
+            (record.interval, f"{found} rows with {root.id_column} in {record.bounds.span}")
+            for record, found in ids.grown(records)
+            if record.interval is not None
+        ]
 
 
 class _Ids:
@@ -259,6 +276,20 @@ class _Ids:
     def count(self, low: int | None, high: int | None) -> int:
         return int(self._ask(_WITHIN, low=low, high=high)[0][0])
 
+    def grown(self, records: Sequence[RootRecord]) -> list[tuple[RootRecord, int]]:
+        """The *records* whose spans have more rows than were counted, each with their number; one look for all."""
+        asked = [one for one in records if one.bounds.span and not one.bounds.span.is_empty]
+        if not asked:
+            return []
+        spans = [one.bounds.span for one in asked if one.bounds.span]
+        lows = [_LEAST if span.low is None else span.low for span in spans]
+        counts = self._ask(_COUNTED, lows=lows, highs=[span.high for span in spans])
+        return [
+            (record, int(count))
+            for record, span, (count,) in zip(asked, spans, counts, strict=True)
+            if span.rows is not None and count > span.rows
+        ]
+
     def before_split_key(self, low: int | None, high: int) -> int | None:
         """The greatest id up to *high* such that no transaction key has rows on both sides of it."""
         edge: int | None = high
@@ -290,7 +321,7 @@ class _Ids:
         name = Identifier(*self._root.table.split(".")).as_string(None)
         return set(self._ask(_WRITERS, name=name)[0][0] or ())
 
-    def _ask(self, statement: LiteralString, **values: int | str | None) -> list[Any]:
+    def _ask(self, statement: LiteralString, **values: int | str | list[Any] | None) -> list[Any]:
         from psycopg.sql import SQL, Identifier, Literal
 
         root = self._root

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput, Unavailable
-from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, Span
+from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, RootRecord, Span
 from airflow_provider.sources import files
 
 if TYPE_CHECKING:
@@ -65,6 +65,28 @@ class RootSources:
                 return postgresql.missing(root, interval, self._url(root)) if root.complete else ""
             case RootKind.ICEBERG:
                 return ""
+
+    def unread(
+        self, root: Root, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
+    ) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return what lies where epochs have read and none reads, with its interval, and what was replaced since.
+
+        :param wanted: where to look. :param records: what is read around, in the newest revisions.
+        :raises SourceUnavailable: the source does not answer.
+        """
+        match root.kind:
+            case RootKind.FILES:
+                return files.unread(root, wanted, records)
+            case RootKind.JDBC:
+                from airflow_provider.sources import postgresql
+
+                return postgresql.unread(root, wanted, self._url(root)), []
+            case RootKind.ICEBERG:
+                return [], []
+
+    def place(self, root: Root, interval: Interval) -> str:
+        """Where the files of *root* lie for *interval*."""
+        return files.location_of(root, interval)
 
     def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
         """Compare *bounds* with what is there now.

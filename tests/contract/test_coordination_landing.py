@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from airflow_provider.coordination.binding import bind
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.waiting import JobInputs, check_inputs
 from airflow_provider.domain.completeness import (
     Condition,
@@ -23,10 +27,11 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, job_key
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.roots import Root, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import Put, SameStore, Transaction
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 
 FILES = RootSources()
@@ -226,3 +231,62 @@ def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Pa
         world.coordinator.register(changed)
     found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
     assert not any(record.roots[0].is_older for record in found)
+
+
+# --- named -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", ["next", "revision", "ignore"])
+def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: str) -> None:
+    """A1: by explain of its epoch and by doctor, also beyond the window; so are files that were replaced."""
+    options = {"complete": none_needed(), "late": late, "late_window": timedelta(days=2)}
+    job = loading(world, f"{tmp_path}/{PATTERN}", **options)
+    for number in (1, 2, 3, 4):
+        land(tmp_path, number, "a.csv")
+        run(world, job, day(number))
+
+    def told(number: int) -> str:
+        return explain(world.store, DOMAIN, job.name, day(number)).summary
+
+    def found() -> list[tuple[str, bool]]:
+        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+        return [(one.found, one.urgent) for one in symptoms if one.subject == "root landing"]
+
+    assert found() == []
+    assert "late" not in told(1)
+    land(tmp_path, 1, "late.csv")
+    assert "2024-01-01/late.csv" in told(1)
+    assert "late" not in told(2)
+    ((text, urgent),) = found()
+    assert text.startswith("1 came late and are read by no epoch, such as file://")
+    assert urgent is (late != "ignore")
+    land(tmp_path, 4, "late.csv")
+    assert [one[1] for one in found()] == ([False, True] if late == "next" else [late != "ignore"])
+    place(tmp_path, 2, "a.csv").write_text("another file")
+    assert "were replaced after an epoch had read them" in told(2)
+    assert found()[-1][1]
+
+
+def test_src3_late_ids(world: World, postgresql: PostgresqlServer) -> None:
+    """I11: an id that appears below the span before last is an error that names its epoch, and doctor names it."""
+    database = postgresql.create_database()
+    sources = RootSources({"shop": postgresql.url(database)})
+    root = jdbc_root("orders", "orders", source="shop", id_column="id")
+    job = world.job("load", inputs=[root])
+    with closing(postgresql.connect(database)) as shop:
+        shop.execute("CREATE TABLE orders (id bigint)")
+        for number in (1, 2):
+            shop.execute("INSERT INTO orders VALUES (%s)", (number * 50 + 1,))
+            attempt = world.begin(job, day(number), roots=sources)
+            world.write(attempt)
+            world.coordinator.publish(attempt)
+        shop.execute("INSERT INTO orders VALUES (2), (151)")
+        before = world.exactly()
+        with pytest.raises(Unavailable, match=r"has 2 rows with id in \(…, 51\]") as refused:
+            world.begin(job, day(3), roots=sources)
+        assert "bind orders 2024-01-01T00:00:00+00:00/2024-01-02" in refused.value.next_step
+        assert world.exactly() == before
+        symptoms = examine(world.store, world.formats, DOMAIN, sources=sources).symptoms
+        assert any("2 rows with id in (…, 51]" in one.found for one in symptoms)
+        bind(world.coordinator, DOMAIN, "orders", day(1), sources, reason="they are late", by="ada")
+        assert world.begin(job, day(3), roots=sources).roots[0].span == Span(low=101, high=151, rows=1)

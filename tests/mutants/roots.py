@@ -57,6 +57,14 @@ PLANTED_IN_ROOTS = (
         tests=(LANDING,),
     ),
     Mutant(
+        name="late rows are looked for in the last span only",
+        rule="I11",
+        file="sources/postgresql.py",
+        old="for record, found in ids.grown(asked.before):",
+        new="for record, found in ids.grown(asked.before[:1]):",
+        tests=(LANDING,),
+    ),
+    Mutant(
         name="a marker is not waited for",
         rule="I11",
         file="sources/files.py",

@@ -30,6 +30,7 @@ FAMILIES = {
     "AST": 1,
     "CAT": 2,
     "CHG": 5,
+    "SRC": 4,
     "LIV": 2,
     "HA": 2,
     "FORK": 1,

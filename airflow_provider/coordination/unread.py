@@ -1,0 +1,104 @@
+"""Data of roots that came late and that no epoch reads, or that was replaced after an epoch had read it (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import Late, Root, RootKind, RootRecord
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader, pages
+
+MOST_BARRIERS = 1_000
+"""Number of barriers of a root, the newest, at which late data is looked for."""
+_PAGE = 100
+_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """What of a root no epoch reads.
+
+    :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
+    :param comes: the next begin reads the late ones.
+    """
+
+    root: Root
+    late: tuple[str, ...]
+    replaced: tuple[str, ...]
+    comes: bool = False
+
+    def __str__(self) -> str:
+        parts = [
+            f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
+            for names, what in (
+                (self.late, "came late and are read by no epoch"),
+                (self.replaced, "were replaced after an epoch had read them"),
+            )
+            if names
+        ]
+        return "; ".join(parts)
+
+
+def unread(
+    reader: MetadataReader, domain: DomainName, sources: RootSources, *, at: Interval | None = None
+) -> Iterator[Unread]:
+    """Yield what came late to the roots of *domain*, wherever epochs have read: at the newest 1,000 barriers of each.
+
+    Roots whose connection is not known here, or that do not answer, are left out.
+
+    :param at: only at the barrier that ends it.
+    """
+    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
+    for root in roots.values():
+        records = _records(reader, domain, root, at)
+        try:
+            yield from _of_root(root, records, sources, at)
+        except EpochError:
+            continue
+
+
+def _records(reader: MetadataReader, domain: DomainName, root: Root, at: Interval | None) -> list[RootRecord]:
+    """The newest revisions at the newest barriers, the newest first; one barrier more than is looked at."""
+    found: dict[str, RootRecord] = {}
+    end: str | None = None
+    first = "" if at is None else time_key(at.end)
+    while True:
+        page = reader.scan(domain, Kind.ROOT, root.name, end=end, limit=_PAGE, reverse=True)
+        for one in page:
+            barrier = one.key.item.partition(":")[0]
+            if barrier < first or (barrier not in found and len(found) > MOST_BARRIERS):
+                return list(found.values())
+            found.setdefault(barrier, one.record)
+        if len(page) < _PAGE:
+            return list(found.values())
+        end = page[-1].key.item
+
+
+def _of_root(
+    root: Root, records: list[RootRecord], sources: RootSources, at: Interval | None
+) -> Iterator[Unread]:
+    if not records or root.kind is RootKind.ICEBERG:
+        return
+    wanted = [one for one in records if at is None or (one.interval or at) == at]
+    beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
+    late, replaced = sources.unread(root, [one for one in wanted if one is not beyond], records)
+    if beyond is not None and beyond.interval is not None and root.kind is RootKind.FILES:
+        shared = sources.place(root, beyond.interval)
+        late = [(interval, name) for interval, name in late if sources.place(root, interval) != shared]
+    newest = next((one.interval for one in records if one.interval is not None), None)
+    comes: list[str] = []
+    gone: list[str] = []
+    for interval, name in late:
+        near = newest is not None and interval.end + root.window > newest.end
+        (comes if near and root.late is Late.NEXT and root.kind is RootKind.FILES else gone).append(name)
+    if comes:
+        yield Unread(root=root, late=tuple(comes), replaced=(), comes=True)
+    if gone or replaced:
+        yield Unread(root=root, late=tuple(gone), replaced=tuple(replaced))
