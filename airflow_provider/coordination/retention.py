@@ -233,15 +233,16 @@ class Retention:
         await_unreserved(self.store, domain, self._clock, self._random)
         first, most = record.withdrawn[0], self.defaults.ranges_in_page
         table = table_key(domain, first.table)
-        stamped = self.store.read(domain, [table]).records[table]
+        tables = self.store.read(domain, [table])
+        stamped: Stamped[TableRecord] | None = tables.get(table)
         requires, updates = withdrawn_pages(
             self.store, domain, first.table, first.ranges[:most], self.defaults
         )
         left = replace(first, ranges=first.ranges[most:])
         after = replace(record, withdrawn=(*([left] if left.ranges else []), *record.withdrawn[1:]))
         number, known = None, first.ranges[:most]
-        hull = hull_of(stamped, Interval(known[0].start, known[-1].end))
-        if hull is not None:
+        hull = hull_of(stamped, Interval(known[0].start, known[-1].end)) if stamped and known else None
+        if stamped is not None and hull is not None:
             put, number = hull_commit(stamped, hull, defaults=self.defaults)
             updates.append(put)
         self.store.transact(
@@ -249,7 +250,7 @@ class Retention:
                 domain=domain,
                 store=SameStore(reading.head.incarnation),
                 requires=(
-                    Exists(table, stamped.version),
+                    unchanged(tables, table),
                     *(unchanged(reading, one) for one in (retention, topology)),
                     *requires,
                 ),

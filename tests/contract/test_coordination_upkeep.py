@@ -18,7 +18,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import RecordFull, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.records import Kind, retention_key, table_key, whole_versions_key
-from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
+from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, Withdrawn
 from airflow_provider.domain.version import CommitRecord, TableDelta, TableRef
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import Number, Put, Transaction, pages
@@ -227,7 +227,7 @@ def test_ranges_that_one_record_had_are_moved(world: World, moved_by: str) -> No
     for number in range(1, 10):
         for job in jobs:
             world.run(job, day(number), [number])
-    record = RetentionRecord()
+    record = RetentionRecord(withdrawn=(Withdrawn(table=TableName("never"), ranges=()),))
     for name, number in (("one", 2), ("one", 4), ("one", 6), ("two", 3)):
         record = record.withdrawing(TableName(name), day(number))
     key = retention_key(DOMAIN)
