@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-from benchmarks import cut, files, growth, protocol, publish, share, wake
+from benchmarks import cut, files, growth, protocol, publish, share, starve, wake
 from benchmarks.figures import progress
 from benchmarks.sizes import Size
 from benchmarks.stores import STORES, Store, place
@@ -14,6 +14,7 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "protocol": protocol.measure,
     "wake": wake.measure,
     "publish": publish.measure,
+    "starve": starve.measure,
     "cut": cut.measure,
 }
 SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}

@@ -37,7 +37,7 @@ from airflow_provider.stores.base import (
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
 
-LOST_BEFORE_RESERVING = 3
+LOST_BEFORE_RESERVING = 2
 """Number of preparations that a publisher loses before the others wait for it."""
 FORMAT = 2
 """The format of a store's records from which reservations are made."""

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier, Event, Lock
+from time import sleep
 from typing import Any
 
 import pytest
@@ -86,3 +87,22 @@ def test_a_turn_whose_work_fails_is_given_on(stores: list[MetadataStore]) -> Non
                 return True
 
         assert threads.submit(other).result(60)
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_threads_of_a_process_have_one_connection_for_their_turns(url: str) -> None:
+    """Those who wait for longer than they want to go on without one, and need the pool's for their publish."""
+    with open_store(url) as store:
+        pool: Any = store._dialect.engine().pool  # type: ignore[attr-defined]
+        together, used = Barrier(2 * THREADS), []
+
+        def work(number: int) -> None:
+            together.wait()
+            with store.turn(DOMAIN, LONG if number % 2 else SHORT):
+                used.append(pool.checkedout())
+                sleep(0.02)
+
+        with ThreadPoolExecutor(2 * THREADS) as threads:
+            list(threads.map(work, range(2 * THREADS)))
+        assert max(used) == 1
+        assert pool.checkedout() == 0

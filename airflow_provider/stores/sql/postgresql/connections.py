@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -194,11 +195,13 @@ class Shared:
 
     :ivar answered: whether the server has answered, so that one that cannot be reached is being restarted.
     :ivar listeners: watches that wait for a call, each with a connection; further ones poll.
+    :ivar turns: by domain, the thread that has its turn or asks for it: only that one has a connection for it.
     """
 
     def __init__(self) -> None:
         self.answered = False
         self.listeners = BoundedSemaphore(MOST_LISTENERS)
+        self.turns: defaultdict[str, Lock] = defaultdict(Lock)
 
 
 def engine_of(address: Address, limits: Limits) -> Engine:
@@ -271,6 +274,7 @@ def _after_fork() -> None:
     for engine, shared in list(_shared.items()):
         engine.dispose(close=False)
         shared.listeners = BoundedSemaphore(MOST_LISTENERS)
+        shared.turns = defaultdict(Lock)
 
 
 os.register_at_fork(after_in_child=_after_fork)

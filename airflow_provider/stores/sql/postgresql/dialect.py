@@ -232,18 +232,31 @@ class PostgresqlDialect(SqlDialect):
 
     @contextmanager
     def turn(self, domain: DomainName, patience: timedelta) -> Iterator[None]:
-        """A lock that PostgreSQL hands on in the order in which it was asked for, in a transaction beside ours."""
-        with ExitStack() as stack:
-            if self._address.pooled:  # whose sessions those need who publish
-                yield
-                return
-            with suppress(SQLAlchemyError, psycopg.Error):
-                driver = _driver(stack.enter_context(self._engine.connect()))
-                stack.callback(_end_turn, driver)
-                driver.deadline = monotonic() + self.limits.read.total_seconds()
-                driver.autocommit = True
-                driver.execute(statements.taking_turn(domain, patience), prepare=False)
+        """A lock that PostgreSQL hands on in the order in which it was asked for, in a transaction beside ours.
+
+        Threads of one process queue in its memory, so that all of them together have one connection for it.
+        """
+        until, turns = monotonic() + patience.total_seconds(), self._shared.turns[domain]
+        # Those who publish through a pooler need its sessions for that.
+        if self._address.pooled or not turns.acquire(timeout=patience.total_seconds()):
             yield
+            return
+        try:
+            with self._turn(domain, timedelta(seconds=max(0.0, until - monotonic()))):
+                yield
+        finally:
+            turns.release()
+
+    def _turn(self, domain: DomainName, patience: timedelta) -> ExitStack:
+        """Return what gives the turn on at its end; nothing, and no connection, when it was not had in time."""
+        with ExitStack() as stack, suppress(SQLAlchemyError, psycopg.Error):
+            driver = _driver(stack.enter_context(self._engine.connect()))
+            stack.callback(_end_turn, driver)
+            driver.deadline = monotonic() + self.limits.read.total_seconds()
+            driver.autocommit = True
+            driver.execute(statements.taking_turn(domain, patience), prepare=False)
+            return stack.pop_all()
+        return ExitStack()
 
     # --- errors and connections ------------------------------------------------------------------------------
 
