@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.recovery import recover, tables_ahead
 from airflow_provider.coordination.resuming import Begun, resume
-from airflow_provider.domain.errors import Fenced, LeaseExpired, Unavailable
+from airflow_provider.domain.errors import LeaseExpired, StoreReplaced, Unavailable
 from airflow_provider.domain.session import Session
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 
@@ -37,7 +37,7 @@ def test_what_was_begun_before_changes_nothing(world: World) -> None:
         lambda: world.coordinator.complete(before),
         lambda: world.coordinator.abort(before, "it failed"),
     ):
-        with pytest.raises(Fenced):
+        with pytest.raises(StoreReplaced):
             call()
     assert world.exactly() == content
     world.run(world.job("t"), day(2), [3], owner(try_number=2))
@@ -67,7 +67,7 @@ def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: 
     world.write(attempt, [1])
     world.coordinator.publish(attempt)
     lost = replace(Begun.of(attempt), incarnation=known)
-    with pytest.raises(Fenced, match="begun in another store"):
+    with pytest.raises(StoreReplaced, match="begun in another store"):
         resume(world.coordinator, job, lost)
 
 

@@ -6,6 +6,7 @@ from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
 from tests.mutants.roots import PLANTED_IN_ROOTS
+from tests.mutants.stores import PLANTED_IN_STORES
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
 CALENDARS = "tests/contract/test_coordination_calendars.py"
@@ -18,11 +19,9 @@ FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
 DECLARING = "tests/contract/test_coordination_declaring.py"
 FILLING = "tests/contract/test_coordination_filling.py"
-FORKED = "tests/contract/test_forked_attempts.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 ORIGINS = "tests/contract/test_coordination_origins.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
-RESTORING = "tests/contract/test_coordination_restoring.py"
 READING = "tests/contract/test_coordination_reading.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 RETIRING = "tests/contract/test_coordination_retiring.py"
@@ -34,22 +33,6 @@ PUBLISHING = "coordination/publishing.py"
 
 
 PLANTED = (
-    Mutant(
-        name="children of a process draw the same request ids",
-        rule="R10",
-        file="coordination/coordinator.py",
-        old="self.random = random or SystemRandom()",
-        new="self.random = random or Random()  # noqa: S311",
-        tests=(FORKED,),
-    ),
-    Mutant(
-        name="a session does not know where it has published",
-        rule="R20",
-        file="domain/session.py",
-        old="first = self.incarnation or incarnation",
-        new="first = self.incarnation",
-        tests=(RESTORING,),
-    ),
     Mutant(
         name="a report is written without a look at the token",
         rule="R10",
@@ -437,5 +420,6 @@ PLANTED = (
     *PLANTED_IN_UPKEEP,
     *PLANTED_IN_ROOTS,
     *OF_PUBLISHING,
+    *PLANTED_IN_STORES,
 )
 """The planted errors, in the order in which they are tried."""
