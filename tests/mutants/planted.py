@@ -6,6 +6,7 @@ from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
 from tests.mutants.roots import PLANTED_IN_ROOTS
+from tests.mutants.runs import PLANTED_IN_RUNS
 from tests.mutants.stores import PLANTED_IN_STORES
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
@@ -421,5 +422,6 @@ PLANTED = (
     *PLANTED_IN_ROOTS,
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,
+    *PLANTED_IN_RUNS,
 )
 """The planted errors, in the order in which they are tried."""

@@ -88,8 +88,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     cluster.start()
     try:
         cluster.wait_until_healthy()
-        cluster.rest.wait_for_dags({"make", "copy", "share"})
-        for dag_id in ("make", "copy", "share"):
+        cluster.rest.wait_for_dags({"make", "copy", "share", "follow"})
+        for dag_id in ("make", "copy", "share", "follow"):
             cluster.rest.unpause(dag_id)
         yield World(cluster, settings)
     finally:
@@ -105,6 +105,7 @@ def test_runs_of_every_kind(world: World) -> None:
     _a_cleared_task_makes_the_next_revision(world)
     _a_task_that_others_have_read_is_not_computed_again(world)
     _participants_write_one_epoch_together(world, shared)
+    _a_run_that_an_event_has_started_computes_the_day_of_the_event(world)
     _events_tell_what_was_published(world)
     _nothing_secret_is_written_down(world)
 
@@ -168,6 +169,14 @@ def _participants_write_one_epoch_together(world: World, run: str) -> None:
     assert world.log("share", 7) == log
 
 
+def _a_run_that_an_event_has_started_computes_the_day_of_the_event(world: World) -> None:
+    """AST1: it runs now, years after the day that the event tells of."""
+    while not (runs := world.rest.dag_runs("follow")):
+        world.cluster.check()
+    assert {world.finished("follow", str(run["dag_run_id"])) for run in runs} == {"success"}
+    assert world.rows("follows") == [7]
+
+
 def _events_tell_what_was_published(world: World) -> None:
     events = world.rest.request("GET", "/assets/events", params={"limit": 100})["asset_events"]
     copied = [event for event in events if event["uri"] == "epoch://default/copies"]
@@ -186,7 +195,7 @@ def _events_tell_what_was_published(world: World) -> None:
     )
     assert "/plugin/epochs?" in links["extra_links"]["Epochs"]
     page = world.rest._client.get("/epochs/api/grid", params={"end": "2013-02-10"}).json()
-    assert {row["table"] for row in page["rows"]} == {"rows", "copies", "shares"}
+    assert {row["table"] for row in page["rows"]} == {"rows", "copies", "shares", "follows"}
 
 
 def _nothing_secret_is_written_down(world: World) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.participants import epoch_task_group
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
@@ -20,6 +21,7 @@ COPY = EpochJob(
     "copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
 )
 SHARE = EpochJob("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
+FOLLOW = EpochJob("follow", inputs=[SHARES], outputs=[EpochTable("follows")], cadence="@daily", origin=ORIGIN)
 RUNS = {
     "schedule": "@daily",
     "start_date": datetime(2013, 2, 8, tzinfo=UTC),
@@ -51,3 +53,9 @@ with DAG("share", **RUNS):
             raise RuntimeError("the first try of participant 1 fails")
 
     share()
+
+# No run of a calendar: the event of a share, which tells of a day in 2013, starts it now.
+with DAG("follow", schedule=[asset_of(SHARES)], catchup=False, default_args=RUNS["default_args"]):
+    EpochSparkSubmitOperator(
+        task_id="follow", job=FOLLOW, application=PROGRAM, application_args=["{{ ti.try_number }}"]
+    )

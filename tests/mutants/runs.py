@@ -1,0 +1,51 @@
+"""Wrong rules about runs: what starts them, what their schedule computes, and how they wait."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import REWRITES, Mutant
+
+AUTHOR = "tests/unit/test_dag_author.py"
+WAITING = "tests/integration/test_airflow_waiting.py"
+
+PLANTED_IN_RUNS = (
+    Mutant(
+        name="an event causes the epoch before the one that it names",
+        rule="R37",
+        file="domain/schedule.py",
+        old="        end = runs.next_after(event.start)\n",
+        new="        end = runs.floor(event.start)\n",
+        tests=(AUTHOR,),
+    ),
+    Mutant(
+        name="epochs between those that events name are computed, too",
+        rule="R37",
+        file="domain/schedule.py",
+        old="        if joined and joined[-1].end == start:\n",
+        new="        if joined:\n",
+        tests=(AUTHOR,),
+    ),
+    Mutant(
+        name="epochs that a schedule leaves out are no gap",
+        rule="R38",
+        file="domain/coverage.py",
+        old="                if before is not None and before.end != found.start:\n",
+        new="                if before is not None and before.end > found.start:\n",
+        tests=(AUTHOR,),
+    ),
+    Mutant(
+        name="of several epochs only the first is asked whether it may be computed again",
+        rule="R18",
+        file="coordination/rerunning.py",
+        old="    for epoch in again:\n",
+        new="    for epoch in again[:1]:\n",
+        tests=(REWRITES,),
+    ),
+    Mutant(
+        name="a wait for an epoch does not see another run's lock",
+        rule="I9",
+        file="coordination/waiting.py",
+        old="    if live is None or (live[0].dag_id, live[0].run_id) == run:\n",
+        new="    if live is None or live[0].run_id != run[1]:\n",
+        tests=(WAITING,),
+    ),
+)
