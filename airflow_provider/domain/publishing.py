@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from airflow_provider.domain.columns import AppliedChange, ColumnChange
 from airflow_provider.domain.cut import standing
@@ -91,16 +92,20 @@ def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: De
 
 
 def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
-    """At most *limit* rewrites: the oldest become one that touches all that they touched."""
-    if len(rewrites) <= limit:
-        return rewrites
-    oldest = rewrites[limit - 1 :]
-    together = Rewrite(
-        csn=max(one.csn for one in oldest),
-        low=min(one.low for one in oldest),
-        high=max(one.high for one in oldest),
-    )
-    return (*rewrites[: limit - 1], together)
+    """At most *limit* rewrites, newest first: those nearest in time become one, as late as the later of them.
+
+    A hull of the oldest would cover time that none of them touched, and refuse who read that. Ranges that touch leave
+    no such time between them, which is what backfills do.
+    """
+    found = sorted(rewrites, key=lambda rewrite: (rewrite.low, rewrite.high))
+    while len(found) > limit:
+        gaps = [(later.low - earlier.high, place) for place, (earlier, later) in enumerate(pairwise(found))]
+        place = min(gaps)[1]
+        first, second = found[place : place + 2]
+        found[place : place + 2] = [
+            Rewrite(csn=max(first.csn, second.csn), low=first.low, high=max(first.high, second.high))
+        ]
+    return tuple(sorted(found, key=lambda rewrite: rewrite.csn, reverse=True))
 
 
 def depends_on(epoch: EpochRecord, table: str, interval: Interval) -> bool:

@@ -129,7 +129,7 @@ class FenceRecord:
     """When a table's past was last rewritten; forward commits never touch it (R13).
 
     :param latest: range of the newest rewrite; its CSN is this record's stamp.
-    :param earlier: rewrites before it, newest first; the last may stand for several, with all that they touched.
+    :param earlier: rewrites before it, newest first; each may stand for several that were near each other.
     """
 
     latest: Interval | None = None

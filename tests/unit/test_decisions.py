@@ -472,6 +472,19 @@ def test_many_rewrites_are_remembered_together() -> None:
     assert rewritten_since(stamped, many, at(0), at(500)) is None
 
 
+def test_many_rewrites_on_both_sides_are_none_of_what_lies_between() -> None:
+    """R13: time that no rewrite touched stays as it was read, however many there were elsewhere."""
+    stamped = fence(FenceRecord(), None)
+    sides = [number for pair in zip(range(20), range(60, 80), strict=True) for number in pair]
+    for csn, number in enumerate(sides, start=1):
+        stamped = fence(marked_fence(stamped, epoch(number), DEFAULTS), csn)
+    assert rewritten_since(stamped, 0, at(20), at(60)) is None
+    for csn, number in enumerate(sides):
+        assert rewritten_since(stamped, csn, at(number), at(number + 1)) is not None
+    csns = [rewrite.csn for rewrite in stamped.record.earlier]
+    assert csns == sorted(csns, reverse=True)
+
+
 def test_jobs_keep_their_rerun_policy() -> None:
     record: JobRecord = declared(EpochJob("j", outputs=[TABLE], cadence="@daily", on_rerun="keep"), None)
     assert record.on_rerun is OnRerun.KEEP
