@@ -135,7 +135,8 @@ class Publish:
             *roots,
             *reserved,
         ]
-        self._verify(sinks)
+        if not self._verify(sinks, record, log):
+            return None
         prepared = self._prepare_all(sinks, reading, record)
         if prepared is None:
             return None
@@ -261,10 +262,10 @@ class Publish:
             )
         ]
 
-    def _verify(self, sinks: list[_Sink]) -> None:
-        """:raises Unavailable: staged output has been deleted since it was WRITTEN (I6).
+    def _verify(self, sinks: list[_Sink], record: AttemptRecord, log: list[BarrierRecord]) -> bool:
+        """Whether all staged output is there; False to look again: a newer try of a participant has deleted its own.
 
-        :raises Fenced: by who has overtaken the attempt.
+        :raises Unavailable: it has been deleted since it was WRITTEN (I6). :raises Fenced: by who overtook the attempt.
         """
         attempt, store = self.attempt, self.coordinator.store
         for sink in sinks:
@@ -273,11 +274,15 @@ class Publish:
             try:
                 self.coordinator.formats[sink.table.format].verify(sink.table, sink.output)
             except Unavailable:
-                now = store.read(attempt.domain, [fence_of(attempt)]).get(fence_of(attempt))
-                if now is None or now.version != attempt.fence:
+                now = self._read()
+                epoch = now.get(fence_of(attempt))
+                if epoch is None or epoch.version != attempt.fence:
                     raise fenced(store, attempt) from None
+                if self._written(now, record) != log:
+                    return False
                 raise
             self.verified.add(sink.table.name)
+        return True
 
     def _prepare_all(
         self, sinks: list[_Sink], reading: Reading, record: AttemptRecord

@@ -178,6 +178,28 @@ def test_a_retry_races_the_publish(world: World) -> None:
     assert world.staged() == []
 
 
+def test_a_retry_that_deletes_its_earlier_try_while_it_is_published(world: World) -> None:
+    """R10: what the publish finds missing was the retry's to delete: it is not WRITTEN any more, and nothing is lost."""
+    job = world.job("j", [world.table("d")])
+    attempt = world.begin(job, day(1), participants=2)
+    for number in range(2):
+        world.write(world.coordinator.join(attempt, number, owner()), [number])
+    tables = world.formats[world.table_format]
+    verify, retries = tables.verify, []
+
+    def late(*output: object) -> None:
+        if not retries:
+            retries.append(world.worker().join(attempt, 1, owner(try_number=2)))
+        verify(*output)  # type: ignore[arg-type]
+
+    tables.verify = late  # type: ignore[method-assign, assignment]
+    with pytest.raises(InvalidInput, match="not WRITTEN"):
+        world.coordinator.publish(attempt)
+    world.write(retries[0], [1])
+    world.coordinator.publish(attempt)
+    assert world.rows("d") == {"d": [(1, 0), (1, 1)]}
+
+
 def test_a_participant_that_began_again_has_written_nothing(world: World) -> None:
     """R10: PRECOMMIT, which people are shown, needs the newest try of each."""
     attempt = begin(world)
