@@ -15,7 +15,7 @@ from airflow_provider.coordination.root_readers import root_readers
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.skipping import worded
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
-from airflow_provider.domain.identifiers import DomainName, JobName, domain_name
+from airflow_provider.domain.identifiers import DomainName, JobName, domain_name, table_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord, declaration
@@ -42,10 +42,11 @@ class Bound:
 def declaring(reader: MetadataReader, domain: str, root: str) -> JobRecord:
     """Return a job that declares *root*.
 
-    :raises UnknownName: no job of the domain does.
+    :raises UnknownName: no job of the domain does. :raises InvalidInput: no name that a root can have.
     """
-    jobs = [one.record for one in pages(reader, domain_name(domain), Kind.JOB, "")]
-    found = [job for job in jobs if any(one.name == root for one in job.roots)]
+    name = table_name(root)
+    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
+    found = [job for job in jobs if any(declared.name == name for declared in job.roots)]
     if not found:
         known = sorted({one.name for job in jobs for one in job.roots})
         raise UnknownName(

@@ -179,7 +179,7 @@ def test_a_retry_races_the_publish(world: World) -> None:
 
 
 def test_a_retry_that_deletes_its_earlier_try_while_it_is_published(world: World) -> None:
-    """R10: what the publish finds missing was the retry's to delete: it is not WRITTEN any more, and nothing is lost."""
+    """R10: what is missing was the retry's to delete: its part is not WRITTEN any more, and nothing is lost."""
     job = world.job("j", [world.table("d")])
     attempt = world.begin(job, day(1), participants=2)
     for number in range(2):
