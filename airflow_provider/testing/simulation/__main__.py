@@ -11,7 +11,8 @@ from itertools import count
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.testing.simulation.events import PROMISED, Event
-from airflow_provider.testing.simulation.run import Outcome, simulate
+from airflow_provider.testing.simulation.outcome import Outcome
+from airflow_provider.testing.simulation.run import simulate
 from airflow_provider.testing.simulation.totals import Totals, hush, simulate_all
 
 _FAULTS = 100_000

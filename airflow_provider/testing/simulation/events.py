@@ -42,6 +42,30 @@ class Event(StrEnum):
     EMPTY = "empty slice committed"
     CUT_READ = "cut read and checked"
     CUT_READ_AGAIN = "cut read again after other commits"
+    # Of domains that change.
+    ORIGIN_MOVED = "declared origin moved earlier"
+    FINER = "cadence made finer"
+    COARSER = "cadence made coarser"
+    OUTPUT_ADDED = "output added"
+    OUTPUT_LEFT = "output left"
+    CAME_BACK = "older declaration came back"
+    REGISTERED_LATE = "job registered late"
+    DECLARATION_REFUSED = "refused for good"
+    LATE_FILE = "file landed late"
+    REPLACED_FILE = "file replaced"
+    MISSING_FILE = "file missing"
+    SOURCE_REVISION = "source recorded in another revision"
+    SKIPPED_FULL = "skip copied a full table"
+    CORRECTED = "skip computed after all"
+    WITHDRAWN = "state withdrawn"
+    SWEPT = "sweep deleted versions"
+    LEFTOVERS = "sweep deleted leftovers"
+    SWEPT_MANY = "sweep after many commits"
+    LONG_PAUSE = "long pause"
+    FORKED = "begin by a forked process"
+    SLOW_PUBLISHED = "slow publisher came through"
+    RESTORED = "session refused by a restored store"
+    HOLE_FILLED = "hole of one table filled"
 
 
 FAULTS = frozenset(
@@ -65,5 +89,23 @@ PROMISED = (
     Event.INHERITED,
     Event.SLOWED,
     Event.PARTICIPANT_RETRIED,
+    Event.ORIGIN_MOVED,
+    Event.FINER,
+    Event.COARSER,
+    Event.OUTPUT_ADDED,
+    Event.OUTPUT_LEFT,
+    Event.CAME_BACK,
+    Event.REGISTERED_LATE,
+    Event.LATE_FILE,
+    Event.REPLACED_FILE,
+    Event.MISSING_FILE,
+    Event.WITHDRAWN,
+    Event.SWEPT,
+    Event.SWEPT_MANY,
+    Event.LONG_PAUSE,
+    Event.FORKED,
+    Event.SLOW_PUBLISHED,
+    Event.RESTORED,
+    Event.HOLE_FILLED,
 )
 """Events of which a whole run must meet each some fifty times."""

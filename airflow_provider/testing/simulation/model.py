@@ -6,17 +6,17 @@ from the commits alone: no fence, manifest, pointer or progress record of the pa
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochRecord, EpochState, Provenance
+from airflow_provider.domain.epoch import Commitment, Provenance
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.domain.version import CommitRecord, TableDelta, TableRecord
+from airflow_provider.domain.version import CommitRecord, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from airflow_provider.testing.simulation.cascade import (
     HOUR,
@@ -36,73 +36,24 @@ from airflow_provider.testing.simulation.cascade import (
     reads_of_skip,
     within,
 )
-
-
-class Violation(Exception):
-    """An invariant does not hold.
-
-    :ivar invariant: its name in the protocol, section 12, or the rule.
-    """
-
-    def __init__(self, invariant: str, what: str) -> None:
-        self.invariant = invariant
-        super().__init__(f"{invariant}: {what}")
-
-
-def expect(holds: bool, invariant: str, what: object) -> None:
-    """:raises Violation: unless it *holds*."""
-    if not holds:
-        raise Violation(invariant, str(what))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Slice:
-    """One revision of one epoch of one table."""
-
-    interval: Interval
-    csn: int
-    revision: int
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Committed:
-    """The newest committed revision of an epoch."""
-
-    job: str
-    interval: Interval
-    revision: int
-    csn: int
-    inputs: tuple[Provenance, ...]
+from airflow_provider.testing.simulation.history import Committed, History, Slice, expect, moment_of
 
 
 @dataclass(slots=True)
-class Model:
-    """The history of one domain.
+class Model(History):
+    """The history of the cascade.
 
-    :ivar csn: the head. :ivar tokens: newest token of each epoch. :ivar committed: by job and start.
-    :ivar change_sets: CSN of each. :ivar deltas: by CSN.
+    :ivar bounds: files of the root, by barrier.
     :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
     :ivar heard: when each job was last heard of.
     """
 
-    csn: int = 0
-    tokens: dict[tuple[str, datetime], int] = field(default_factory=dict)
-    epochs: dict[tuple[str, datetime], EpochRecord] = field(default_factory=dict)
-    committed: dict[tuple[str, datetime], Committed] = field(default_factory=dict)
-    change_sets: dict[str, int] = field(default_factory=dict)
-    deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     slowed: set[str] = field(default_factory=set)
     heard: dict[str, datetime] = field(default_factory=dict)
-    _checked: set[tuple[str, datetime, int]] = field(default_factory=set)
-    _vetoed: set[tuple[str, datetime, int]] = field(default_factory=set)
-    _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
-    _written_once: set[Key] = field(default_factory=set)
-    _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _joined: dict[str, int] = field(default_factory=dict)
 
     # --- what tables hold ------------------------------------------------------------------------------------
@@ -204,10 +155,9 @@ class Model:
         names = sorted({(job, start) for job, start, _ in self._vetoed if (job, start) not in self.committed})
         return [(job, self.epochs[job, start].interval) for job, start in names]
 
-    def is_kept(self, job: str, start: datetime, token: int) -> bool:
-        """Whether the output with that *token* was refused, and nobody has begun the epoch since (R14)."""
-        attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
-        return attempt is not None and attempt.vetoed and attempt.output_token == token
+    def _root(self, key: Key, record: RootRecord) -> None:
+        uris = tuple(one.uri for one in record.bounds.files)
+        self.bounds[moment_of(key.item.partition(":")[0])] = uris
 
     # --- what is written ---------------------------------------------------------------------------------------
 
@@ -230,45 +180,6 @@ class Model:
             self.heard[commit.members[0].job] = receipt.at
         return commit
 
-    def _put(self, put: Put, numbered: bool) -> None:
-        key, record = put.key, put.record
-        match key.kind:
-            case Kind.EPOCH:
-                self._epoch(key, record, numbered)
-            case Kind.LOCK:
-                self._refuse_old_token(record.token, key)
-            case Kind.BARRIER:
-                expect(key not in self._written_once, "R1", f"{key} is written twice")
-                self._refuse_old_token(record.token, key)
-                self._written_once.add(key)
-                self._refuse_old_try(key, record)
-                if record.state is EpochState.CHECKED:
-                    job, _, start = key.partition.partition("/")
-                    self._checked.add((job, _moment(start), record.token))
-            case Kind.TABLE:
-                self._table(key.item, record)
-            case Kind.SLICE | Kind.ROOT:
-                expect(key not in self._written_once, "I11" if key.kind is Kind.ROOT else "I2", key)
-                self._written_once.add(key)
-                if key.kind is Kind.ROOT:
-                    uris = tuple(one.uri for one in record.bounds.files)
-                    self.bounds[_moment(key.item.partition(":")[0])] = uris
-
-    def _epoch(self, key: Key, record: EpochRecord, numbered: bool) -> None:
-        name = (key.partition, record.interval.start)
-        newest = self.tokens.get(name, 0)
-        expect(record.token >= newest, "I5", f"{key}: token {record.token} after {newest}")
-        before = self.epochs.get(name)
-        known = before.committed if before else None
-        if record.committed != known:
-            expect(numbered, "R2", f"{key}: committed without a CSN")
-        elif record.attempt is not None and record.attempt.aborted is None:
-            expect(record.token == newest + 1, "I5", f"{key}: an attempt without a new token")
-        self.tokens[name] = record.token
-        self.epochs[name] = record
-        if record.attempt is not None and record.attempt.vetoed:
-            self._vetoed.add((*name, record.attempt.output_token))
-
     def _table(self, table: str, record: TableRecord) -> None:
         """A table has one owner until it is retired, and a calendar changes only before all that is there (R7)."""
         owner = self.owners.get(table, record.job)
@@ -283,25 +194,6 @@ class Model:
                 all(is_barrier(table, end, slowed=True) for end in ends), "R7", f"{table} is slowed: {ends}"
             )
             self.slowed.add(table)
-
-    def newest_token(self, key: Key) -> int:
-        """The newest token of the epoch to which the record at *key* belongs (epoch, lock, barrier log)."""
-        job, _, start = key.partition.partition("/")
-        return self.tokens.get((job, _moment(start or key.item)), 0)
-
-    def _refuse_old_try(self, key: Key, record: BarrierRecord) -> None:
-        """Tries of a participant are numbered without gaps, and only its newest reports (R10)."""
-        writer = key.partition, record.token, record.participant
-        newest = self._tries.get(writer, 0)
-        if record.state is EpochState.OPEN and record.subtoken:
-            expect(record.subtoken == newest + 1, "R10", f"{key}: try {record.subtoken} after {newest}")
-            self._tries[writer] = record.subtoken
-        elif record.sink:
-            expect(record.subtoken == newest, "R10", f"{key}: try {record.subtoken}, the newest is {newest}")
-
-    def _refuse_old_token(self, token: int, key: Key) -> None:
-        newest = self.newest_token(key)
-        expect(token == newest, "I5", f"{key}: token {token}, the newest is {newest}")
 
     # --- what is committed -------------------------------------------------------------------------------------
 
@@ -413,8 +305,3 @@ class Model:
             same = delta.ref is not None and record.ref.lasting() == delta.ref.lasting()
             expect(same, "R2", f"{where}: {table} is {record.ref} and {delta.ref}")
             expect(record.progress.watermark == mark, "I3", f"{where}: {table} {record.progress}")
-
-
-def _moment(text: str) -> datetime:
-    """The inverse of :func:`~airflow_provider.domain.interval.time_key`."""
-    return datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=ORIGIN.tzinfo)

@@ -21,7 +21,8 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Interval
 from airflow_provider.tables.base import WarehouseUnavailable
 from airflow_provider.testing.simulation.cascade import DOMAIN, JOBS, KEPT, OWNERS, SKIPPED
-from airflow_provider.testing.simulation.model import Model, expect
+from airflow_provider.testing.simulation.history import expect
+from airflow_provider.testing.simulation.model import Model
 from airflow_provider.testing.simulation.scheduler import Process
 
 _TRY_AGAIN = (

@@ -38,7 +38,8 @@ from airflow_provider.testing.simulation.cascade import (
     within,
 )
 from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.model import Model, expect
+from airflow_provider.testing.simulation.history import expect
+from airflow_provider.testing.simulation.model import Model
 from airflow_provider.testing.simulation.scheduler import Process
 
 _EXACT = frozenset({"pair", "total", "roll", "recent"})

@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.testing.simulation.cascade import HOUR, KEPT, ORIGIN, PACE, SLOWED_AT
-from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.model import Model, Violation, expect
+from airflow_provider.testing.simulation.changing.run import simulate_changing
+from airflow_provider.testing.simulation.history import Violation, expect
+from airflow_provider.testing.simulation.model import Model
+from airflow_provider.testing.simulation.outcome import Outcome
 from airflow_provider.testing.simulation.scheduler import Scheduler
 from airflow_provider.testing.simulation.supervisor import Supervisor
 from airflow_provider.testing.simulation.world import World
 
+_MIX = 3
 _MOST_STEPS = 20_000
 _PATIENCE = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """What came of one seed.
-
-    :param steps: calls of the store and the tables. :param faults: how many of them went wrong.
-    :param epochs: epoch revisions that were published. :param trace: hash over all that happened.
-    :param violation: the first invariant that did not hold, and how; empty when all did.
-    """
-
-    seed: int
-    steps: int
-    faults: int
-    epochs: int
-    events: Mapping[Event, int]
-    seconds: float
-    trace: str
-    violation: str = ""
-
-
 def simulate(seed: int, *, trace: list[str] | None = None) -> Outcome:
-    """Run the history of *seed*; the same again whenever it is asked for.
+    """Run the history of *seed*, the same again whenever it is asked for.
+
+    Every third seed is one of the cascade, the others are domains that change.
 
     :param trace: is filled with a line for each thing that happens.
     """
+    return simulate_changing(seed, trace=trace) if seed % _MIX else simulate_cascade(seed, trace=trace)
+
+
+def simulate_cascade(seed: int, *, trace: list[str] | None = None) -> Outcome:
+    """Run a history of the cascade: see :func:`simulate`."""
     random = Random(seed)  # noqa: S311 - a seed is what it is for
     scheduler = Scheduler(random, ORIGIN + _DUE + timedelta(minutes=random.randrange(45, 60)), trace)
     world = World(scheduler, random)

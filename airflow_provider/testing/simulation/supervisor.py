@@ -47,9 +47,9 @@ class Supervisor:
         for task in self.tasks:
             stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
             if stray or task.name == _OFTEN_LATE:
-                task.after = random.uniform(0, 900)
+                task.after = random.uniform(0, 2700 if stray else 900)
         self.hours = length
-        self._intentions = Intentions(retires=random.random() < 0.8, revives=random.random() < 0.3)
+        self._intentions = Intentions(retires=random.random() < 0.9, revives=random.random() < 0.2)
         self.quiet = False
         self._known = 0
         self._counted, self._left = -1, 0

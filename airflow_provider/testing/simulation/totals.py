@@ -11,7 +11,8 @@ from itertools import islice
 from multiprocessing import get_context
 
 from airflow_provider.testing.simulation.events import PROMISED, Event
-from airflow_provider.testing.simulation.run import Outcome, simulate
+from airflow_provider.testing.simulation.outcome import Outcome
+from airflow_provider.testing.simulation.run import simulate
 
 
 @dataclass(slots=True)

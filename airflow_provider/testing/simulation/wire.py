@@ -17,10 +17,13 @@ import pyarrow as pa
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
-from airflow_provider.domain.version import CommitRecord
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, StoreCapability, Transaction
 from airflow_provider.tables.base import (
     Place,
+    Prepared,
+    Publication,
     TableFormat,
     TableInfo,
     TaskWriter,
@@ -244,12 +247,26 @@ _NEVER_RAISES = frozenset({"published"})
 
 
 class SimulatedFormat:
-    """A table format on the far side of a line: each call of it is a step, whatever calls the contract has."""
+    """A table format on the far side of a line: each call of it is a step, whatever calls the contract has.
 
-    def __init__(self, inner: TableFormat, line: Line, discarding: Discarding) -> None:
+    :param deleting: calls its argument, which deletes versions, and sees what that did.
+    :param preparing: how long the preparation of a commit takes.
+    """
+
+    def __init__(
+        self,
+        inner: TableFormat,
+        line: Line,
+        discarding: Discarding,
+        *,
+        deleting: Callable[[Callable[[], list[str]]], list[str]] | None = None,
+        preparing: timedelta = timedelta(0),
+    ) -> None:
         self._inner = inner
         self._line = line
         self._discarding = discarding
+        self._deleting = deleting
+        self._preparing = preparing
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -268,6 +285,19 @@ class SimulatedFormat:
 
     def discard(self, place: Place) -> None:
         self._call("discard", lambda: self._discarding(place, lambda: self._inner.discard(place)))
+
+    def prepare(self, publication: Publication) -> Prepared:
+        """Prepare a commit; a slow one is under way for a while, and others commit meanwhile."""
+        prepared = self._call("prepare", lambda: self._inner.prepare(publication))
+        if self._preparing:
+            self._line.process.sleep(self._preparing)
+        return prepared
+
+    def reclaim(
+        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
+    ) -> list[str]:
+        deleting = self._deleting or (lambda delete: delete())
+        return self._call("reclaim", lambda: deleting(lambda: self._inner.reclaim(table, withdrawn, kept)))
 
     def _call(self, label: str, operation: Callable[[], Answer]) -> Answer:
         fault = self._line.before(f"table.{label}")

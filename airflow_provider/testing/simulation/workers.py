@@ -35,7 +35,8 @@ from airflow_provider.testing.simulation.cascade import (
     proposal,
 )
 from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.model import Model, Violation, expect
+from airflow_provider.testing.simulation.history import Violation, expect
+from airflow_provider.testing.simulation.model import Model
 from airflow_provider.testing.simulation.readers import rows_of
 from airflow_provider.testing.simulation.scheduler import Process
 

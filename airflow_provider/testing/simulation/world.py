@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import cast
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
@@ -23,54 +21,33 @@ from airflow_provider.stores.base import (
     Number,
     Put,
     Receipt,
-    RequirementFailed,
     Transaction,
     pages,
 )
-from airflow_provider.stores.memory import MemoryStore
-from airflow_provider.tables.base import Place, TableFormat
+from airflow_provider.tables.base import Place
 from airflow_provider.tables.factory import TableFormats
-from airflow_provider.tables.memory import MemoryFormat
-from airflow_provider.testing.faults import Fault, FaultyStore
+from airflow_provider.testing.faults import Fault
 from airflow_provider.testing.simulation.cascade import DOMAIN, FAR, TABLES, Rows
 from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.model import Model, expect
+from airflow_provider.testing.simulation.history import expect
+from airflow_provider.testing.simulation.model import Model
 from airflow_provider.testing.simulation.readers import Reading, rows_of
-from airflow_provider.testing.simulation.scheduler import OwnClock, Process, Scheduler
-from airflow_provider.testing.simulation.wire import Line, SimulatedFormat, WatchedStore, Weather, plan_of
+from airflow_provider.testing.simulation.scheduler import Process, Scheduler
+from airflow_provider.testing.simulation.site import Site
+from airflow_provider.testing.simulation.wire import Line
 
 
-class World:
-    """The domain, as no process sees it.
+class World(Site):
+    """The cascade's domain, as no process sees it.
 
-    :ivar events: how often what happened. :ivar model: what the store must hold.
+    :ivar model: what the store must hold.
     """
 
     def __init__(self, scheduler: Scheduler, random: Random) -> None:
-        self.scheduler = scheduler
-        self.random = random
-        self.events: Counter[Event] = Counter()
+        super().__init__(scheduler, random)
         self.model = Model()
-        self.weather = Weather(random, self.count)
-        self.store = MemoryStore(now=scheduler.clock.now)
-        self._projected = random.random() < 0.5
-        self.tables = MemoryFormat(self.store.catalog, swaps=not self._projected)
-        self._torn = random.random() < 0.5
         self._files: set[str] = set()
         self._refs: dict[str, TableRef] = {}
-
-    def count(self, event: Event) -> None:
-        self.events[event] += 1
-        self.scheduler.note(f"event {event}")
-
-    # --- what a process gets -----------------------------------------------------------------------------------
-
-    def coordinator(self, process: Process) -> Coordinator:
-        """The coordinator of a process of its own, with a clock that is off."""
-        line = Line(process, self.scheduler, self.weather)
-        return Coordinator(
-            self._wire(line), self._formats(line), clock=self._clock(process), random=self._own_random()
-        )
 
     def reading(self, process: Process) -> Reading:
         """A reader of a process of its own."""
@@ -82,40 +59,15 @@ class World:
         now = self.scheduler.clock.now
         return Reading(cuts, leases, process, self.random, self.model, self.count, now)
 
-    def _clock(self, process: Process) -> OwnClock:
-        return OwnClock(
-            process,
-            self.scheduler.clock,
-            offset=self.random.uniform(-1e6, 1e6),
-            rate=self.random.choice((0.5, 1.0, 1.0, 1.0, 2.0)),
-        )
-
-    def _own_random(self) -> Random:
-        return Random(self.random.getrandbits(64))  # noqa: S311 - drawn from the seed
-
-    def _wire(self, line: Line) -> FaultyStore:
-        return FaultyStore(WatchedStore(self.store, line, self._watch, torn=self._torn), plan_of(line))
-
-    def _formats(self, line: Line) -> TableFormats:
-        tables = cast("TableFormat", SimulatedFormat(self.tables, line, self._discard))
-        return TableFormats({tables.name: lambda: tables}, projected=self._projected)
-
     # --- what is looked at -------------------------------------------------------------------------------------
 
-    def _watch(self, transaction: Transaction, send: Callable[[], Receipt], line: Line) -> Receipt:
-        try:
-            receipt = send()
-        except RequirementFailed as error:
-            self._refused(transaction, error.requirement)
-            raise
-        self.scheduler.note(f"applied {receipt.csn or ''}")
+    def _applied(self, transaction: Transaction, receipt: Receipt, line: Line) -> None:
         self._events_of(transaction, line)
         commit = self.model.apply(transaction, receipt)
         if commit is not None:
             for delta in commit.tables:
                 assert delta.ref is not None
                 self._check_table(str(delta.table), delta.ref)
-        return receipt
 
     def _refused(self, transaction: Transaction, requirement: object) -> None:
         self.scheduler.note("refused")

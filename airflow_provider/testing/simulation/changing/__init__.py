@@ -1,0 +1,1 @@
+"""Domains whose declarations change while they run: generated from a seed, not written down."""

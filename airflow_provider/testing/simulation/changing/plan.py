@@ -1,0 +1,244 @@
+"""The pipelines that are simulated while their authors change them, drawn from a seed.
+
+A job is a chain of *versions*, each a declaration that a DAG has for a while. What an epoch reads follows from its
+version by the arithmetic here, a second time beside the package's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+from random import Random
+
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.roots import Late, Root
+from airflow_provider.domain.topology import (
+    EdgeKind,
+    EpochJob,
+    EpochTable,
+    TableKind,
+    increment,
+    previous,
+    state,
+    window,
+)
+
+DOMAIN = DomainName("changing")
+ZERO = datetime(2024, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+_CRONS = {0: "*/5 * * * *", 1: "0 * * * *", 2: "0 */2 * * *", 3: "0 */3 * * *"}
+_DIVISORS = {1: (1,), 2: (1, 2), 3: (1, 3)}
+
+
+class Change(StrEnum):
+    """How an author changes a job."""
+
+    ORIGIN = "origin moved to an earlier barrier"
+    FINER = "cadence made finer"
+    COARSER = "cadence made coarser"
+    ADDED = "output added"
+    LEFT = "output left"
+    BACK = "older declaration came back"
+
+
+def hour(number: int) -> datetime:
+    """The barrier *number* hours after the domain's first moment."""
+    return ZERO + number * HOUR
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """What an edge reads for one epoch: barriers in ``(low, high]``; of a full table its state at *high*."""
+
+    low: datetime | None
+    high: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """An edge. ``hours`` is the length of a window."""
+
+    table: str
+    kind: EdgeKind
+    hours: int = 0
+    ignores: bool = False
+
+    def range(self, epoch: Interval) -> Range:
+        match self.kind:
+            case EdgeKind.INCREMENT:
+                return Range(low=epoch.start, high=epoch.end)
+            case EdgeKind.WINDOW:
+                return Range(low=epoch.start - self.hours * HOUR, high=epoch.end)
+            case EdgeKind.STATE:
+                return Range(low=None, high=epoch.end)
+            case EdgeKind.PREVIOUS:
+                return Range(low=None, high=epoch.start)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Version:
+    """One declaration of a job.
+
+    :param steps: hours of an epoch, each from its hour on, the first from the beginning of time; 0 for five minutes.
+    :param origin: the hour at which it begins; None when it is not declared.
+    """
+
+    job: str
+    outputs: tuple[str, ...]
+    kinds: Mapping[str, TableKind]
+    steps: tuple[tuple[int, int], ...]
+    origin: int | None
+    reads: tuple[Read, ...] = ()
+    late: Late | None = None
+    keeps: bool = False
+
+    @cached_property
+    def declaration(self) -> EpochJob:
+        make = {EdgeKind.INCREMENT: increment, EdgeKind.STATE: state, EdgeKind.PREVIOUS: previous}
+        inputs: list[object] = []
+        for one in self.reads:
+            policy = "ignore" if one.ignores else "cascade"
+            table = table_of(one.table, self.kinds[one.table])
+            if one.kind is EdgeKind.WINDOW:
+                inputs.append(window(table, one.hours * HOUR, on_upstream_revision=policy))
+            else:
+                inputs.append(make[one.kind](table, on_upstream_revision=policy))
+        if self.late is not None:
+            inputs.append(Root("landing", "memory:///landing/{end:%H}", late=self.late))
+        return EpochJob(
+            self.job,
+            inputs=inputs,  # type: ignore[arg-type]
+            outputs=[table_of(one, self.kinds[one]) for one in self.outputs],
+            cadence=self._cadence,
+            origin=None if self.origin is None else hour(self.origin),
+            on_rerun="keep" if self.keeps else "new_revision",
+        )
+
+    @property
+    def _cadence(self) -> Cadence:
+        (_, first), *later = self.steps
+        cadence = Cadence(_CRONS[first])
+        for since, step in later:
+            cadence = Cadence(_CRONS[step], since=hour(since), before=cadence)
+        return cadence
+
+    def step_at(self, number: int) -> int:
+        """Hours of the epoch that begins at hour *number*."""
+        return next(step for since, step in reversed(self.steps) if since <= number)
+
+    def epochs(self, length: int) -> Sequence[Interval]:
+        """The epochs of the calendar in the domain's *length* hours; those before a declared origin are none."""
+        known = self._known.get(length)
+        if known is None:
+            known = self._known[length] = tuple(self._epochs(length))
+        return known
+
+    @cached_property
+    def _known(self) -> dict[int, Sequence[Interval]]:
+        return {}
+
+    def _epochs(self, length: int) -> Iterator[Interval]:
+        start = 0 if self.origin is None else self.origin
+        while (end := start + self.step_at(start)) <= length:
+            yield Interval(hour(start), hour(end))
+            start = end
+
+    def has_epoch(self, epoch: Interval) -> bool:
+        return epoch in self.epochs((epoch.end - ZERO) // HOUR)
+
+
+def table_of(name: str, kind: TableKind) -> EpochTable:
+    return EpochTable(name, domain=DOMAIN, kind=kind, format="memory")
+
+
+def draw_jobs(random: Random, streamed: str) -> list[Version]:
+    """The jobs of a domain, each reading from those before it.
+
+    :param streamed: a table that a stream fills, which one of them reads, too; empty for none.
+    """
+    jobs: list[Version] = []
+    late = random.choice((None, Late.REVISION, Late.REVISION, Late.NEXT, Late.REFUSE, Late.IGNORE))
+    for name in ("a", "b", "c", "d")[: random.choice((2, 3, 3, 4))]:
+        jobs.append(_draw_job(random, name, jobs, late))
+    if streamed:
+        job = jobs.pop()
+        kinds = {**job.kinds, streamed: TableKind.INCREMENTAL}
+        reads = (*job.reads, Read(table=streamed, kind=EdgeKind.INCREMENT))
+        jobs.append(replace(job, kinds=kinds, reads=reads))
+    return jobs
+
+
+def _draw_job(random: Random, name: str, before: Sequence[Version], late: Late | None) -> Version:
+    kinds = {table: kind for one in before for table, kind in one.kinds.items()}
+    for table in (f"{name}1", f"{name}2"):
+        kinds[table] = TableKind.FULL if random.random() < 0.4 else TableKind.INCREMENTAL
+    step = random.choice((1, 1, 2, 3))
+    declares = random.random() < 0.75
+    origin = random.choice((0, 0, step, 2 * step)) if declares else None
+    reads: list[Read] = []
+    inputs = random.sample(before, min(len(before), random.choice((1, 1, 2))))
+    inputs = [one for one in inputs if one.steps[0][1] in _DIVISORS[step]]
+    reads += [_draw_read(random, random.choice(one.outputs), kinds) for one in inputs]
+    if declares and random.random() < 0.4:
+        reads.append(Read(table=f"{name}1", kind=EdgeKind.PREVIOUS))
+    return Version(
+        job=name,
+        outputs=(f"{name}1", f"{name}2") if random.random() < 0.3 else (f"{name}1",),
+        kinds=kinds,
+        steps=((0, step),),
+        origin=origin,
+        reads=tuple(reads),
+        late=late if _may_share(before, step) and (not reads or random.random() < 0.25) else None,
+        keeps=random.random() < 0.15,
+    )
+
+
+def _may_share(before: Sequence[Version], step: int) -> bool:
+    """Whether a job of that *step* may read the source: those that do have one calendar."""
+    return all(one.late is None or one.steps[0][1] == step for one in before)
+
+
+def _draw_read(random: Random, table: str, kinds: Mapping[str, TableKind]) -> Read:
+    ignores = random.random() < 0.2
+    if kinds[table] is TableKind.FULL:
+        return Read(table=table, kind=EdgeKind.STATE, ignores=ignores)
+    kind = random.choice((EdgeKind.INCREMENT, EdgeKind.INCREMENT, EdgeKind.WINDOW, EdgeKind.STATE))
+    return Read(table=table, kind=kind, hours=random.choice((1, 2)), ignores=ignores)
+
+
+def changed(
+    random: Random, versions: Sequence[Version], change: Change, hours: tuple[int, int]
+) -> Version | None:
+    """Another declaration of the job; None when the newest of its *versions* cannot be changed so.
+
+    :param hours: the one before which the cadence is history, and the last of the domain.
+    """
+    now, earlier = versions[-1], versions[:-1]
+    match change:
+        case Change.ORIGIN if now.origin:
+            step = now.steps[0][1]
+            return replace(now, origin=random.randrange(0, now.origin, step))
+        case Change.FINER | Change.COARSER:
+            return _other_cadence(random, now, change, hours)
+        case Change.ADDED if len(now.outputs) == 1:
+            return replace(now, outputs=(*now.outputs, f"{now.job}2"))
+        case Change.LEFT if len(now.outputs) == 2:
+            return replace(now, outputs=now.outputs[:1])
+        case Change.BACK if earlier:
+            return random.choice(earlier)
+    return None
+
+
+def _other_cadence(random: Random, now: Version, change: Change, hours: tuple[int, int]) -> Version | None:
+    (after, length), (since, step) = hours, now.steps[-1]
+    wanted = [one for one in (1, 2, 3) if (one > step) == (change is Change.COARSER) and one != step]
+    if not wanted:
+        return None
+    new = random.choice(wanted)
+    least = max(after, since + 1, now.origin or 0)
+    places = [one for one in range(least, length) if one % new == 0 and one % step == 0]
+    return replace(now, steps=(*now.steps, (random.choice(places[:2]), new))) if places else None

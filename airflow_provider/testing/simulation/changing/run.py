@@ -1,0 +1,341 @@
+"""One seed of a domain that changes, from its first step to its last check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.interval import Interval
+from airflow_provider.stores import codec
+from airflow_provider.testing.simulation.changing.attempts import Task, Try
+from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator, Reader, Stream
+from airflow_provider.testing.simulation.changing.plan import DOMAIN, ZERO, Change, Version, hour
+from airflow_provider.testing.simulation.changing.world import ChangingWorld
+from airflow_provider.testing.simulation.history import Violation, expect
+from airflow_provider.testing.simulation.outcome import Outcome
+from airflow_provider.testing.simulation.scheduler import Process, Scheduler
+
+_MOST_TURNS = 4_000
+_PATIENCE = 40 * DEFAULTS.lock_ttl
+_DUE = timedelta(days=2)
+_SLOWLY = timedelta(seconds=8)
+_SILENT = timedelta(seconds=90)
+_HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
+
+
+def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
+    """Run the history of *seed*; the same again whenever it is asked for.
+
+    :param trace: is filled with a line for each thing that happens.
+    """
+    random = Random(seed)  # noqa: S311 - a seed is what it is for
+    scheduler = Scheduler(random, ZERO + _DUE + timedelta(minutes=random.randrange(45, 60)), trace)
+    defaults = replace(
+        DEFAULTS,
+        rewrites_remembered=random.choice((3, 32)),
+        leftover_grace=timedelta(hours=2),
+        versions_in_page=10,
+    )
+    violation = ""
+    with _small_records(random.choice((6_000, codec.MAX_RECORD_BYTES))):
+        world = ChangingWorld(scheduler, random, defaults)
+        try:
+            _live(world, Airflow(world))
+        except Violation as found:
+            violation = str(found)
+        finally:
+            scheduler.close()
+    return Outcome(
+        seed=seed,
+        steps=world.weather.steps,
+        faults=world.weather.faults,
+        epochs=len(world.truth.change_sets),
+        events=dict(world.events),
+        seconds=scheduler.clock.monotonic(),
+        trace=scheduler.trace_hash,
+        violation=violation,
+    )
+
+
+@contextmanager
+def _small_records(limit: int) -> Iterator[None]:
+    """Let no record of the store be larger than *limit* bytes."""
+    before, codec.MAX_RECORD_BYTES = codec.MAX_RECORD_BYTES, limit
+    try:
+        yield
+    finally:
+        codec.MAX_RECORD_BYTES = before
+
+
+class Airflow:
+    """Starts what is to run, tries again what failed, and lets people do what they do."""
+
+    def __init__(self, world: ChangingWorld) -> None:
+        self.world = world
+        random = world.random
+        self.deployed = {
+            one.job: Deployment([one], one if random.random() < 0.75 else None) for one in world.jobs
+        }
+        self._tasks: dict[tuple[str, Interval], Task] = {}
+        self._again: list[Task] = []
+        self._asked: object = None
+        self._missing: list[tuple[Version, Interval]] = []
+        self._left: list[tuple[Version, Interval]] = []
+        self._extra = 3 * world.length
+        self._running: list[Process] = []
+        self._processes = 0
+        self.quiet = False
+        self.due = random.randrange(1, world.length + 1)
+        self._fails = random.choice((0.0, 0.1, 0.2, 0.5))
+        for barrier in range(1, world.length + 1):
+            if random.random() < 0.9:
+                world.landing.land(hour(barrier))
+        changes = random.sample(list(Change), random.choice((1, 2, 3, len(Change))))
+        if random.random() < 0.5:
+            changes += [Change.FINER, Change.COARSER, Change.ORIGIN]
+        habits = random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS))))
+        author = Author(world, self.deployed, changes, lambda: self.quiet)
+        self._operator = Operator(world, self.deployed, lambda: self.quiet, self.stuck, self.missing, habits)
+        world.scheduler.spawn("author", author.run)
+        self._stream: Process | None = None
+        if world.streams:
+            self._stream = world.scheduler.spawn("stream", Stream(world, lambda: self.quiet).run)
+        world.scheduler.spawn("airflow", self._live)
+        self._operating: Process | None = None
+        self._reading: Process | None = None
+
+    # --- what is left ------------------------------------------------------------------------------------------
+
+    def missing(self) -> list[tuple[Version, Interval]]:
+        """Epochs of the newest declarations that some table lacks, and whose inputs are there."""
+        refused = sum(one.refused for one in self._tasks.values()) if self.quiet else 0
+        asked = self.world.truth.changes, refused, self.due, tuple(one.now for one in self.deployed.values())
+        if asked != self._asked:
+            self._asked, self._missing = asked, self._look_for_missing()
+            self._left = self._look_for_left()
+        return self._missing
+
+    def left(self) -> list[tuple[Version, Interval]]:
+        """Those of them that must be computed: nothing visible stands before them."""
+        self.missing()
+        return self._left
+
+    def _look_for_missing(self) -> list[tuple[Version, Interval]]:
+        found = []
+        for job in self.deployed.values():
+            version = job.now
+            if version is not None:
+                due = version.epochs(self.due)
+                found += [(version, epoch) for epoch in due if self._lacks(version, epoch)]
+        return found
+
+    def _lacks(self, version: Version, epoch: Interval) -> bool:
+        truth = self.world.truth
+        if any(truth.overlapped(table, epoch) for table in version.outputs):
+            return False
+        lacking = [one for one in version.outputs if not truth.has(one, epoch)]
+        fresh = [
+            one for one in version.reads if one.table in version.outputs and one.table not in truth.owners
+        ]
+        if fresh and version.origin is not None and epoch.start > hour(version.origin):
+            return False  # its own past is to be computed first
+        reads = [one for one in version.reads if one not in fresh]
+        return bool(lacking) and truth.ready(reads, epoch)
+
+    def _look_for_left(self) -> list[tuple[Version, Interval]]:
+        truth, found = self.world.truth, []
+        for version, epoch in self._missing:
+            if version.job not in truth.jobs and self.quiet and self._refused(version):
+                continue  # the topology does not hold it
+            for table in version.outputs:
+                origin = truth.origin(table, truth.csn)
+                computed = (version.job, epoch.start) in truth.committed
+                begins = origin <= epoch.start if origin is not None else not computed
+                if not truth.has(table, epoch) and begins:
+                    found.append((version, epoch))
+                    break
+        return found
+
+    def _refused(self, version: Version) -> bool:
+        return any(one.refused > 1 for (job, _), one in self._tasks.items() if job == version.job)
+
+    def stuck(self) -> list[tuple[str, Interval]]:
+        """Epochs that were refused again and again."""
+        left = {(version.job, epoch) for version, epoch in self.left()}
+        return [name for name, task in self._tasks.items() if task.refused > 1 and name in left]
+
+    @property
+    def finished(self) -> bool:
+        self._running = [one for one in self._running if not one.over]
+        streams = self._stream is not None and not self._stream.over
+        return not self._running and not streams and not self.left()
+
+    def reasons(self) -> list[str]:
+        """Why what is left was not computed."""
+        names = [(version.job, epoch) for version, epoch in self.left()]
+        return [
+            f"{job} {epoch}: {self._tasks[job, epoch].reason}"
+            for job, epoch in names[:3]
+            if (job, epoch) in self._tasks
+        ]
+
+    def calm(self) -> None:
+        """The faults have stopped, and what is declared stays."""
+        self.quiet = self.world.weather.clear = True
+        self._fails = 0.0
+        self.due = self.world.length
+        self._again.clear()
+        for job in self.deployed.values():
+            job.now = job.newest
+        self.world.landing.settle(self.world.truth.recorded())
+        soon = self.world.scheduler.clock.now() + DEFAULTS.lock_ttl / 2
+        for process in self.world.scheduler.processes:
+            process.wakes = min(process.wakes, soon)
+
+    # --- what runs ---------------------------------------------------------------------------------------------
+
+    def _live(self, process: Process) -> None:
+        while True:
+            now = self.world.scheduler.clock.monotonic()
+            for version, epoch in self.missing():
+                task = self._tasks.setdefault(
+                    (version.job, epoch), Task(version=version, run="scheduled", interval=epoch)
+                )
+                if task.answered:  # it is committed, and a table lacks it: it is cleared
+                    task.generation, task.answered = task.generation + 1, False
+                self._look_at(task, version, process, now)
+            for task in self._again:
+                self._look_at(task, task.version, process, now)
+            self._again = [
+                one for one in self._again if not one.answered and one.tries < 4 and not one.refused
+            ]
+            if not self.quiet:
+                self._think_again()
+                if self.due < self.world.length and self.world.random.random() < 0.06:
+                    self.due += 1
+            self._keep()
+            process.sleep(timedelta(seconds=self.world.random.uniform(1, 8)))
+
+    def _look_at(self, task: Task, version: Version, airflow: Process, now: float) -> None:
+        running = task.process
+        if running is not None:
+            if running.over:
+                pause = self.world.random.uniform(1, 30) * (1 + 4 * min(task.refused, 20))
+                task.process, task.after = None, max(0 if self.quiet else task.after, now + pause)
+            elif airflow.seen - running.seen > _SILENT:
+                task.process, task.after = None, now
+            return
+        if now < task.after:
+            return
+        task.tries += 1
+        self._start(task, version)
+
+    def _start(self, task: Task, version: Version) -> None:
+        world, random = self.world, self.world.random
+        task.version = version
+        older = [one for one in self.deployed[version.job].versions if one.has_epoch(task.interval)]
+        if older and not self.quiet and random.random() < 0.1:
+            version = random.choice(older)
+        # Programs outside Airflow do not number their tries: one that seemed dead has the owner of the next.
+        number = 1 if world.forks else task.tries
+        owner = Owner(dag_id=version.job, run_id=task.run, generation=task.generation, try_number=number)
+        fails = random.random() < self._fails
+
+        def body(process: Process) -> None:
+            preparing = _SLOWLY if version.job == world.slow else timedelta(0)
+            Try(world, world.coordinator(process, preparing), task, version, owner, process, fails).run()
+
+        self._processes += 1
+        name = f"#{self._processes} {version.job} {task.interval.start:%H:%M} {task.run} {task.tries}"
+        task.process = world.scheduler.spawn(name, body)
+        self._running.append(task.process)
+
+    def _think_again(self) -> None:
+        """A task is cleared, or run by another: of a committed epoch, one beside a skipped one, or one under way."""
+        random = self.world.random
+        if not self._extra or random.random() > 0.15 or not self.world.truth.committed:
+            return
+        self._extra -= 1
+        drawn = random.random()
+        if drawn < 0.3 and self.world.skipped:
+            job, epoch = random.choice(self.world.skipped)
+            epoch = self._before(job, epoch) if random.random() < 0.6 else epoch
+        elif drawn < 0.5 and self.missing():
+            version, epoch = random.choice(self.missing())
+            job = version.job
+        else:
+            job, start = random.choice(list(self.world.truth.committed))
+            epoch = self.world.truth.committed[job, start].interval
+        version_now = self.deployed[job].now if job in self.deployed else None
+        asked = any(one.interval == epoch and one.version.job == job for one in self._again)
+        if version_now is not None and version_now.has_epoch(epoch) and not asked:
+            self._again.append(Task(version=version_now, run=f"manual {self._extra}", interval=epoch))
+
+    def _before(self, job: str, epoch: Interval) -> Interval:
+        """The epoch of *job* before *epoch*, or itself when it is the first."""
+        ends = {one.end: one for name, one in self._known_epochs() if name == job}
+        return ends.get(epoch.start, epoch)
+
+    def _known_epochs(self) -> list[tuple[str, Interval]]:
+        return [(job, one.interval) for (job, _), one in self.world.truth.committed.items()]
+
+    def _keep(self) -> None:
+        world = self.world
+        if self._operating is None or self._operating.over:
+            self._operating = world.scheduler.spawn("operator", self._operator.run)
+        if self._reading is None or self._reading.over:
+            self._reading = world.scheduler.spawn("reader", self._read)
+
+    def _read(self, process: Process) -> None:
+        Reader(self.world, self.world.cuts(process), process, self.world.random).run()
+
+
+def _live(world: ChangingWorld, airflow: Airflow) -> None:
+    """Go on with faults until little is left, then without until all has ended (I9)."""
+    least = world.random.choice((1000, 2000, 3000))
+    turns = 0
+    while (world.weather.steps < least or len(airflow.left()) > 2) and turns < _MOST_TURNS:
+        turns += 1
+        _step(world)
+    airflow.calm()
+    deadline = world.scheduler.clock.now() + _PATIENCE
+    while not airflow.finished:
+        late = world.scheduler.clock.now() > deadline
+        expect(not late, "I9", f"40 TTLs after the last fault: {airflow.reasons()}")
+        _step(world)
+    expect(not airflow.left(), "I9", airflow.reasons())
+    _clean_up(world)
+    world.check_restored()
+
+
+def _clean_up(world: ChangingWorld) -> None:
+    """A weekend later a sweep goes through, whatever the week was like (I12)."""
+    swept: list[Process] = []
+
+    def sweep(process: Process) -> None:
+        world.retention(process).sweep(DOMAIN)
+        swept.append(process)
+
+    for _ in range(2):
+        world.scheduler.clock.advance(timedelta(hours=3))
+        wanted = len(swept) + 1
+        world.scheduler.spawn("sweep", sweep)
+        while len(swept) < wanted:
+            _step(world)
+
+
+def _step(world: ChangingWorld) -> None:
+    """Let one process run.
+
+    :raises Violation: an invariant does not hold any more, or the process ended as no process should.
+    """
+    process = world.scheduler.step()
+    if isinstance(process.error, Violation):
+        raise process.error
+    if process.error is not None:
+        raise Violation("error", f"{process.name}: {type(process.error).__name__}: {process.error}")

@@ -1,0 +1,148 @@
+"""What any simulated domain must keep, whatever its pipelines: tokens, tries, and records that are written once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, Provenance
+from airflow_provider.domain.interval import EPOCH_ZERO, Interval
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.version import TableDelta, TableRecord
+from airflow_provider.stores.base import Put
+
+
+class Violation(Exception):
+    """An invariant does not hold.
+
+    :ivar invariant: its name in the protocol, section 12, or the rule.
+    """
+
+    def __init__(self, invariant: str, what: str) -> None:
+        self.invariant = invariant
+        super().__init__(f"{invariant}: {what}")
+
+
+def expect(holds: bool, invariant: str, what: object) -> None:
+    """:raises Violation: unless it *holds*."""
+    if not holds:
+        raise Violation(invariant, str(what))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slice:
+    """One revision of one epoch of one table."""
+
+    interval: Interval
+    csn: int
+    revision: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """The newest committed revision of an epoch."""
+
+    job: str
+    interval: Interval
+    revision: int
+    csn: int
+    inputs: tuple[Provenance, ...]
+
+
+@dataclass(slots=True)
+class History:
+    """The records of one domain as its transactions wrote them.
+
+    :ivar csn: the head. :ivar tokens: newest token of each epoch. :ivar committed: by job and start.
+    :ivar change_sets: CSN of each. :ivar deltas: by CSN.
+    """
+
+    csn: int = 0
+    tokens: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    epochs: dict[tuple[str, datetime], EpochRecord] = field(default_factory=dict)
+    committed: dict[tuple[str, datetime], Committed] = field(default_factory=dict)
+    change_sets: dict[str, int] = field(default_factory=dict)
+    deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
+    _checked: set[tuple[str, datetime, int]] = field(default_factory=set)
+    _vetoed: set[tuple[str, datetime, int]] = field(default_factory=set)
+    _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
+    _written_once: set[Key] = field(default_factory=set)
+    _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
+
+    def is_kept(self, job: str, start: datetime, token: int) -> bool:
+        """Whether the output with that *token* was refused, and nobody has begun the epoch since (R14)."""
+        attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
+        return attempt is not None and attempt.vetoed and attempt.output_token == token
+
+    def _put(self, put: Put, numbered: bool) -> None:
+        key, record = put.key, put.record
+        match key.kind:
+            case Kind.EPOCH:
+                self._epoch(key, record, numbered)
+            case Kind.LOCK:
+                self._refuse_old_token(record.token, key)
+            case Kind.BARRIER:
+                expect(key not in self._written_once, "R1", f"{key} is written twice")
+                self._refuse_old_token(record.token, key)
+                self._written_once.add(key)
+                self._refuse_old_try(key, record)
+                if record.state is EpochState.CHECKED:
+                    job, _, start = key.partition.partition("/")
+                    self._checked.add((job, moment_of(start), record.token))
+            case Kind.TABLE:
+                self._table(key.item, record)
+            case Kind.SLICE | Kind.ROOT:
+                expect(key not in self._written_once, "I11" if key.kind is Kind.ROOT else "I2", key)
+                self._written_once.add(key)
+                if key.kind is Kind.ROOT:
+                    self._root(key, record)
+
+    def _epoch(self, key: Key, record: EpochRecord, numbered: bool) -> None:
+        name = (key.partition, record.interval.start)
+        newest = self.tokens.get(name, 0)
+        expect(record.token >= newest, "I5", f"{key}: token {record.token} after {newest}")
+        before = self.epochs.get(name)
+        known = before.committed if before else None
+        if record.committed != known:
+            expect(numbered, "R2", f"{key}: committed without a CSN")
+        elif record.attempt is not None and record.attempt.aborted is None:
+            expect(record.token == newest + 1, "I5", f"{key}: an attempt without a new token")
+        self.tokens[name] = record.token
+        self.epochs[name] = record
+        if record.attempt is not None and record.attempt.vetoed:
+            self._vetoed.add((*name, record.attempt.output_token))
+
+    def newest_token(self, key: Key) -> int:
+        """The newest token of the epoch to which the record at *key* belongs (epoch, lock, barrier log)."""
+        job, _, start = key.partition.partition("/")
+        return self.tokens.get((job, moment_of(start or key.item)), 0)
+
+    def _refuse_old_try(self, key: Key, record: BarrierRecord) -> None:
+        """Tries of a participant are numbered without gaps, and only its newest reports (R10)."""
+        writer = key.partition, record.token, record.participant
+        newest = self._tries.get(writer, 0)
+        if record.state is EpochState.OPEN and record.subtoken:
+            expect(record.subtoken == newest + 1, "R10", f"{key}: try {record.subtoken} after {newest}")
+            self._tries[writer] = record.subtoken
+        elif record.sink:
+            expect(record.subtoken == newest, "R10", f"{key}: try {record.subtoken}, the newest is {newest}")
+
+    def _refuse_old_token(self, token: int, key: Key) -> None:
+        newest = self.newest_token(key)
+        expect(token == newest, "I5", f"{key}: token {token}, the newest is {newest}")
+
+    def _table(self, table: str, record: TableRecord) -> None:
+        """Take a table's record."""
+        raise NotImplementedError
+
+    def _root(self, key: Key, record: RootRecord) -> None:
+        """Take what was recorded of a source."""
+        raise NotImplementedError
+
+
+def moment_of(text: str) -> datetime:
+    """The inverse of :func:`~airflow_provider.domain.interval.time_key`."""
+    return datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=EPOCH_ZERO.tzinfo)
