@@ -7,7 +7,6 @@ most of their end take some 30 bytes each when they are compressed together.
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,11 +30,18 @@ class BoundFile:
 
 def packed(files: Sequence[BoundFile]) -> bytes:
     """Return *files* as few bytes; the same files in the same order give the same bytes."""
-    prefix = os.path.commonprefix([file.uri for file in files])  # noqa: RUF071 - of characters, not of folders
+    prefix = _common_beginning([file.uri for file in files])
     since = min((file.modified for file in files), default=0)
     rows = [[file.uri[len(prefix) :], file.size_bytes, file.modified - since] for file in files]
     content = json.dumps([prefix, since, rows], ensure_ascii=False, separators=(",", ":"))
     return zlib.compress(content.encode(), level=9)
+
+
+def _common_beginning(texts: Sequence[str]) -> str:
+    """Return the characters with which all of *texts* begin: those of the least and the greatest."""
+    least, greatest = min(texts, default=""), max(texts, default="")
+    differing = (at for at, pair in enumerate(zip(least, greatest, strict=False)) if pair[0] != pair[1])
+    return least[: next(differing, len(least))]
 
 
 def unpacked(content: bytes) -> tuple[BoundFile, ...]:
