@@ -225,13 +225,18 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
     return json.dumps(fields), file
 
 
-def test_recover_moves_a_pointer_that_lags(epochs: Run, apart: tuple[str, Path], tmp_path: Path) -> None:
-    connection, file = apart
-    settings = Settings(
-        store_url=f"sqlite:///{tmp_path}/store.db",
-        warehouse=f"file://{tmp_path}/warehouse",
+def settings_apart(folder: Path, file: Path) -> Settings:
+    """What the connection of :func:`apart` says."""
+    return Settings(
+        store_url=f"sqlite:///{folder}/store.db",
+        warehouse=f"file://{folder}/warehouse",
         catalog_url=f"sqlite:///{file}",
     )
+
+
+def test_recover_moves_a_pointer_that_lags(epochs: Run, apart: tuple[str, Path], tmp_path: Path) -> None:
+    connection, file = apart
+    settings = settings_apart(tmp_path, file)
     with EpochService.open(settings) as service:
         published(service, 0)
     with closing(sqlite3.connect(file)) as catalog, catalog:
@@ -243,6 +248,23 @@ def test_recover_moves_a_pointer_that_lags(epochs: Run, apart: tuple[str, Path],
     assert "up to date" in epochs("recover", connection=connection).stdout
     with closing(sqlite3.connect(file)) as catalog, catalog:
         catalog.execute("DELETE FROM iceberg_tables")
+    done = epochs("recover", connection=connection)
+    assert done.returncode == 0, done.stderr
+    assert "registered again" in done.stdout
+    assert "up to date" in epochs("recover", connection=connection).stdout
+
+
+def test_recover_fails_where_a_table_is_ahead_of_a_restored_store(
+    epochs: Run, apart: tuple[str, Path], tmp_path: Path
+) -> None:
+    connection, file = apart
+    settings = settings_apart(tmp_path, file)
+    with EpochService.open(settings) as service:
+        published(service, 0)
+    backup = (tmp_path / "store.db").read_bytes()
+    with EpochService.open(settings) as service:
+        published(service, 1)
+    (tmp_path / "store.db").write_bytes(backup)
     broken = epochs("recover", connection=connection)
     assert broken.returncode == 1
     assert "not repaired" in broken.stdout
