@@ -188,6 +188,7 @@ class Operator:
         if not barriers:
             return
         barrier = random.choice(barriers)
+        truth.asked.add((table, barrier))  # the reply may be lost, or the process die
         try:
             withdraw(DOMAIN, table, barrier)
         except (InvalidInput, Unavailable) as error:

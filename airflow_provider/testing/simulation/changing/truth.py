@@ -69,7 +69,7 @@ class Truth(History):
 
     :ivar kinds: of tables. :ivar begun: the declaration that each attempt began with, by job, start and token.
     :ivar jobs: what is registered. :ivar owners: of tables. :ivar origins: of tables, each from its CSN on.
-    :ivar changes: counts what changes any answer here.
+    :ivar changes: counts what changes any answer here. :ivar asked: barriers of tables that were to be withdrawn.
     """
 
     kinds: Mapping[str, TableKind] = field(default_factory=dict)
@@ -86,6 +86,7 @@ class Truth(History):
     found: dict[tuple[datetime, int], Landed] = field(default_factory=dict)
     staged: list[Staged] = field(default_factory=list)
     changes: int = 0
+    asked: set[tuple[str, datetime]] = field(default_factory=set)
     _withdrawn: set[tuple[str, datetime]] = field(default_factory=set)
     _read: dict[tuple[str, datetime], tuple[HasRead, ...]] = field(default_factory=dict)
     _revisions: dict[tuple[str, datetime], int] = field(default_factory=dict)
@@ -207,8 +208,8 @@ class Truth(History):
         self._withdrawn.add((table, barrier))
         self.changes += 1
 
-    def is_withdrawn(self, table: str, barrier: datetime) -> bool:
-        return (table, barrier) in self._withdrawn
+    def may_be_withdrawn(self, table: str, barrier: datetime) -> bool:
+        return (table, barrier) in self._withdrawn or (table, barrier) in self.asked
 
     def changed_since(self, table: str, low: datetime | None, high: datetime, csn: int) -> bool:
         """Whether anything of ``[low, high)`` may read otherwise than at *csn*: a slice, or where it begins."""

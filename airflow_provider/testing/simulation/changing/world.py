@@ -218,7 +218,7 @@ class ChangingWorld(Site):
                 expect(barrier is None, "R3", f"{table} at {at}: {barrier} is complete: {error}")
                 continue
             except Unavailable as error:
-                gone = any(self.truth.is_withdrawn(table, end) for end in ends)
+                gone = any(self.truth.may_be_withdrawn(table, end) for end in ends)
                 expect(gone, "R24", f"{table} at {at}: {error}")
                 continue
             expect(cut.barrier == barrier, "R3", f"{table} at {at}, CSN {csn}: {cut.barrier}, not {barrier}")
