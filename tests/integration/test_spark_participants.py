@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import is_true, row_count
@@ -231,8 +231,12 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
 
     group = Group(dies_late)
     before = group.begin()
+    beside = Group()
+    with pytest.raises(TaskDeferred):
+        beside.begin(run_id="manual")
+    beside.dag.get_task("share.begin").wait_timeout = timedelta(0)
     with pytest.raises(EpochBusy, match="is computed by pipeline/scheduled__2013-02-08"):
-        Group().begin(run_id="manual")
+        beside.begin(run_id="manual")
     assert len(group.begin(try_number=2)) == PARTS, "begun anew while participants run"
     with pytest.raises(AirflowFailException, match=r"Fenced.*newest one has token 2"):
         group.write(1, handles=before)
