@@ -7,6 +7,7 @@ are moved after it. Whoever dies in between leaves them behind; any later touch 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from airflow_provider.domain.topology import EpochTable, OnForeignCommit
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TablesAhead
-from airflow_provider.tables.checks import same_table
+from airflow_provider.tables.checks import refuse_other_identity
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.projection import attempted
 from airflow_provider.tables.standing import Compared, Standing
@@ -113,16 +114,23 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochT
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
     :raises TableRecreated: it has another one by that name.
     """
+    committed: defaultdict[str, list[tuple[EpochTable, TableRef]]] = defaultdict(list)
     for table in tables:
         stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
         ref = None if stamped is None else stamped.record.ref
-        if ref is None:
-            continue
-        try:
-            same_table(table, ref, formats[ref.format].describe(table))
-        except (StoreUnavailable, Unavailable):
-            if not formats.projected:
-                raise
+        if ref is not None:
+            committed[ref.format].append((table, ref))
+    for name, known in committed.items():
+        # A catalog elsewhere may have some of them only.
+        for together in [[one] for one in known] if formats.projected else [known]:
+            try:
+                identities = formats[name].identities([table for table, _ in together])
+            except (StoreUnavailable, Unavailable):
+                if not formats.projected:
+                    raise
+                continue
+            for (table, ref), identity in zip(together, identities, strict=True):
+                refuse_other_identity(table, ref, identity)
 
 
 def standing(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared:

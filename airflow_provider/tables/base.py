@@ -225,6 +225,10 @@ class TableFormat(ABC):
     def describe(self, table: EpochTable) -> TableInfo | None:
         """Return the table as the catalog has it now, or None when it does not exist."""
 
+    def identities(self, tables: Sequence[EpochTable]) -> list[str | None]:
+        """Return ``table_uuid`` of :meth:`describe` for each of *tables*; asks the catalog once where it can."""
+        return [None if one is None else one.table_uuid for one in map(self.describe, tables)]
+
     @abstractmethod
     def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
         """Make the empty table with the columns of *schema* and :data:`EPOCH_COLUMN`, or return it as it is.

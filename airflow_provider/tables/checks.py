@@ -72,9 +72,17 @@ def same_table(table: EpochTable, recorded: TableRef, info: TableInfo | None) ->
     :raises TableDropped: it is gone. :raises TableRecreated: it is another one.
     """
     found = existing(info, table, recorded)
-    if found.table_uuid != recorded.table_uuid:
-        raise recreated(table, recorded.table_uuid, found.table_uuid)
+    refuse_other_identity(table, recorded, found.table_uuid)
     return found
+
+
+def refuse_other_identity(table: EpochTable, recorded: TableRef, identity: str | None) -> None:
+    """Refuse a table with commits unless the catalog has it as *identity*.
+
+    :raises TableDropped: it is gone. :raises TableRecreated: it is another one.
+    """
+    if existing(identity, table, recorded) != recorded.table_uuid:
+        raise recreated(table, recorded.table_uuid, str(identity))
 
 
 def dropped(table: EpochTable, recorded: TableRef) -> TableDropped:

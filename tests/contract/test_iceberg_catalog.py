@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,6 +35,7 @@ from airflow_provider.domain.topology import EpochTable
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WarehouseUnavailable, WrittenFile
 from airflow_provider.tables.factory import open_formats
+from airflow_provider.tables.iceberg import catalog
 from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, make_tables
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
@@ -217,6 +220,29 @@ def test_a_lost_metadata_file_is_named(publisher: Publisher) -> None:
     Path(info.pointer.removeprefix("file://")).unlink()
     with pytest.raises(Unavailable, match="pointer of table 'flights'"):
         publisher.format.describe(table)
+
+
+def test_one_question_finds_many_tables(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, unknown, two = (publisher.table(name) for name in ("one", "unknown", "two"))
+    known = [publisher.create(table).table_uuid for table in (one, two)]
+    answers: list[object] = []
+    selected = catalog._selected
+    monkeypatch.setattr(catalog, "_selected", lambda *asked: answers.append(asked) or selected(*asked))
+    assert publisher.format.identities([two, unknown, one]) == [known[1], None, known[0]]
+    assert len(answers) == 1
+
+
+def test_a_catalog_that_cannot_be_asked_is_unavailable_until_it_can(
+    folder: Path, publisher: Publisher
+) -> None:
+    table = publisher.table()
+    info = publisher.create(table)
+    with closing(sqlite3.connect(f"{folder}/store.db", isolation_level=None)) as other:
+        other.execute("ALTER TABLE iceberg_tables RENAME TO hidden_tables")
+        with pytest.raises(StoreUnavailable, match="no such table"):
+            publisher.format.describe(table)
+        other.execute("ALTER TABLE hidden_tables RENAME TO iceberg_tables")
+    assert publisher.format.describe(table) == info
 
 
 def test_a_damaged_file_is_named(publisher: Publisher) -> None:

@@ -4,8 +4,9 @@ elsewhere, where the pointers follow the store (R17).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import RLock
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
 from airflow_provider.domain.topology import EpochTable
@@ -54,8 +56,6 @@ _ROW = (
     _POINTERS.c.table_namespace == sa.bindparam("namespace"),
     _POINTERS.c.table_name == sa.bindparam("table"),
 )
-# All columns: catalogs that were made before Iceberg had views lack the one that tells them from tables.
-_POINTER: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(_POINTERS).where(*_ROW)
 _MOVE = (
     sa.update(_POINTERS)
     .where(*_ROW, _POINTERS.c.metadata_location == sa.bindparam("expected"))
@@ -88,19 +88,27 @@ class IcebergCatalog:
         :raises Unavailable: the metadata file that the pointer names is missing.
         :raises StoreUnavailable: the database does not answer.
         """
+        return self.load_all([table])[0]
+
+    def load_all(self, tables: Sequence[EpochTable]) -> list[Table | None]:
+        """Return what :meth:`load` returns for each of *tables*, from one question to the database.
+
+        :raises Unavailable: as there. :raises StoreUnavailable: likewise.
+        """
         with checks.translated(self.warehouse):
             with _translated(self._url):
-                pointer = self._pointer(table)
-            if pointer is None:
-                return None
-            try:
-                return self.at(table, pointer)
-            except FileNotFoundError as error:
-                raise Unavailable(
-                    f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
-                    next_step="restore the file; if the store was restored from a backup, restore the warehouse too.",
-                    table=table.name,
-                ) from error
+                pointers = self._pointers(tables)
+            return [None if one is None else self._named(table, one) for table, one in pointers]
+
+    def _named(self, table: EpochTable, pointer: str) -> Table:
+        try:
+            return self.at(table, pointer)
+        except FileNotFoundError as error:
+            raise Unavailable(
+                f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
+                next_step="restore the file; if the store was restored from a backup, restore the warehouse too.",
+                table=table.name,
+            ) from error
 
     def at(self, table: EpochTable, location: str) -> Table:
         """Return the table as the metadata file at *location* has it, wherever its pointer is.
@@ -114,14 +122,22 @@ class IcebergCatalog:
         """Remember *metadata*, which was just written to *location*."""
         self._described.keep(location, metadata)
 
-    def _pointer(self, table: EpochTable) -> str | None:
-        where = {"namespace": table.domain, "table": table.name}
-        with self._opened().connect() as connection:
-            found = connection.execute(_POINTER, where).mappings().one_or_none()
-        if found is None or found.get("iceberg_type") not in (None, "TABLE"):
-            return None
-        pointer: str | None = found["metadata_location"]
-        return pointer
+    def _pointers(self, tables: Sequence[EpochTable]) -> list[tuple[EpochTable, str | None]]:
+        where = {
+            name: value
+            for position, one in enumerate(tables)
+            for name, value in ((f"namespace_{position}", one.domain), (f"table_{position}", one.name))
+        }
+        engine = self._opened()
+        statement = _pointers_of(len(tables), engine.dialect)
+        with engine.begin() as connection:
+            answer = _selected(connection, statement, where)
+        found = {
+            (one["table_namespace"], one["table_name"]): one["metadata_location"]
+            for one in answer
+            if one.get("iceberg_type") in (None, "TABLE")
+        }
+        return [(one, found.get((one.domain, one.name))) for one in tables]
 
     def move(self, table: EpochTable, expected: str, new: str) -> bool:
         """Let the pointer of *table* name *new* if it names *expected*; return whether it did.
@@ -270,6 +286,44 @@ def _properties(url: str, warehouse: str) -> dict[str, str]:
         "warehouse": warehouse,
         "py-io-impl": "airflow_provider.tables.iceberg.file_io.DurableFileIO",
     }
+
+
+@lru_cache(maxsize=64)
+def _pointers_of(number: int, dialect: sa.Dialect) -> SQLCompiler:
+    """Select the rows of so many tables.
+
+    All columns: catalogs that were made before Iceberg had views lack the one that tells them from tables.
+    """
+    named = [
+        sa.and_(
+            _POINTERS.c.table_namespace == sa.bindparam(f"namespace_{position}"),
+            _POINTERS.c.table_name == sa.bindparam(f"table_{position}"),
+        )
+        for position in range(number)
+    ]
+    of_ours = _POINTERS.c.catalog_name == CATALOG_NAME
+    statement: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(_POINTERS)
+    return statement.where(of_ours, sa.or_(*named)).compile(dialect=dialect)
+
+
+def _selected(
+    connection: sa.Connection, statement: SQLCompiler, where: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Let the driver select: SQLAlchemy takes longer to make its result than the database to answer.
+
+    :raises sa.exc.DBAPIError: it did not; its connection is used no more.
+    """
+    named: Any = statement.construct_params(where)
+    if statement.positional:
+        named = tuple(named[name] for name in statement.positiontup or ())
+    driver: Any = connection.connection.driver_connection
+    try:
+        cursor = driver.execute(str(statement), named)
+        names = [one[0] for one in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    except connection.dialect.loaded_dbapi.Error as error:
+        connection.invalidate(error)
+        raise sa.exc.DBAPIError(str(statement), None, error) from error
 
 
 @contextmanager

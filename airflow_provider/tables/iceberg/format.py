@@ -97,6 +97,10 @@ class IcebergFormat(DraftingFormat):
         loaded = self._catalog.load(table)
         return None if loaded is None else _info(table, loaded)
 
+    def identities(self, tables: Sequence[EpochTable]) -> list[str | None]:
+        loaded = self._catalog.load_all(tables)
+        return [None if one is None else str(one.metadata.table_uuid) for one in loaded]
+
     def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
         wanted = table_schema(table, schema)
         loaded = self._catalog.load(table)
