@@ -90,7 +90,7 @@ class Progress:
         "nothing there" that they are wrong; what makes the chain touch shows all that it joins. A gap that is filled
         at the watermark or beyond, or below an origin that is known to move, was visible to no reader.
         """
-        if self.origin is None:
+        if self.origin is None or self._ends_by(interval.start):
             return None
         after = self.adding(interval)
         moved = (after.origin, self.origin), (after.start, self.start)
@@ -99,6 +99,13 @@ class Progress:
             return Interval(min(lows), max(self.origin, interval.end))
         visible = self.watermark is not None and self.origin <= interval.start < self.watermark
         return interval if visible or self.overlaps(interval) else None
+
+    def _ends_by(self, moment: datetime) -> bool:
+        """Whether all that is covered is one chain from the origin to *moment* at most."""
+        if self.reaches is not None or len(self.islands) != 1:
+            return False
+        chain = self.islands[0]
+        return chain.start == self.origin and chain.end <= moment
 
     def declared_at(self, moment: datetime) -> Progress:
         """The progress once the job declares that the table begins at *moment*.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
-from airflow_provider.domain.interval import from_micros
+from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import Shown
 from airflow_provider.tables.iceberg import manifest_files, manifests
 
@@ -52,21 +52,22 @@ def parted(
 ) -> Parted:
     """Tell the manifests *listed* apart by what *shows* says; one that has epochs of both kinds becomes two."""
     found = Parted(shown=[], hidden=[])
+    after, until = micros(shows.after), micros(shows.until)
     for manifest in listed:
-        for is_shown, part in _parts(layout, manifest, shows, snapshot_id):
-            (found.shown if is_shown else found.hidden).append(part)
+        bounds = manifests.epochs_of(manifest)
+        if bounds is not None and after < bounds[0] and bounds[1] <= until:
+            found.shown.append(manifest)
+        elif bounds is not None and (bounds[1] <= after or until < bounds[0]):
+            found.hidden.append(manifest)
+        else:
+            for is_shown, part in _parts(layout, manifest, shows, snapshot_id):
+                (found.shown if is_shown else found.hidden).append(part)
     return found
 
 
 def _parts(
     layout: manifests.Layout, manifest: ManifestFile, shows: Shown, snapshot_id: int
 ) -> Iterator[tuple[bool, ManifestFile]]:
-    bounds = manifests.epochs_of(manifest)
-    if bounds is not None:
-        low, high = from_micros(bounds[0]), from_micros(bounds[1])
-        if (shows.has(low) and shows.has(high)) or high <= shows.after or low > shows.until:
-            yield shows.has(low), manifest
-            return
     sides: dict[bool, list[ManifestEntry]] = {True: [], False: []}
     for entry in manifest_files.entries(layout.io, manifest):
         sides[shows.has(from_micros(manifests.barrier_of(entry)))].append(entry)
