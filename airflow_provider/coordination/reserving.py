@@ -146,7 +146,10 @@ class Race:
         store, attempt = self.coordinator.store, self.attempt
         if store.format < FORMAT:  # older versions of the package may use the store, and know no reservation
             return
-        reading = store.read(attempt.domain, [self.key])
+        reading = store.read(attempt.domain, [self.key, fence_of(attempt)])
+        epoch = reading.get(fence_of(attempt))
+        if epoch is None or epoch.version != attempt.fence:
+            return  # over, or published by a request whose reply was lost: the publish itself says which
         self.look(reading)
         ttl = reserved_for(timedelta(seconds=self.slowest_s), self.coordinator.defaults)
         try:

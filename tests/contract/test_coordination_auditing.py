@@ -120,7 +120,7 @@ def test_an_input_that_was_read_as_nothing(world: World) -> None:
 
 def test_two_revisions_of_a_source_at_one_barrier(world: World) -> None:
     """I4, I11: the epoch that stands on the older one is named."""
-    landing = Root("landing", "s3://landing/{start}/1.json")
+    landing = Root("landing", "file:///landing/of/no/host/{start}/1.json")
     bounds = {"landing": RootBounds(root="landing")}
     for name in ("left", "right"):
         attempt = world.begin(world.job(name, inputs=[landing]), day(1), roots=bounds)

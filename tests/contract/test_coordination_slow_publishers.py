@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.reserving import Race
+from airflow_provider.coordination.reserving import LOST_BEFORE_RESERVING, Race
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import Conflict, EpochError
+from airflow_provider.domain.errors import Conflict, EpochError, Fenced
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import reservation_key
 from airflow_provider.spark.attempt_run import EpochRun
@@ -173,6 +173,23 @@ def test_a_holder_that_is_stopped_holds_the_others_up_for_a_while(world: World) 
     assert timedelta(seconds=2) < world.clock.now() - began <= DEFAULTS.reservation_longest
     world.coordinator.publish(attempt)
     assert world.rows("slow", "other") == {"slow": [(1, 1)], "other": [(1, 1)]}
+
+
+def test_a_publisher_that_was_overtaken_reserves_nothing(world: World) -> None:
+    """R10, I9: once it has lost twice, another attempt has begun its epoch: it is told, instead of asking for ever."""
+    quick = Quick(world)
+
+    def overtake() -> None:
+        quick.commit()
+        if store.prepared == LOST_BEFORE_RESERVING:
+            world.begin(world.job("slow"), day(1), owner(try_number=2))
+
+    slow = written(world)
+    worker, store = preparing(world, overtake)
+    worker.clock = Impatient()
+    with pytest.raises(Fenced):
+        worker.publish(slow)
+    assert world.store.read(DOMAIN, [reservation_key(DOMAIN)]).get(reservation_key(DOMAIN)) is None
 
 
 def test_a_publish_that_fails_lets_the_others_go_on(world: World) -> None:

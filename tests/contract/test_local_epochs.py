@@ -68,8 +68,8 @@ def test_rows_of_a_test_are_read_as_any_others(local_epochs: LocalEpochs) -> Non
 def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
     """Section 6: its cuts take the level and the consistency that are configured, where a read names none."""
     local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE})
-    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})
     local_epochs.commit(COUNT, "2024-05-01", {TOTALS: [{"minutes": 12}]})
+    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})
     assert local_epochs.service.cuts.cut(LOAD.domain, ["rides"]).barrier == SECOND.replace(day=3)
     with EpochService.open(replace(local_epochs.settings, read_consistency="altogether")) as service:
         assert service.cuts.cut(LOAD.domain, ["rides"]).barrier == SECOND
