@@ -14,6 +14,7 @@ from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.table_commits import ADOPTED_BY, prepared_or_moved, table_commit
+from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
@@ -80,6 +81,7 @@ class _Adoption:
         keys = [table_key(domain, name), fence_key(domain, name), topology_key(domain)]
         reading = self.coordinator.store.read(domain, keys)
         refuse_sealed(domain, reading.get(keys[2]))
+        refuse_other_warehouse(domain, reading.get(keys[2]), self.coordinator.formats.warehouse)
         stamped: Stamped[TableRecord] = reading.records[keys[0]]
         found = self.coordinator.formats[self.table.format].compare(self.table, stamped.record.ref)
         if found.standing is not Standing.FOREIGN:

@@ -15,10 +15,10 @@ from airflow_provider.coordination.altering import written_columns
 from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.bounding import RootSource, as_source
 from airflow_provider.coordination.checking import Checking, Query
+from airflow_provider.coordination.declaring import registering
 from airflow_provider.coordination.ending import End
 from airflow_provider.coordination.joining import join, newer_try, refuse_alone, tries, whole
 from airflow_provider.coordination.publishing import Publish
-from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.renewing import renew
 from airflow_provider.coordination.reporting import completion, entry, report
 from airflow_provider.coordination.retiring import retire, revive
@@ -97,10 +97,11 @@ class Coordinator:
     def register(self, job: EpochJob) -> JobRecord:
         """Make *job* and its tables known, or find that they are.
 
+        :raises WrongWarehouse: the domain's files are in another one (R33).
         :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
         """
         own = self.formats.writable(job)
-        return self._settled(Register(self.store, own, self.clock, self.random, self.defaults).run)
+        return self._settled(registering(self, own).run)
 
     def begin(
         self,
@@ -125,6 +126,7 @@ class Coordinator:
         :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
         :raises SourceUnavailable: a root's source did not answer. :raises Unavailable: what it had is gone, or grew.
         :raises SchemaMismatch: a declared change of columns that cannot be made (R32).
+        :raises WrongWarehouse: the domain's files are in another one (R33).
         """
         # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
         asking = replace(as_owner(owner), request_id=f"{self.random.getrandbits(128):032x}")

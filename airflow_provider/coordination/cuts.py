@@ -18,6 +18,7 @@ from airflow_provider.coordination.resolving import (
     refuse_stale,
     resolved,
 )
+from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.alignment import (
     READ_DEFAULTS,
     Align,
@@ -115,6 +116,7 @@ class Cuts:
             back behind what the session has seen; ``missing`` says which table lags and why.
         :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
         :raises UnknownName: a table that no job has registered.
+        :raises WrongWarehouse: the domain's files are in another warehouse than the one given (R33).
         """
         name, names = domain_name(domain), names_of(tables)
         chosen = _level(self.reading.level if level is None else level)
@@ -131,7 +133,8 @@ class Cuts:
         if chosen is Level.READ_UNCOMMITTED:
             return self._uncommitted_cut(name, names, wish, explicit=consistency is not None)
         answer = resolved(self._standings, name, names, wish)
-        head = answer.reading.head
+        head, topology = answer.reading.head, answer.reading.get(topology_key(name))
+        refuse_other_warehouse(name, topology, self.formats.warehouse)
         question = (answer.found, answer.aligned, head.csn)
         states = self._states.answer(question, lambda: _states(*question))
         return Cut(
@@ -142,15 +145,20 @@ class Cuts:
             level=chosen,
             states=dict(states),
             readable_until=answer.reading.now + self.defaults.read_grace,
-            outdated=self._outdated.of(name, answer.reading.get(topology_key(name)), states, head.csn),
+            outdated=self._outdated.of(name, topology, states, head.csn),
         )
 
     def outdated(
         self, domain: DomainName, states: Mapping[TableName, State], csn: int
     ) -> tuple[Outdated, ...]:
-        """Rows of *states* that stand on an earlier state of an input, because an edge ignores its revisions."""
+        """Rows of *states* that stand on an earlier state of an input, because an edge ignores its revisions.
+
+        :raises WrongWarehouse: the files of the states are in another warehouse than the one given (R33).
+        """
         key = topology_key(domain)
-        return self._outdated.of(domain, self.reader.read(domain, [key]).get(key), states, csn)
+        topology = self.reader.read(domain, [key]).get(key)
+        refuse_other_warehouse(domain, topology, self.formats.warehouse)
+        return self._outdated.of(domain, topology, states, csn)
 
     def _uncommitted_cut(
         self, domain: DomainName, names: Sequence[TableName], wish: Wish, *, explicit: bool

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.registering import Register
 from airflow_provider.coordination.sealing import refuse_sealed
+from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.records import Kind, Stamped, job_key, topology_key
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
 from airflow_provider.domain.topology import EpochJob
@@ -40,22 +41,36 @@ class Declaring:
         """Return what registering would leave behind *reading*; None when the store is to be read again.
 
         :raises TopologyError: the topology cannot hold the job (R6).
+        :raises WrongWarehouse: the domain's files are elsewhere (R33).
         """
         job = self.job
-        refuse_sealed(job.domain, reading.get(topology_key(job.domain)))
+        topology = reading.get(topology_key(job.domain))
+        refuse_sealed(job.domain, topology)
+        refuse_other_warehouse(job.domain, topology, self.coordinator.formats.warehouse)
         current: Stamped[JobRecord] | None = reading.get(job_key(job.domain, job.name))
         record = declared(job, current.record if current else None)
-        if current is not None and (record == current.record or serves_once(record)):
+        register = registering(self.coordinator, job)
+        if current is not None and (
+            (record == current.record and register.remembers(topology)) or serves_once(record)
+        ):
             return Declaration(reading=reading, job=record, register=None)
-        coordinator = self.coordinator
-        register = Register(
-            coordinator.store, job, coordinator.clock, coordinator.random, coordinator.defaults
-        )
         planned, transaction = register.plan()
         if transaction is None:
             return None
         after = _after(reading, (one for one in transaction.updates if isinstance(one, Put)))
         return Declaration(reading=after, job=planned, register=register)
+
+
+def registering(coordinator: Coordinator, job: EpochJob) -> Register:
+    """Return the registration of *job* by *coordinator*."""
+    return Register(
+        coordinator.store,
+        job,
+        coordinator.clock,
+        coordinator.random,
+        coordinator.defaults,
+        coordinator.formats.warehouse,
+    )
 
 
 def _after(reading: Reading, updates: Iterable[Put | Delete]) -> Reading:

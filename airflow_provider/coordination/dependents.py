@@ -13,8 +13,9 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
 from airflow_provider.domain.records import Kind, Stamped, table_key
-from airflow_provider.domain.registration import JobRecord, TopologyRecord, readers_of
+from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import Edge, TableKind
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Exists, MetadataReader, pages
 
 

@@ -16,6 +16,7 @@ from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
 from airflow_provider.coordination.unread import unread
+from airflow_provider.coordination.warehouses import WrongWarehouse, refuse_other_warehouse_of
 from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, expired
@@ -30,9 +31,10 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
-from airflow_provider.domain.registration import JobRecord, MoveState
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
@@ -115,6 +117,10 @@ class _Doctor:
     sources: RootSources
 
     def symptoms(self) -> Iterator[Symptom]:
+        elsewhere = [*self._elsewhere()]
+        if elsewhere:  # whatever else is found there is not the domain's
+            yield from elsewhere
+            return
         looks: tuple[Callable[[], Iterator[Symptom]], ...] = (
             self._moves,
             self._commits,
@@ -133,6 +139,14 @@ class _Doctor:
 
     def _command(self, words: str) -> str:
         return f"`airflow epochs {words} --domain {self.domain}`"
+
+    def _elsewhere(self) -> Iterator[Symptom]:
+        """The domain's files are in another warehouse: its folder was moved or copied, or a setting is wrong."""
+        try:
+            refuse_other_warehouse_of(self.reader, self.domain, self.formats.warehouse)
+        except WrongWarehouse as error:
+            found = f"its files are in {error.recorded}, not in {error.given}"
+            yield Symptom(subject="domain", found=found, next_step=error.next_step)
 
     def _moves(self) -> Iterator[Symptom]:
         """A move between two stores that has not come to its end."""

@@ -18,6 +18,7 @@ from airflow_provider.coordination.ending import fence_silent
 from airflow_provider.coordination.recovery import as_recorded
 from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.settling import decided
+from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
@@ -29,8 +30,9 @@ from airflow_provider.domain.records import (
     barrier_partition,
     topology_key,
 )
-from airflow_provider.domain.registration import JobRecord, Move, MoveState, TopologyRecord
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import (
     Absent,
     Exists,
@@ -77,6 +79,7 @@ def move_domain(
     :raises EpochBusy: attempts or leases are live; nothing was changed. ``holders`` lists them.
     :raises InvalidInput: the target has the domain, cannot keep its tables, or is the source.
     :raises DomainMoved: it has moved elsewhere already.
+    :raises WrongWarehouse: its files are in another warehouse than the source or the target names (R33).
     """
     return _Mover(source, target, domain_name(domain), source_place, target_place).run()
 
@@ -152,6 +155,8 @@ class _Mover:
                 expected=f"a store without the domain {self.domain!r}",
                 next_step="two histories cannot become one: choose another store.",
             )
+        for one in (self.source, self.target):
+            refuse_other_warehouse(self.domain, here, one.formats.warehouse)
         for table in self._tables():
             self.target.formats[table.format]  # :raises InvalidInput: it cannot be used beside that store
 
@@ -186,7 +191,9 @@ class _Mover:
     def _announce(self) -> None:
         """Let nobody else use the domain in the target until it is there."""
         if self._topology(self.target.store) is None:
-            record = TopologyRecord(generation=1, move=self.arriving)
+            found = self._topology(self.source.store)
+            warehouse = found.record.warehouse if found else ""
+            record = TopologyRecord(generation=1, move=self.arriving, warehouse=warehouse)
             self.target.store.transact(
                 Transaction(
                     domain=self.domain,

@@ -19,8 +19,9 @@ from airflow_provider.domain.outdated import (
 )
 from airflow_provider.domain.publishing import last_dependent_end
 from airflow_provider.domain.records import Key, Kind, Stamped, fence_key, table_key
-from airflow_provider.domain.registration import JobRecord, TopologyRecord
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Edge
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import FenceRecord, Rewrite
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages
 

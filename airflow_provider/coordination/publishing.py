@@ -16,6 +16,7 @@ from airflow_provider.coordination.registering import furthest
 from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.root_readers import later_keys, newest_required
 from airflow_provider.coordination.validating import refuse_invalid
+from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.epoch import (
     Attempt,
     AttemptRecord,
@@ -116,6 +117,9 @@ class Publish:
         epoch: Stamped[EpochRecord] | None = reading.get(key)
         if epoch is None or reading.head.incarnation != attempt.incarnation:
             raise fenced(self.coordinator.store, attempt)
+        refuse_other_warehouse(
+            attempt.domain, reading.get(topology_key(attempt.domain)), self.coordinator.formats.warehouse
+        )
         done = reading.get(self._log_key)
         if done is not None:
             follow(self.coordinator.formats, reading, attempt.sinks)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.adopting import adopt
 from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.warehouses import refuse_other_warehouse_of
 from airflow_provider.domain.errors import (
     EpochError,
     RetryableError,
@@ -75,6 +76,7 @@ def recover(coordinator: Coordinator, domain: str) -> Recovery:
     of the store (R33: a restored backup).
 
     :raises UnknownName: nothing is registered in the domain.
+    :raises WrongWarehouse: its files are in another warehouse than the one given (R33).
     :raises StoreUnavailable: the store, the catalog or the warehouse did not answer within the coordinator's
         patience.
     """
@@ -186,6 +188,7 @@ def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: EpochTabl
 
 def _recover(coordinator: Coordinator, domain: DomainName) -> Recovery:
     reader = coordinator.store
+    refuse_other_warehouse_of(reader, domain, coordinator.formats.warehouse)
     records: list[Stamped[TableRecord]] = list(pages(reader, domain, Kind.TABLE, ""))
     if not records:
         raise UnknownName(

@@ -10,6 +10,11 @@ from random import Random
 from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import pauses
+from airflow_provider.coordination.warehouses import (
+    WAREHOUSE_SINCE_FORMAT,
+    found_warehouse,
+    refuse_other_warehouse,
+)
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -21,7 +26,6 @@ from airflow_provider.domain.publishing import marked_fence
 from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
 from airflow_provider.domain.registration import (
     JobRecord,
-    TopologyRecord,
     check_change,
     check_no_gap,
     check_registration,
@@ -33,6 +37,7 @@ from airflow_provider.domain.registration import (
 from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.sizes import refuse_large
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.stores.base import (
@@ -64,13 +69,17 @@ def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """One registration; ``run`` may be repeated."""
+    """One registration; ``run`` may be repeated.
+
+    :param warehouse: where tables lie; empty where they have none.
+    """
 
     store: MetadataStore
     job: EpochJob
     clock: Clock = field(default_factory=SystemClock)
     random: Random = field(default_factory=Random)
     defaults: Defaults = DEFAULTS
+    warehouse: str = ""
 
     def run(self) -> JobRecord:
         for pause in pauses(self.clock, self.random):
@@ -92,7 +101,7 @@ class Register:
     def plan(self) -> tuple[JobRecord, Transaction | None]:
         """Decide, and change nothing: the job's record, and what would make it known; None where it is.
 
-        :raises TopologyError: the topology cannot hold it.
+        :raises TopologyError: the topology cannot hold it. :raises WrongWarehouse: the domain's files are elsewhere.
         """
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
@@ -100,10 +109,13 @@ class Register:
         fences = [fence_key(job.domain, table.name) for table in job.outputs]
         reading = self.store.read(job.domain, [topology, own, *tables, *fences])
         refuse_sealed(job.domain, reading.get(topology))
+        refuse_other_warehouse(job.domain, reading.get(topology), self.warehouse)
         current: Stamped[JobRecord] | None = reading.get(own)
         record = declared(job, current.record if current else None)
-        if (current is not None and record == current.record) or serves_once(record):
+        if serves_once(record):
             return record, None
+        if current is not None and record == current.record:
+            return record, self._remembering(reading)
         others = other_jobs(self.store, job.domain, job.name)
         refuse_large(record)
         check_registration(record, others, current.record if current else None)
@@ -116,6 +128,24 @@ class Register:
         if current is not None:
             self._refuse_forward(reading, current.record)
         return record, self._transaction(reading, record, others)
+
+    def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
+        """Whether the domain knows its warehouse, or its store cannot keep it (R33)."""
+        known = topology is None or bool(topology.record.warehouse)
+        return known or not self.warehouse or self.store.format < WAREHOUSE_SINCE_FORMAT
+
+    def _remembering(self, reading: Reading) -> Transaction | None:
+        """What lets a domain of an older version know its warehouse; None where it does."""
+        domain, before = self.job.domain, reading.get(topology_key(self.job.domain))
+        if before is None or self.remembers(before):
+            return None
+        found = found_warehouse(self.store, domain, before, self.warehouse)
+        return Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(before.key, before.version),),
+            updates=(Put(before.key, replace(before.record, warehouse=found)),),
+        )
 
     def _refuse_forward(self, reading: Reading, before: JobRecord) -> None:
         origin, job = self.job.origin, self.job
@@ -178,7 +208,11 @@ class Register:
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         before: Stamped[TopologyRecord] | None = reading.get(topology)
         generation = before.record.generation + 1 if before else 1
-        changed = TopologyRecord(generation=generation, move=before.record.move if before else None)
+        changed = TopologyRecord(
+            generation=generation,
+            move=before.record.move if before else None,
+            warehouse=found_warehouse(self.store, job.domain, before, self.warehouse),
+        )
         requires: list[Exists | Absent] = [
             Exists(topology, before.version) if before else Absent(topology),
         ]

@@ -24,6 +24,7 @@ from airflow_provider.coordination.versions import (
     split_versions,
     version_pages,
 )
+from airflow_provider.coordination.warehouses import refuse_other_warehouse, refuse_other_warehouse_of
 from airflow_provider.coordination.withdrawals import (
     SINCE_FORMAT,
     hull_of,
@@ -134,9 +135,11 @@ class Retention:
         May be called at any time, by several at once, and again after a crash.
 
         :raises StoreIncompatible: a claim cannot be read: nothing is deleted (R23).
+        :raises WrongWarehouse: the domain's files are in another one (R33): nothing is deleted.
         """
         checked = domain_name(domain)
         self._done(lambda: refuse_sealed_domain(self.store, checked))
+        self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))
         forgotten = self._done(lambda: fence_forgotten(self.store, checked, self.defaults))
         ended = [*forgotten, *end_expired(self.store, checked)]
         names = [TableName(stamped.key.item) for stamped in pages(self.store, checked, Kind.TABLE, "")]
@@ -172,6 +175,7 @@ class Retention:
         table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [table, retention, topology])
         refuse_sealed(domain, reading.get(topology))
+        refuse_other_warehouse(domain, reading.get(topology), self.formats.warehouse)
         stamped: Stamped[TableRecord] | None = reading.get(table)
         if stamped is None or not reached(stamped.record, standing(stamped), barrier):
             raise _refused(name, barrier, "a barrier that the table has reached")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped, topology_key
-from airflow_provider.domain.registration import MoveState, TopologyRecord
+from airflow_provider.domain.topology_record import MoveState, TopologyRecord
 from airflow_provider.stores.base import MetadataReader
 
 

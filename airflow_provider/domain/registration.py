@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from hashlib import sha256
 from typing import TypeVar
 
@@ -29,38 +28,6 @@ from airflow_provider.domain.topology import (
 from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
-
-
-class MoveState(StrEnum):
-    """How far a domain's move between two stores is, as one of them sees it."""
-
-    LEAVING = "leaving"
-    GONE = "gone"
-    ARRIVING = "arriving"
-    ARRIVED = "arrived"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Move:
-    """A domain's move between two stores.
-
-    :param place: address of the other store, without a password. :param incarnation: of the other store.
-    """
-
-    state: MoveState
-    place: str
-    incarnation: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TopologyRecord:
-    """Changes whenever a job is registered anew: whoever decides on the topology requires its version.
-
-    :param move: of the whole domain, from here or to here.
-    """
-
-    generation: int
-    move: Move | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,10 +24,11 @@ from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooO
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.record_format import FORMAT, format_of, is_optional
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.registration import JobRecord, TopologyRecord
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
 from airflow_provider.domain.withdrawn import WithdrawnPage
 

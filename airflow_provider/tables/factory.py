@@ -18,10 +18,18 @@ class TableFormats(Mapping[str, TableFormat]):
     """The formats of one metadata store and one warehouse.
 
     :param projected: whether the catalog's pointers follow the store's commits instead of moving with them (R17).
+    :param warehouse: URI below which tables lie; empty for formats that have none.
     """
 
-    def __init__(self, openers: Mapping[str, Callable[[], TableFormat]], *, projected: bool = False) -> None:
+    def __init__(
+        self,
+        openers: Mapping[str, Callable[[], TableFormat]],
+        *,
+        projected: bool = False,
+        warehouse: str = "",
+    ) -> None:
         self.projected = projected
+        self.warehouse = warehouse
         self._openers = dict(openers)
         self._opened: dict[str, TableFormat] = {}
         self._lock = RLock()
@@ -82,7 +90,7 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
     :param catalog_url: the database that holds the tables' pointers, when it is not the store's own.
     :raises InvalidInput: a warehouse in which no table can lie.
     """
-    checked_warehouse(warehouse)
+    checked = checked_warehouse(warehouse)
     pointers, swaps = catalog_of(store_url, catalog_url)
 
     def memory() -> TableFormat:
@@ -93,9 +101,9 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
     def iceberg() -> TableFormat:
         from airflow_provider.tables.iceberg.format import IcebergFormat
 
-        return IcebergFormat(pointers, warehouse, swaps=swaps)
+        return IcebergFormat(pointers, checked, swaps=swaps)
 
-    return TableFormats({"memory": memory, "iceberg": iceberg}, projected=not swaps)
+    return TableFormats({"memory": memory, "iceberg": iceberg}, projected=not swaps, warehouse=checked)
 
 
 def check_catalog(url: str) -> bool:

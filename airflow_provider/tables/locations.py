@@ -117,6 +117,25 @@ def checked_warehouse(warehouse: object) -> str:
     return uri.rstrip("/")
 
 
+def same_warehouse(left: str, right: str) -> bool:
+    """Whether two checked warehouses are one: S3 has three schemes for one bucket, any other difference counts."""
+    return _plain_s3(left) == _plain_s3(right)
+
+
+def names_files(uri: str) -> bool:
+    """Whether what lies at *uri* is in files; memory tables are in none."""
+    return urlsplit(uri).scheme != "memory"
+
+
+def lies_in(uri: str, warehouse: str) -> bool:
+    """Whether *uri* is below *warehouse*."""
+    return _plain_s3(uri).startswith(f"{_plain_s3(warehouse)}/")
+
+
+def _plain_s3(uri: str) -> str:
+    return re.sub("^s3[an]://", "s3://", uri)
+
+
 def _problem(uri: str) -> str:
     """What *uri* ought to be instead; empty when it can be a warehouse."""
     unsafe = sorted(

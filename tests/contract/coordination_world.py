@@ -172,7 +172,7 @@ class Backend:
 def memory_tables(catalog: MemoryCatalog, *, swaps: bool) -> TableFormats:
     """Memory tables alone, with pointers that the store's transactions move, or that follow."""
     tables = MemoryFormat(catalog, swaps=swaps)
-    return TableFormats({"memory": lambda: tables}, projected=not swaps)
+    return TableFormats({"memory": lambda: tables}, projected=not swaps, warehouse="memory:///warehouse")
 
 
 def _copied(objects: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import UnknownName, Vetoed
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped, topology_key
-from airflow_provider.domain.registration import Move, MoveState
+from airflow_provider.domain.topology_record import Move, MoveState
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.stores.factory import open_store

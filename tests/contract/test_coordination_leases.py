@@ -15,7 +15,7 @@ from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease, derived_id
 from airflow_provider.domain.records import lease_key, topology_key
-from airflow_provider.domain.registration import Move, MoveState, TopologyRecord
+from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.faults import Fault, FaultyStore, at
 from tests.contract.coordination_world import (

@@ -18,8 +18,8 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.registration import Move, MoveState
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.domain.topology_record import Move, MoveState
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows

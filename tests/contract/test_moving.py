@@ -28,8 +28,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.records import Kind, root_key, topology_key, versions_key
-from airflow_provider.domain.registration import MoveState
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Number, Put, Transaction, pages
 from airflow_provider.stores.factory import open_store, redacted, upgrade_schema

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 AUDITING = "tests/contract/test_coordination_auditing.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
+WAREHOUSES = "tests/contract/test_coordination_warehouses.py"
 WITHDRAWN = "tests/unit/test_withdrawn.py"
 
 PLANTED_IN_UPKEEP = (
@@ -98,5 +99,28 @@ PLANTED_IN_UPKEEP = (
         new="return requires, updates, hull_of(stamped, epoch)",
         tests=(UPKEEP,),
     ),
+    Mutant(
+        name="a sweep does not look which warehouse it deletes from",
+        rule="R33",
+        file="coordination/retention.py",
+        old="        self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))\n",
+        new="",
+        tests=(WAREHOUSES,),
+    ),
+    Mutant(
+        name="a domain that knows no warehouse takes any for its own",
+        rule="R33",
+        file="coordination/warehouses.py",
+        old="if places and not any(lies_in(place, warehouse) for place in places):",
+        new="if places and not any(places):",
+        tests=(WAREHOUSES,),
+    ),
+    Mutant(
+        name="a cut is made beside any warehouse",
+        rule="R33",
+        file="coordination/cuts.py",
+        old="        refuse_other_warehouse(name, topology, self.formats.warehouse)\n",
+        new="",
+        tests=(WAREHOUSES,),
+    ),
 )
-"""A part of :data:`tests.mutants.planted.PLANTED`."""

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.registration import TopologyRecord
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import SchemaRecord
 from airflow_provider.stores.base import (
     Absent,

@@ -1,0 +1,66 @@
+"""A domain stays in the warehouse that it began in: records, and Iceberg's files, name files by whole URIs (R33)."""
+
+from __future__ import annotations
+
+from airflow_provider.domain.errors import FinalError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Kind, Stamped, topology_key
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.tables.locations import lies_in, names_files, same_warehouse
+
+WAREHOUSE_SINCE_FORMAT = 2
+"""Stores of an older format do not remember a domain's warehouse."""
+
+
+class WrongWarehouse(FinalError):
+    """The domain's files are in ``recorded``, not in ``given``: a wrong setting, or a folder moved or copied."""
+
+
+def refuse_other_warehouse(
+    domain: DomainName, topology: Stamped[TopologyRecord] | None, warehouse: str
+) -> None:
+    """Refuse to work on a domain beside another warehouse than its own.
+
+    :param topology: as it was read; one without a warehouse, of an older store, is not compared.
+    :param warehouse: the one that was given; empty where tables have none.
+    :raises WrongWarehouse: it is another one.
+    """
+    recorded = "" if topology is None else topology.record.warehouse
+    if recorded and warehouse and not same_warehouse(recorded, warehouse):
+        raise wrong_warehouse(domain, recorded, warehouse)
+
+
+def refuse_other_warehouse_of(reader: MetadataReader, domain: DomainName, warehouse: str) -> None:
+    """Look, then do as :func:`refuse_other_warehouse`."""
+    key = topology_key(domain)
+    refuse_other_warehouse(domain, reader.read(domain, [key]).get(key), warehouse)
+
+
+def found_warehouse(
+    reader: MetadataReader, domain: DomainName, topology: Stamped[TopologyRecord] | None, warehouse: str
+) -> str:
+    """Return what a domain is to remember: what it does already, or else *warehouse*.
+
+    :raises WrongWarehouse: it remembers none, and all of its files are elsewhere.
+    """
+    if topology is None or topology.record.warehouse or not warehouse:
+        return topology.record.warehouse if topology else warehouse
+    refs = (one.record.ref for one in pages(reader, domain, Kind.TABLE, ""))
+    places = [ref.location for ref in refs if ref and names_files(ref.location)]
+    if places and not any(lies_in(place, warehouse) for place in places):
+        raise wrong_warehouse(domain, places[0].partition("/metadata/")[0], warehouse)
+    return warehouse
+
+
+def wrong_warehouse(domain: DomainName, recorded: str, given: str) -> WrongWarehouse:
+    """Return the error that names both places, and what to do."""
+    return WrongWarehouse(
+        f"domain {domain!r} keeps its files in {recorded}, and the warehouse that was given is {given}. The store "
+        "names every file by its whole URI: from there it would still read and delete files of the former.",
+        next_step=f"give {recorded} as the warehouse. A folder that was moved: move it back, or put a link to it at "
+        "its old path, and open it by that path. A copy cannot be used beside its original.",
+        domain=domain,
+        recorded=recorded,
+        given=given,
+    )

@@ -1,0 +1,42 @@
+"""What a domain knows of itself: how often its jobs changed, where it is moved to or from, and where its files are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from airflow_provider.domain.record_format import since
+
+
+class MoveState(StrEnum):
+    """How far a domain's move between two stores is, as one of them sees it."""
+
+    LEAVING = "leaving"
+    GONE = "gone"
+    ARRIVING = "arriving"
+    ARRIVED = "arrived"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """A domain's move between two stores.
+
+    :param place: address of the other store, without a password. :param incarnation: of the other store.
+    """
+
+    state: MoveState
+    place: str
+    incarnation: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopologyRecord:
+    """Changes whenever a job is registered anew: whoever decides on the topology requires its version.
+
+    :param move: of the whole domain, from here or to here.
+    :param warehouse: where the files of its tables are; empty where an older store does not say.
+    """
+
+    generation: int
+    move: Move | None = None
+    warehouse: str = field(default="", metadata=since(2, optional=True))
