@@ -17,7 +17,10 @@ SUITE = (
     *(f"CAT{number}" for number in (1, 2)),
     *(f"HA{number}" for number in (1, 2)),
     "FORK1",
-    *(f"CHG{number}" for number in (1, 3, 4, 5)),
+    *(f"CHG{number}" for number in (1, 2, 3, 4, 5)),
+    *(f"SRC{number}" for number in (1, 2, 3, 4)),
+    "AST1",
+    *(f"LIV{number}" for number in (1, 2)),
 )
 """What `make anomalies` runs, in its order."""
 OF_ROWS = frozenset(
@@ -28,6 +31,7 @@ OF_ROWS = frozenset(
         *(f"UND{number}" for number in (1, 2, 7, 8)),
         "LEA1",
         "CAT1",
+        "CHG2",
     }
 )
 """Those in which it matters how rows get into a table; in the others records, clocks and claims meet.

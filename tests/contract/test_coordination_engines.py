@@ -144,9 +144,10 @@ def test_cat2_engine_between_pointers(table_world: World) -> None:
     world = table_world
     job = world.job("j", [world.table("d"), world.table("e", kind="full")])
     world.run(job, day(1), [1])
-    first = world.engine_rows("d")
+    pointer, first = world.pointers.pointer(DOMAIN, "d"), world.engine_rows("d")
     world.run(job, day(2), [2])
     assert (first, world.engine_rows("e")) == ([(1, 1)], [(2, 2)])  # one by one: a commit came between
+    assert world.pointers.pointer(DOMAIN, "d") != pointer  # which the first table tells, loaded once more
     attempt = world.begin(job, day(3))
     world.write(attempt, [3])
     with pytest.raises(Died):

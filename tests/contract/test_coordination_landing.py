@@ -90,7 +90,7 @@ CONDITIONS: dict[str, tuple[Condition, Landing, str]] = {
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_src4_incomplete_landing(world: World, tmp_path: Path, condition: str) -> None:
-    """I11, A2: half of the files are there: the epoch is not ready, sensors wait, and nothing is recorded."""
+    """I11: half of the files are there: the epoch is not ready, sensors wait, and nothing is recorded."""
     complete, land_the_rest, reason = CONDITIONS[condition]
     job = loading(world, f"{tmp_path}/{PATTERN}", complete=[complete])
     world.coordinator.register(job)
@@ -143,7 +143,7 @@ def test_a_folder_needs_conditions_as_a_wildcard_does(world: World, tmp_path: Pa
 
 
 def test_src1_late_file(world: World, tmp_path: Path) -> None:
-    """I11, A1: by default a file that lands after its epoch has committed is the next one's, within the window."""
+    """I11: by default a file that lands after its epoch has committed is the next one's, within the window."""
     job = loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed())
     land(tmp_path, 1, "a.csv")
     assert run(world, job, day(1)) == ["2024-01-01/a.csv"]
@@ -238,7 +238,7 @@ def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Pa
 
 @pytest.mark.parametrize("late", ["next", "revision", "ignore"])
 def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: str) -> None:
-    """A1: by explain of its epoch and by doctor, also beyond the window; so are files that were replaced."""
+    """I11: by explain of its epoch and by doctor, also beyond the window; so are files that were replaced."""
     options = {"complete": none_needed(), "late": late, "late_window": timedelta(days=2)}
     job = loading(world, f"{tmp_path}/{PATTERN}", **options)
     for number in (1, 2, 3, 4):

@@ -126,6 +126,18 @@ def attempted(read: Callable[[], DataFrame]) -> Rows | None:
         return None
 
 
+def tried(write: Callable[[], None]) -> bool:
+    """Whether a write comes to its end: Spark may fail it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        write()
+    except (Py4JJavaError, PySparkException):
+        return False
+    return True
+
+
 def by_epoch(rows: Sequence[Row]) -> Rows:
     """Values by epoch."""
     found: defaultdict[int, list[int]] = defaultdict(list)

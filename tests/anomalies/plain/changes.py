@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.anomalies.plain.cascade import Cascade, Rows, observed
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.anomalies.plain.cascade import Cascade, Rows, observed, tried
 from tests.anomalies.verdicts import Observed
 
 
@@ -13,6 +15,27 @@ def chg1(cascade: Cascade) -> Observed:
         cascade.write("d", epoch, [max((value for row in before.values() for value in row), default=0) + 1])
     (d,) = cascade.see("d")
     return observed(d == {epoch: [epoch] for epoch in range(1, 9)}, d=d)
+
+
+def chg2(cascade: Cascade) -> Observed:
+    """Days become hours: a day's try fails amid its write, hour 24 is written before hours 19 to 23.
+
+    Then hours become days: a day is being written when an hour's write fails. R must see what did not fail.
+    """
+    tables, hours = cascade.tables, [(100 + hour, hour, "") for hour in range(19, 25)]
+    failed = [not tried(lambda: tables.replace("d", tables.failing(1)))]
+    tables.replace("d", tables.frame(hours[-1:]))
+    tables.replace("d", tables.frame(hours[:-1]))
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(tables.replace, "d", tables.slowly(3, 3))
+        failed.append(not tried(lambda: tables.replace("d", tables.failing(224))))
+    writing.result()
+    found = cascade.rows("d")
+    return observed(
+        all(failed) and found == [(3, 3, ""), *hours],
+        hours_of_d=sum(epoch > 100 for epoch, _, _ in found),
+        days_of_d=[epoch for epoch, _, _ in found if epoch < 100],
+    )
 
 
 def chg3(cascade: Cascade) -> Observed:

@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.anomalies.plain import attempts, changes, derivation, engines, isolation, retention
+from tests.anomalies.plain import (
+    attempts,
+    changes,
+    derivation,
+    endurance,
+    engines,
+    isolation,
+    retention,
+    sources,
+)
 from tests.anomalies.plain.cascade import Cascade
 from tests.anomalies.plain.tables import CATALOG, IcebergTables, ParquetTables, Tables
 from tests.anomalies.schedules import SUITE
@@ -32,6 +41,11 @@ NO_STORE = (
     "Airflow's own database is not asked by those who write."
 )
 NO_TOKENS = "There are no attempts and no tokens: both children write, as in ATT1."
+NO_DATE = (
+    "It is Airflow that says which day a run is of, and Spark is told. A run that an asset's event has started has "
+    "neither a logical date nor a data interval, so that nothing says which day is meant, unless producer and consumer "
+    "agree on a partition key."
+)
 _OF_STORES = {"HA1": NO_STORE, "HA2": NO_STORE, "FORK1": NO_TOKENS}
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "parquet": {
@@ -42,9 +56,11 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "LEA3": NO_TERM,
         "LEA4": NO_TERM,
         "LEA5": NO_TERM,
+        "LIV2": "It keeps no versions: nothing grows with commits, and there is nothing to clean up.",
+        "AST1": NO_DATE,
         **_OF_STORES,
     },
-    "iceberg": {"ATT17": AIRFLOWS_OWN, **_OF_STORES},
+    "iceberg": {"ATT17": AIRFLOWS_OWN, "AST1": NO_DATE, **_OF_STORES},
 }
 """Why a schedule is not run in a column."""
 
@@ -52,7 +68,7 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
 def functions() -> dict[str, Callable[[Cascade], Observed]]:
     """The schedules that can be run, by id."""
     found = {}
-    for module in (isolation, derivation, attempts, retention, engines, changes):
+    for module in (isolation, derivation, attempts, retention, engines, changes, sources, endurance):
         found.update({name.upper(): one for name, one in vars(module).items() if name.upper() in SUITE})
     return found
 

@@ -42,6 +42,17 @@ class Tables(ABC):
         found = self.spark.sql(f"SELECT * FROM VALUES {values} AS rows(epoch, value, by)")
         return found.where("true" if rows else "false").coalesce(1)
 
+    def slowly(self, epoch: int, value: int) -> DataFrame:
+        """One row, which takes Spark seconds to make."""
+        wait = "java_method('java.lang.Thread', 'sleep', 3000L) IS NOT NULL"
+        return self.frame([(epoch, value, "")]).where(wait)
+
+    def failing(self, epoch: int) -> DataFrame:
+        """Rows of one file, and an error in the task that writes the other one."""
+        rows = self.spark.range(0, 2, 1, 2)
+        by = "if(id = 1, string(raise_error('killed')), 'killed')"
+        return rows.selectExpr(f"{epoch} AS epoch", "id AS value", f"{by} AS by")
+
     @abstractmethod
     def create(self, table: str) -> None:
         """Make an empty table."""
@@ -250,6 +261,20 @@ class IcebergTables(Tables):
             f"CALL {CATALOG}.system.expire_snapshots(table => '{self.place.name}.{table}', "
             f"older_than => TIMESTAMP '{moment}', retain_last => 1)"
         ).collect()
+
+    def commit_empty(self, table: str, times: int) -> None:
+        """Commit snapshots that add nothing."""
+        jvm = self.spark._jvm
+        assert jvm is not None
+        found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            self.spark._jsparkSession, self._name(table)
+        )
+        for _ in range(times):
+            found.newFastAppend().commit()
+
+    def snapshots(self, table: str) -> int:
+        """How many versions the table has."""
+        return self.spark.table(f"{self._name(table)}.snapshots").count()
 
     def alter(self, table: str, clause: str) -> None:
         """Change the tags or branches of a table."""
