@@ -25,8 +25,12 @@ from airflow_provider.domain.errors import (
     Unavailable,
     UnknownName,
 )
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import job_key
+from airflow_provider.domain.registration import declared
 from airflow_provider.domain.topology import EpochJob, TableKind
+from airflow_provider.stores.base import MetadataReader
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
 from airflow_provider.testing.simulation.changing.plan import (
     DOMAIN,
@@ -64,14 +68,27 @@ class Deployment:
     """The declarations of one job, as its DAGs have had them.
 
     :ivar versions: those that were registered, oldest first. :ivar now: that of the DAG that runs; None for none yet.
+    :ivar unsure: one whose registration may have been done: its answer was lost, or its program died.
     """
 
     versions: list[Version]
     now: Version | None = None
+    unsure: Version | None = None
 
     @property
     def newest(self) -> Version:
         return self.versions[-1]
+
+    def settle(self, store: MetadataReader) -> None:
+        """Look in the store whether the registration that nobody heard of was done; then it is the newest."""
+        version, self.unsure = self.unsure, None
+        if version is None:
+            return
+        key = job_key(DOMAIN, JobName(version.job))
+        stamped = store.read(DOMAIN, [key]).get(key)
+        if stamped is not None and declared(version.declaration, stamped.record) == stamped.record:
+            self.versions.append(version)
+            self.now = version
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +123,7 @@ class Author:
             process.sleep(timedelta(seconds=random.choice((5, 30, 100))))
 
     def _change(self, job: Deployment, change: Change, register: Callable[[EpochJob], object]) -> None:
+        job.settle(self.world.store)
         world, now = self.world, job.newest
         end = world.truth.last_end(now.outputs)
         after = 0 if end is None else (end - ZERO) // HOUR
@@ -115,14 +133,17 @@ class Author:
         if change is Change.BACK:
             job.now = new
         else:
+            job.unsure = new
             try:
                 register(new.declaration)
             except (RetryableError, OutcomeUnknown):
                 return
             except FinalError as error:
+                job.unsure = None
                 refuse_full(error)
                 world.count(Event.DECLARATION_REFUSED)
                 return
+            job.unsure = None
             job.versions.append(new)
             job.now = new
         world.scheduler.note(f"{new.job}: {change}: {new.outputs} {new.steps} {new.origin}")

@@ -187,6 +187,8 @@ class Airflow:
     def calm(self) -> None:
         """The faults have stopped, and what is declared stays."""
         self.quiet = self.world.weather.clear = True
+        for deployment in self.deployed.values():
+            deployment.settle(self.world.store)
         self._fails = 0.0
         self.due = self.world.length
         self._again.clear()
