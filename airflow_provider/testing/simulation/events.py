@@ -109,3 +109,6 @@ PROMISED = (
     Event.HOLE_FILLED,
 )
 """Events of which a whole run must meet each some fifty times."""
+
+ONCE_A_CASCADE = frozenset({Event.RETIRED, Event.INHERITED, Event.SLOWED})
+"""Promised events that a cascade meets at most once, and a changing domain never: half as often is promised."""

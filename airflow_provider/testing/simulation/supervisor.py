@@ -49,7 +49,7 @@ class Supervisor:
             if stray or task.name == _OFTEN_LATE:
                 task.after = random.uniform(0, 2700 if stray else 900)
         self.hours = length
-        self._intentions = Intentions(retires=random.random() < 0.9, revives=random.random() < 0.2)
+        self._intentions = Intentions(retires=random.random() < 0.97, revives=random.random() < 0.1)
         self.quiet = False
         self._known = 0
         self._counted, self._left = -1, 0

@@ -107,7 +107,7 @@ class Author:
         """Change one declaration after the other."""
         random = self.world.random
         coordinator = self.world.coordinator(process)
-        left = random.choice((3, 6, 9, 12))
+        left = random.choice((6, 9, 12, 15))
         process.sleep(timedelta(seconds=random.choice((1, 20, 120))))
         while left and not self.quiet():
             left -= 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochState, Provenance
@@ -304,6 +304,10 @@ class Truth(History):
         expect(revision == (before.revision if before else 0) + 1, "I1", f"{where} over {before}")
         expect(commit.change_set not in self.change_sets, "R15", f"{where}: {commit.change_set} twice")
         tables = [str(one.table) for one in commit.tables]
+        kept: tuple[HasRead, ...] = ()
+        if done.fills and (job, epoch.start, done.output_token) not in self.begun:
+            # A skip that fills: no task has begun it, and the commitment says of itself what it said before.
+            done, kept = replace(done, skipped="fills"), self._read[job, epoch.start]
         reads = self._reads_of(job, epoch, done, tables, where)
         inputs = {str(one.table): one for one in done.inputs}
         self._check_inputs(reads, epoch, inputs, where, copies=bool(done.skipped))
@@ -320,7 +324,7 @@ class Truth(History):
         self.committed[job, epoch.start] = Committed(
             job=job, interval=epoch, revision=revision, csn=self.csn, inputs=done.inputs
         )
-        self._read[job, epoch.start] = tuple(
+        self._read[job, epoch.start] = kept + tuple(
             HasRead(
                 table=one.table,
                 range=one.range(epoch),

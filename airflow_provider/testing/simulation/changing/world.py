@@ -230,7 +230,7 @@ class ChangingWorld(Site):
 
     def check_restored(self) -> None:
         """A session that has only published knows which store that was (R20, R33)."""
-        if self.published is None or self.random.random() < 0.7:
+        if self.published is None or self.random.random() < 0.4:
             return
         session = Session.of(DOMAIN).committed(self.published)
         self.store.new_incarnation()
