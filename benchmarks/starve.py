@@ -43,6 +43,7 @@ class SlowFormats(Mapping[str, Any]):
 
     def __init__(self, formats: TableFormats, slow: SlowFormat) -> None:
         self._formats, self._slow, self.projected = formats, slow, formats.projected
+        self.warehouse = formats.warehouse
 
     def writable(self, job: EpochJob) -> EpochJob:
         """See :meth:`TableFormats.writable`."""

@@ -162,7 +162,7 @@ def test_recover_dies_at_any_call_and_is_repeated(world: World) -> None:
         recover(interrupted(world, die, "table.project", 1), DOMAIN)
     assert (reached(world, "left"), reached(world, "right")) == (True, False)
     with suppress(Died):
-        recover(interrupted(world, die, "store.read", 2), DOMAIN)  # all is done, and nobody is told
+        recover(interrupted(world, die, "store.read", 3), DOMAIN)  # all is done, and nobody is told
     assert (reached(world, "left"), reached(world, "right")) == (True, True)
     assert [one.moved for one in recover(world.coordinator, DOMAIN).tables] == [False, False]
 

@@ -14,6 +14,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import StoreIncompatible
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
@@ -154,9 +155,9 @@ def test_epochs_and_their_catalog_go_through_the_pooler(
     pooler: PgBouncer, mode: str, pooled: PooledBackend
 ) -> None:
     """R2: pointers are read and moved through the same connections."""
-    name = f"numbers_{mode}"
+    name, domain = f"numbers_{mode}", DomainName(f"pooled_{mode}")  # each has files in a folder of its own
     job = EpochJob(
-        name, outputs=[EpochTable(name, domain=DOMAIN, format="iceberg")], cadence="@daily", origin=ORIGIN
+        name, outputs=[EpochTable(name, domain=domain, format="iceberg")], cadence="@daily", origin=ORIGIN
     )
     with quick_directory("epochs-tables-") as folder:
         settings = Settings(store_url=pooler.url(mode), warehouse=f"file://{folder}")
@@ -166,9 +167,9 @@ def test_epochs_and_their_catalog_go_through_the_pooler(
                 assert isinstance(attempt, Attempt)
                 write_rows(service.coordinator, attempt, name, pa.table({"number": [number]}))
                 service.coordinator.publish(attempt)
-            found = service.cuts.read(service.cuts.cut(DOMAIN, [name]), name, columns=["number"])
+            found = service.cuts.read(service.cuts.cut(domain, [name]), name, columns=["number"])
             assert sorted(found["number"].to_pylist()) == [1, 2]
-        assert pooled.pointer(DOMAIN, name) is not None
+        assert pooled.pointer(domain, name) is not None
 
 
 def watched(store: MetadataStore, after: int) -> int:
