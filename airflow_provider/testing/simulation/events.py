@@ -110,5 +110,5 @@ PROMISED = (
 )
 """Events of which a whole run must meet each some fifty times."""
 
-ONCE_A_CASCADE = frozenset({Event.RETIRED, Event.INHERITED, Event.SLOWED})
+ONCE_A_CASCADE = frozenset({Event.INHERITED, Event.SLOWED})
 """Promised events that a cascade meets at most once, and a changing domain never: half as often is promised."""
