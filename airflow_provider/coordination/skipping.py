@@ -51,16 +51,19 @@ class Skipped:
 def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
     """Skip every epoch of *job* in *span* that is not committed, in the order of time.
 
+    A full table gets a copy of what it had at the barrier before, as soon as that is committed, also where earlier
+    epochs are missing; the copy depends on it (R18).
+
     :param reason: why; kept with the commit and in the barrier log. :param by: who says so.
     :raises UnknownName: no such job in the domain.
     :raises InvalidInput: a span that is not made of whole epochs, no reason, or a table that has no columns yet.
     :raises EpochBusy: somebody computes one of them; those before it are skipped.
-    :raises NotReady: the epoch before one is missing, and a full table needs what it had then.
+    :raises NotReady: the epoch before one is not committed, and a full table needs what it had then.
     """
     worded(reason=reason, by=by)
     declared = declaration(registered(coordinator.store, domain, job))
     for table in declared.outputs:
-        _refuse_unwritten(coordinator, table)
+        _refuse_unwritten(coordinator, declared, table)
     published, left = [], []
     for epoch in declared.cadence.split(span):
         answer = _begin(coordinator, declared, epoch, reason.strip(), by.strip())
@@ -92,15 +95,19 @@ def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
     return record
 
 
-def _refuse_unwritten(coordinator: Coordinator, table: EpochTable) -> None:
+def _refuse_unwritten(coordinator: Coordinator, job: EpochJob, table: EpochTable) -> None:
     """:raises InvalidInput: the columns of *table* are not known: it was not dropped, it has no commit."""
     key = table_key(table.domain, table.name)
     stamped = coordinator.store.read(table.domain, [key]).get(key)
     is_known = stamped is not None and stamped.record.ref is not None
     if not is_known and coordinator.formats[table.format].describe(table) is None:
+        builds_on = any(edge.table == table.name for edge in job.edges)
         raise InvalidInput(
             f"table {table.name!r} has no columns yet: nobody ever wrote to it.",
-            next_step="run the job for any later epoch first, then skip those before it.",
+            next_step="declare the origin of the job where its first rows come: it may move forward while nothing is "
+            "committed."
+            if builds_on
+            else "run the job for any later epoch first, then skip those before it.",
             field="job",
             value=table.name,
             expected="a job whose tables were written once",

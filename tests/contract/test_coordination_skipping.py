@@ -201,6 +201,19 @@ def test_the_first_epochs_of_a_full_table_are_skipped_empty(world: World) -> Non
     assert world.rows("f") == {"f": [(2, 2)]}
 
 
+def test_a_copy_needs_the_epoch_before_alone(world: World) -> None:
+    """R5: a full table's copy is made although earlier epochs are missing, and not before there is what it copies."""
+    full = world.table("f", kind=TableKind.FULL)
+    job = world.job("f", [full])
+    world.run(job, day(1), [1])
+    world.run(job, day(3), [3])
+    with pytest.raises(NotReady, match="f: needs"):
+        skip(world, days(5, 5), "f")
+    skip(world, days(4, 4), "f")
+    world.run(job, day(2), [2])
+    assert world.rows("f") == {"f": [(4, 3)]}
+
+
 def test_a_live_attempt_is_not_skipped_over(world: World) -> None:
     """R5, R10: it is told who computes it; a silent one is fenced, and its output deleted."""
     d = world.job("d")
@@ -266,8 +279,14 @@ def test_jobs_and_tables_that_nobody_knows(world: World) -> None:
     with pytest.raises(UnknownName):
         skip(world, day(1))
     world.coordinator.register(world.job("d"))
-    with pytest.raises(InvalidInput, match="no columns yet"):
+    with pytest.raises(InvalidInput, match="no columns yet") as refused:
         skip(world, day(1))
+    assert "later epoch first" in refused.value.next_step
+    table = world.table("past")
+    world.coordinator.register(world.job("past", [table], inputs=[previous(table)]))
+    with pytest.raises(InvalidInput, match="no columns yet") as refused:
+        skip(world, day(1), "past")  # no later epoch can run first
+    assert "declare the origin" in refused.value.next_step
 
 
 def test_a_second_table_that_was_never_written_is_named(world: World) -> None:
