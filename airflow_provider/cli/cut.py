@@ -48,8 +48,8 @@ def cut(arguments: Namespace) -> None:
             "outdated": "\n".join(str(one) for one in found.outdated),
         }
     )
-    columns = ["table", "barrier", "format", "version", "found from"]
-    answer_table(columns, [list(one.values())[:5] for one in states])
+    columns = ["table", "from", "barrier", "format", "version", "found from"]
+    answer_table(columns, [list(one.values())[: len(columns)] for one in states])
     for one in states:
         for uri in one.get("files", ()):
             answer_facts({one["table"]: uri})
@@ -114,6 +114,7 @@ def _state(service: EpochService, found: Cut, table: str, *, files: bool) -> dic
     ref = state.ref
     answer: dict[str, Any] = {
         "table": table,
+        "low": state.low and state.low.isoformat(),
         "barrier": state.barrier.isoformat(),
         "format": ref.format if ref else None,
         "version": ref.version if ref else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import suppress
 
 from airflow_provider.cli.command import (
     answer_facts,
@@ -13,13 +14,14 @@ from airflow_provider.cli.command import (
     known_sources,
 )
 from airflow_provider.coordination.explain import Explanation, explain
-from airflow_provider.domain.epoch import BarrierRecord
+from airflow_provider.domain.epoch import BarrierRecord, Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import run_interval
+from airflow_provider.hooks.task_run import told_end
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
 
@@ -32,8 +34,9 @@ def explain_epoch(arguments: Namespace) -> None:
         interval = _interval(reader, arguments.domain, arguments.job, arguments.interval)
         sources = RootSources(known_sources(hook, reader, arguments.domain))
         found = explain(reader, arguments.domain, arguments.job, interval, sources=sources)
+    ended = [told_end(owner, state) for owner in found.holders if (state := _ended_as(owner))]
     if arguments.output == "json":
-        answer_json(_plain(found))
+        answer_json(_plain(found) | {"ended_runs": ended})
         return
     state = found.state.value or "nothing"
     answer_facts(
@@ -45,6 +48,8 @@ def explain_epoch(arguments: Namespace) -> None:
             "withdrawn": ", ".join(found.withdrawn),
             "retired": found.retired,
             "waits for": "; ".join(found.waiting_for),
+            "brought by": "\n".join(map(str, found.brought_by)),
+            "Airflow says": "\n".join(ended),
             "lapsed": found.lapsed
             and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
             "kept in": "\n".join(found.places),
@@ -74,6 +79,19 @@ def explain_epoch(arguments: Namespace) -> None:
             ],
             title="barrier log",
         )
+
+
+def _ended_as(owner: Owner) -> str:
+    """How Airflow's database says that a run has ended; empty while it runs, or where nobody can tell."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    one = select(DagRun.state).where(DagRun.dag_id == owner.dag_id, DagRun.run_id == owner.run_id)
+    with suppress(Exception), create_session() as session:  # a hint, which no answer of the store depends on
+        state = str(session.scalar(one))
+        return state if state in ("success", "failed") else ""
+    return ""
 
 
 def _writer(record: BarrierRecord) -> str:
@@ -112,6 +130,7 @@ def _plain(found: Explanation) -> dict[str, object]:
         "csn": found.csn,
         "summary": found.summary,
         "waiting_for": list(found.waiting_for),
+        "brought_by": [str(one) for one in found.brought_by],
         "next_step": found.next_step,
         "findings": [
             {"check": one.check, "table": one.table, "figure": one.figure, "sample": list(one.sample)}

@@ -10,6 +10,7 @@ from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.unread import unread
+from airflow_provider.coordination.waiting import Bringer, bringers
 from airflow_provider.coordination.withdrawals import Withdrawals, withdrawals
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
@@ -20,6 +21,7 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     LockRecord,
+    Owner,
     committed_csn,
     expired,
 )
@@ -54,6 +56,7 @@ class Explanation:
     :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
     :param outdated: rows of its tables and inputs that stand on an earlier state of an input (R18), a line each.
+    :param owner: of its attempt that has not ended. :param brought_by: who brings the tables that it waits for.
     """
 
     domain: DomainName
@@ -72,6 +75,14 @@ class Explanation:
     withdrawn: tuple[str, ...] = ()
     retired: str = ""
     outdated: tuple[str, ...] = ()
+    owner: Owner | None = None
+    brought_by: tuple[Bringer, ...] = ()
+
+    @property
+    def holders(self) -> tuple[Owner, ...]:
+        """The runs that have begun what is waited for, or the epoch itself, and not ended it."""
+        others = (one.owner for one in self.brought_by if one.is_open)
+        return tuple(dict.fromkeys(one for one in (self.owner, *others) if one is not None))
 
 
 def explain(
@@ -112,15 +123,15 @@ def explain(
     )
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
-        explained = _not_begun(record, epoch, reading, log, retention)
+        explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)
     else:
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
     if at_roots and found is not None and found.record.committed is not None and record.roots:
         own = {root.name for root in record.roots}
-        late = unread(reader, name, sources or RootSources(), at=epoch)
-        told = [f"root {one.root.name}: {one}" for one in late if one.root.name in own]
+        late = unread(reader, name, sources or RootSources(), at=epoch, names=own)
+        told = [f"root {one.root.name}: {one}" for one in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
     gone = retention.withdrawn_at({table.name: epoch.end for table in record.outputs})
@@ -181,10 +192,10 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
 
 
 def _not_begun(
+    reader: MetadataReader,
     job: JobRecord,
     epoch: Interval,
     reading: Reading,
-    log: tuple[Stamped[BarrierRecord], ...],
     retention: Withdrawals,
 ) -> Explanation:
     domain = retention.domain
@@ -213,7 +224,8 @@ def _not_begun(
         summary="nobody has begun it",
         waiting_for=waiting,
         next_step=step,
-        log=log,
+        log=(),
+        brought_by=tuple(bringers(reader, domain, [one.table for one in missing])),
     )
 
 
@@ -269,6 +281,7 @@ def _begun(
         log=log,
         findings=findings,
         places=places,
+        owner=epoch.attempt.owner if epoch.attempt is not None and epoch.attempt.aborted is None else None,
     )
 
 

@@ -201,10 +201,10 @@ class Bringer:
         return f"{self.table}: brought by job {self.job}{dag}{begun}"
 
 
-def bringers(reader: MetadataReader, domain: str, missing: Iterable[Lag]) -> list[Bringer]:
+def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) -> list[Bringer]:
     """Return who brings each table in *missing*, or which one may be meant."""
     name = domain_name(domain)
-    wanted = list(dict.fromkeys(lag.table for lag in missing))
+    wanted = list(dict.fromkeys(missing))
     found = reader.read(name, [table_key(name, table) for table in wanted])
     told = []
     for table in wanted:

@@ -162,12 +162,16 @@ def tell_bringers(log: Any, found: Iterable[Bringer], context: Mapping[str, Any]
     for one in found:
         log.info("Waiting for %s", one)
         ended = _ended_as(context.get("ti"), one.owner) if one.is_open and one.owner else None
-        if ended:
-            log.warning(
-                "Run %s of DAG %s ended as %s while its epoch is open: its task was marked so by hand, or its worker "
-                "was lost. Nothing was published: clear that task.",
-                one.owner.run_id if one.owner else "", one.owner.dag_id if one.owner else "", ended,
-            )  # fmt: skip
+        if ended and one.owner:
+            log.warning("%s", told_end(one.owner, ended))
+
+
+def told_end(owner: Owner, state: str) -> str:
+    """Say that the run of an open epoch has ended as *state*."""
+    return (
+        f"Run {owner.run_id} of DAG {owner.dag_id} ended as {state} while its epoch is open: its task was marked so by "
+        "hand, or its worker was lost. Nothing was published: clear that task."
+    )
 
 
 def _ended_as(instance: Any, owner: Owner) -> str | None:

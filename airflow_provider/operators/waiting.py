@@ -122,7 +122,7 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
     with hook.get_reader() as reader:
         missing = check_inputs(reader, job.domain, inputs, sources).missing
         tables = {edge.table for edge in inputs.edges}
-        told = bringers(reader, job.domain, [lag for lag in missing if lag.table in tables])
+        told = bringers(reader, job.domain, [lag.table for lag in missing if lag.table in tables])
         tell_bringers(operator.log, told, context)
         if not operator.deferrable:
             run = (owner.dag_id, owner.run_id)

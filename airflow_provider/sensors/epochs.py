@@ -160,7 +160,7 @@ class EpochSensor(BaseSensorOperator):
                     answer = check(reader, self.domain, self.tables, wish)
                 self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
                 if not self._told:
-                    tables = [lag for lag in answer.missing if lag.table in self.tables]
+                    tables = [lag.table for lag in answer.missing if lag.table in self.tables]
                     tell_bringers(self.log, bringers(reader, self.domain, tables), context)
         except StoreUnavailable as error:
             if not error.details.get("absent"):

@@ -55,6 +55,24 @@ def test_what_a_job_waits_for_is_named_once(world: World) -> None:
     assert [(one.table, one.wanted) for one in missing] == [("b", barrier(1))]
 
 
+def test_who_brings_what_is_waited_for_is_told(world: World) -> None:
+    """Section 10: job, DAG and run, also of the open epoch itself; a name that nobody knows is asked about."""
+    orders = world.job("orders")
+    world.run(orders, day(1))
+    world.begin(orders, day(2), owner("marked"))
+    reader = world.job("r", inputs=[world.table("orders"), world.table("order")])
+    world.coordinator.register(reader)
+    told = explain(world.store, DOMAIN, "r", day(2))
+    assert [str(one) for one in told.brought_by] == [
+        "orders: brought by job orders of DAG dag, begun by run marked and not ended",
+        "order: no job that writes it has run; is 'orders' meant?",
+    ]
+    assert [one.run_id for one in told.holders] == ["marked"]
+    own = explain(world.store, DOMAIN, "orders", day(2))
+    assert ([one.run_id for one in own.holders], own.brought_by) == (["marked"], ())
+    assert explain(world.store, DOMAIN, "orders", day(1)).holders == ()
+
+
 def test_a_job_waits_for_nothing_of_its_own_tables_where_it_begins(world: World) -> None:
     """R12: for none of them, and nobody has registered any."""
     tables = [world.table("one"), world.table("two")]

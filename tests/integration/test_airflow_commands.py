@@ -14,6 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from airflow.cli import cli_parser
+from airflow.models.dagrun import DagRun
+from sqlalchemy import StaticPool, create_engine, insert
+from sqlalchemy.orm import Session
 
 from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.sealing import DomainMoved
@@ -96,6 +99,33 @@ def test_explain(epochs: Run) -> None:
     waiting = json.loads(epochs("explain", "report", "2013-02-07", "-o", "json").stdout)
     assert waiting["state"] == ""
     assert "flights" in waiting["waiting_for"][0]
+
+
+def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
+    epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that was marked success by hand leaves its epoch open; Airflow's database knows that its run has ended."""
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
+    with EpochService.open(settings) as service:
+        published(service, 0)
+        holder = begun(service, 1).owner
+        service.coordinator.register(READER)
+    airflow = create_engine("sqlite://", poolclass=StaticPool)
+    DagRun.metadata.tables["dag_run"].create(airflow)
+    monkeypatch.setattr("airflow.utils.session.create_session", lambda: Session(airflow))
+    connection = epochs_connection(tmp_path)
+    told = epochs("explain", "report", "2013-02-07", connection=connection).stdout
+    assert f"flights: brought by job clean of DAG {holder.dag_id}, begun by run {holder.run_id}" in told
+    assert "Airflow says" not in told
+    with Session(airflow) as session:
+        run = {"id": 1, "dag_id": holder.dag_id, "run_id": holder.run_id, "state": "success"}
+        session.execute(insert(DagRun).values(**run, run_type="manual", run_after=ORIGIN, log_template_id=1))
+        session.commit()
+    for job in ("report", "clean"):
+        words = f"Run {holder.run_id} of DAG {holder.dag_id} ended as success while its epoch is open"
+        assert words in epochs("explain", job, "2013-02-07", connection=connection).stdout
+        plain = json.loads(epochs("explain", job, "2013-02-07", "-o", "json", connection=connection).stdout)
+        assert words in plain["ended_runs"][0]
 
 
 def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Path) -> None:
