@@ -337,8 +337,16 @@ class _Doctor:
                 )
 
     def _unread(self) -> Iterator[Symptom]:
-        """What came late to roots, or was replaced, and no epoch reads."""
+        """What came late to roots, or was replaced, and no epoch reads; and roots of which nobody can tell."""
         for one in unread(self.reader, self.domain, self.sources):
+            if one.problem is not None:
+                yield Symptom(
+                    subject=f"root {one.root.name}",
+                    found=str(one),
+                    next_step=one.problem.next_step,
+                    urgent=isinstance(one.problem, RetryableError),
+                )
+                continue
             ignored = one.root.late is Late.IGNORE and not one.replaced
             step = f"{self._command(f'bind {one.root.name} INTERVAL --reason …')}, then clear the tasks of the epoch."
             if one.comes:

@@ -120,8 +120,8 @@ class Register:
         refuse_large(record)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
+        self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
         if current is not None:
-            self._refuse_changed_roots(current.record)
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
         for before in (*([current.record] if current else []), *others.values()):
             check_change(before.cadence, record.cadence, self._bounded(before))
@@ -160,9 +160,13 @@ class Register:
         epochs = self.store.read(self.job.domain, keys).records.values()
         return [one.record.interval for one in epochs if one.record.attempt is not None]
 
-    def _refuse_changed_roots(self, before: JobRecord) -> None:
-        """:raises TopologyError: a root of which bounds are recorded would be read by another rule."""
-        known = {root.name: root for root in before.roots}
+    def _refuse_changed_roots(self, jobs: Sequence[JobRecord]) -> None:
+        """Compare with how the job declares them now, and with how a job did that has left them.
+
+        :raises TopologyError: a root of which bounds are recorded would be read by another rule.
+        """
+        known = {root.name: root for job in jobs for root in job.left_roots}
+        known |= {root.name: root for job in jobs if job.name == self.job.name for root in job.roots}
         for root in self.job.roots:
             old = known.get(root.name)
             name = root.unlike(old) if old is not None else ""

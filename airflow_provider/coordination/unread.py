@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
@@ -26,14 +27,18 @@ class Unread:
 
     :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
     :param comes: the next begin reads the late ones.
+    :param problem: why nobody could look; then nothing is known of it.
     """
 
     root: Root
     late: tuple[str, ...]
     replaced: tuple[str, ...]
     comes: bool = False
+    problem: EpochError | None = None
 
     def __str__(self) -> str:
+        if self.problem is not None:
+            return f"late data was not looked for: {self.problem.message}"
         parts = [
             f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
             for names, what in (
@@ -46,29 +51,52 @@ class Unread:
 
 
 def unread(
-    reader: MetadataReader, domain: DomainName, sources: RootSources, *, at: Interval | None = None
+    reader: MetadataReader,
+    domain: DomainName,
+    sources: RootSources,
+    *,
+    at: Interval | None = None,
+    names: Collection[str] | None = None,
 ) -> Iterator[Unread]:
     """Yield what came late to the roots of *domain*, wherever epochs have read: at the newest 1,000 barriers of each.
 
-    Roots whose connection is not known here, or that do not answer, are left out.
+    A root whose source does not answer, or whose connection is not known here, is yielded with that ``problem``.
 
-    :param at: only at the barrier that ends it.
+    :param at: only at the barrier that ends it. :param names: only of these roots.
     """
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
     for root in roots.values():
-        records = _records(reader, domain, root, at)
+        if names is not None and root.name not in names:
+            continue
+        records = _records(reader, domain, root, None if at is None else at.end)
         try:
             yield from _of_root(root, records, sources, at)
-        except EpochError:
-            continue
+        except EpochError as error:
+            yield Unread(root=root, late=(), replaced=(), problem=error)
 
 
-def _records(reader: MetadataReader, domain: DomainName, root: Root, at: Interval | None) -> list[RootRecord]:
+def ignored(
+    reader: MetadataReader, domain: DomainName, root: Root, sources: RootSources, until: datetime
+) -> tuple[str, ...]:
+    """Return the files that came late to *root*, which ignores them: at the barriers within its window before *until*.
+
+    :raises SourceUnavailable: the source does not answer.
+    """
+    if root.late is not Late.IGNORE or root.kind is not RootKind.FILES:
+        return ()
+    records = _records(reader, domain, root, until - root.window)
+    found = _of_root(root, records, sources, None)
+    return tuple(name for one in found for name in one.late)
+
+
+def _records(
+    reader: MetadataReader, domain: DomainName, root: Root, since: datetime | None
+) -> list[RootRecord]:
     """The newest revisions at the newest barriers, the newest first; one barrier more than is looked at."""
     found: dict[str, RootRecord] = {}
     end: str | None = None
-    first = "" if at is None else time_key(at.end)
+    first = "" if since is None else time_key(since)
     while True:
         page = reader.scan(domain, Kind.ROOT, root.name, end=end, limit=_PAGE, reverse=True)
         for one in page:

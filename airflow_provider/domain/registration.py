@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import TypeVar
@@ -13,6 +13,7 @@ from airflow_provider.domain.checks import Check
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.record_format import since
 from airflow_provider.domain.topology import (
     Determinism,
     Edge,
@@ -28,6 +29,8 @@ from airflow_provider.domain.topology import (
 from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
+MOST_LEFT_ROOTS = 100
+"""Declarations of roots that a job once had, and has no more; of those that it left before, the names are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +41,8 @@ class JobRecord:
     :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
     :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
     :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
-    :param past_roots: names of roots of earlier revisions: their bounds stay.
+    :param past_roots: names of roots of earlier revisions: their bounds stay. :param left_roots: how these were
+        declared last; records of older versions do not say.
     :param retired: why nothing more comes of it; empty while something may.
     """
 
@@ -59,6 +63,7 @@ class JobRecord:
     lapses_after: int | None = None
     retired: str = ""
     past_roots: tuple[str, ...] = ()
+    left_roots: tuple[Root, ...] = field(default=(), metadata=since(2, optional=True))
 
     @property
     def all_edges(self) -> tuple[Edge, ...]:
@@ -111,6 +116,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         past_edges=_left_out(current.all_edges, job.edges) if current else (),
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
         past_roots=_left_out(current.all_roots, [root.name for root in job.roots]) if current else (),
+        left_roots=_left_roots(current, job) if current else (),
         checks=job.checks,
         lapses_after=job.lapses_after,
         retired=current.retired if current else "",
@@ -130,6 +136,12 @@ def declaration(record: JobRecord) -> EpochJob:
         checks=record.checks,
         lapses_after=record.lapses_after,
     )
+
+
+def _left_roots(current: JobRecord, job: EpochJob) -> tuple[Root, ...]:
+    named = {root.name for root in job.roots}
+    left = [root for root in (*current.roots, *current.left_roots) if root.name not in named]
+    return tuple(left[:MOST_LEFT_ROOTS])
 
 
 def _left_out(before: Iterable[_Item], now: Iterable[_Item]) -> tuple[_Item, ...]:

@@ -45,6 +45,7 @@ from airflow_provider.operators.outcome import (
     kept_epochs,
     published_epochs,
     refuse_unpublished,
+    tell_ignored,
     tell_kept,
     unpublished_epochs,
 )
@@ -184,6 +185,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
                 returned = self._compute(context, intervals, settings, owner, left)
             published = published_epochs(service.store, self.job, epochs, owner)
             refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
+            tell_ignored(self.log, service, self.job, epochs[-1].end)
         announce(context, self.job, published)
         if self.batch is None and len(epochs) == 1:
             return returned[0] if returned else None

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
+from airflow.sdk.observability import stats
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.unread import ignored
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
@@ -18,14 +23,19 @@ from airflow_provider.domain.epoch import (
     completed,
     written_output,
 )
-from airflow_provider.domain.errors import FinalError, InvalidInput
+from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key, table_key
+from airflow_provider.domain.roots import Late
 from airflow_provider.domain.topology import EpochJob, OnRerun
 from airflow_provider.domain.version import CommitRecord
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, Reading, commit_key
+
+IGNORED = "epochs.root.ignored_files"
+"""Gauge: files within a root's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and ``root``."""
 
 
 def published_epochs(
@@ -95,6 +105,28 @@ def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
             "(on_rerun='keep'); to compute them again declare on_rerun='new_revision' and clear this task.",
             len(kept), job.name, kept[0].start.isoformat(), kept[-1].end.isoformat(), str(job.name),
         )  # fmt: skip
+
+
+def tell_ignored(log: Any, service: EpochService, job: EpochJob, until: datetime) -> None:
+    """Count the late files that the job's roots ignore: a warning in the task's log, and the gauge :data:`IGNORED`.
+
+    A hint: what was published stays published, whatever the sources answer.
+    """
+    sources = RootSources(service.sources)
+    for root in job.roots:
+        if root.late is not Late.IGNORE:
+            continue
+        try:
+            found = ignored(service.store, job.domain, root, sources, until)
+        except EpochError as error:
+            log.warning("Root %s: late files were not counted: %s", root.name, error)
+            continue
+        stats.gauge(IGNORED, len(found), tags={"domain": str(job.domain), "root": str(root.name)})
+        if found:
+            log.warning(
+                "Root %s: %d files came late and are read by no epoch, as late='ignore' says, such as %s",
+                root.name, len(found), found[0],
+            )  # fmt: skip
 
 
 def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Published:

@@ -55,7 +55,7 @@ from airflow_provider.operators.decorator import (
     expect_epoch,
     spark_of,
 )
-from airflow_provider.operators.outcome import kept_epochs, published_before, tell_kept
+from airflow_provider.operators.outcome import kept_epochs, published_before, tell_ignored, tell_kept
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -248,6 +248,7 @@ class EpochCommitOperator(BaseOperator):
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             with _opened(self.epochs_conn_id, self.job) as service:
                 published = self._publish(service, resume(service.coordinator, self.job, handle.begun))
+                tell_ignored(self.log, service, self.job, handle.begun.interval.end)
             announce(context, self.job, [published])
 
     def _publish(self, service: EpochService, attempt: Attempt | AlreadyCommitted) -> Published:
@@ -286,6 +287,8 @@ def epoch_task_group(
     group_id: str | None = None,
     interval: ExplicitInterval | None = None,
     lock_ttl: timedelta | None = None,
+    deferrable: bool | None = None,
+    wait_timeout: timedelta = WAIT_TIMEOUT,
     spark_conn_id: str = SparkConnectHook.default_conn_name,
     epochs_conn_id: str = DEFAULT_CONN_ID,
     **kwargs: Any,
@@ -296,6 +299,8 @@ def epoch_task_group(
 
     :param participants: how many; a number, a template, or what another task returns.
     :param group_id: by default the function's name.
+    :param deferrable: of ``begin``, the only one that waits, as :class:`EpochBeginOperator` has it.
+    :param wait_timeout: likewise.
     :param kwargs: for all three tasks: ``retries``, ``pool``, ``queue`` and so on.
     :return: what makes the group when it is called in a DAG; it takes the function's other arguments by name.
     """
@@ -311,7 +316,13 @@ def epoch_task_group(
         def group(**arguments: Any) -> TaskGroup:
             with TaskGroup(group_id=group_id or function.__name__, add_suffix_on_collision=True) as made:
                 begin = EpochBeginOperator(
-                    task_id="begin", participants=participants, interval=interval, lock_ttl=lock_ttl, **own
+                    task_id="begin",
+                    participants=participants,
+                    interval=interval,
+                    lock_ttl=lock_ttl,
+                    deferrable=deferrable,
+                    wait_timeout=wait_timeout,
+                    **own,
                 )
                 write = epoch_participant_task(task_id="write", **own, **spark)(function)
                 given = write.partial(**arguments) if arguments else write

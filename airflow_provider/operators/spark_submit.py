@@ -43,6 +43,7 @@ from airflow_provider.operators.outcome import (
     published_epochs,
     refuse_incomplete,
     refuse_unpublished,
+    tell_ignored,
     tell_kept,
     unpublished_epochs,
 )
@@ -149,6 +150,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
                     order = HandOver(settings=settings, job=self.job, batch=batch)
                     self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
                 published = published_epochs(service.store, self.job, epochs, owner)
+            tell_ignored(self.log, service, self.job, epochs[-1].end)
         announce(context, self.job, published)
 
     def on_kill(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.errors import InvalidInput, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, RootRecord, Span
 from airflow_provider.sources import files
 
@@ -31,7 +32,8 @@ class RootSources:
         """See :class:`~airflow_provider.coordination.bounding.RootSource`."""
         match asked.root.kind:
             case RootKind.FILES:
-                return files.bounds(asked)
+                with _answering(asked.root):
+                    return files.bounds(asked)
             case RootKind.ICEBERG:
                 from airflow_provider.sources import iceberg
 
@@ -44,7 +46,8 @@ class RootSources:
     def holds(self, asked: Asked, recorded: RootBounds) -> bool:
         """See :class:`~airflow_provider.coordination.bounding.RootSource`."""
         if asked.root.kind is RootKind.FILES:
-            return files.holds(asked, recorded)
+            with _answering(asked.root):
+                return files.holds(asked, recorded)
         try:
             self.check_unchanged(asked.root, recorded)
         except Unavailable:
@@ -58,7 +61,8 @@ class RootSources:
         """
         match root.kind:
             case RootKind.FILES:
-                return files.missing(root, interval, now)
+                with _answering(root):
+                    return files.missing(root, interval, now)
             case RootKind.JDBC:
                 from airflow_provider.sources import postgresql
 
@@ -76,7 +80,8 @@ class RootSources:
         """
         match root.kind:
             case RootKind.FILES:
-                return files.unread(root, wanted, records)
+                with _answering(root):
+                    return files.unread(root, wanted, records)
             case RootKind.JDBC:
                 from airflow_provider.sources import postgresql
 
@@ -96,7 +101,8 @@ class RootSources:
         """
         match root.kind:
             case RootKind.FILES:
-                files.check_unchanged(bounds)
+                with _answering(root):
+                    files.check_unchanged(bounds)
             case RootKind.ICEBERG:
                 from airflow_provider.sources import iceberg
 
@@ -134,6 +140,22 @@ class RootSources:
                 f"Settings(sources={{{root.source!r}: 'postgresql+psycopg://…'}}).",
             )
         return self._urls[root.source]
+
+
+@contextmanager
+def _answering(root: Root) -> Iterator[None]:
+    """Tell by the family *retry* that the place of a root's files does not answer.
+
+    :raises SourceUnavailable: whatever the file system says, which may hold addresses.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SourceUnavailable(
+            f"root {root.name!r}: {root.place} did not answer: {type(error).__name__}.",
+            next_step="look whether it is there, and whether this host may read it; the task tries again.",
+            root=root.name,
+        ) from error
 
 
 def _span(bounds: RootBounds) -> Span:

@@ -15,6 +15,7 @@ import pytest
 from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.unread import ignored
 from airflow_provider.coordination.waiting import JobInputs, check_inputs
 from airflow_provider.domain.completeness import (
     Condition,
@@ -24,11 +25,18 @@ from airflow_provider.domain.completeness import (
     quiet_for,
 )
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError, Unavailable
+from airflow_provider.domain.errors import (
+    InvalidInput,
+    NotReady,
+    SourceUnavailable,
+    TopologyError,
+    Unavailable,
+)
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, job_key
 from airflow_provider.domain.roots import Root, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources import files
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import Put, SameStore, Transaction
 from airflow_provider.testing.servers.postgresql import PostgresqlServer
@@ -194,6 +202,61 @@ def test_a_window_that_shrinks_would_read_files_twice(world: World, tmp_path: Pa
         assert refused.value.field == field
     longer = {"complete": marker(), "late_window": timedelta(days=9)}
     world.coordinator.register(loading(world, f"{tmp_path}/{PATTERN}", **longer))
+
+
+@pytest.mark.parametrize("who", ["load", "another"])
+def test_a_root_that_was_left_stays_what_it_was(world: World, tmp_path: Path, who: str) -> None:
+    """I11: its bounds stay, so that it comes back as it was declared, to its job and to others."""
+    week = {"complete": none_needed(), "late_window": timedelta(days=7)}
+    job = loading(world, f"{tmp_path}/{PATTERN}", **week)
+    land(tmp_path, 1, "a.csv")
+    run(world, job, day(1))
+    world.coordinator.register(world.job("load"))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="read twice") as refused:
+        world.coordinator.register(loading(world, f"{tmp_path}/other/{PATTERN}", who, **week))
+    assert refused.value.field == "location"
+    assert world.exactly() == before
+    world.coordinator.register(loading(world, f"{tmp_path}/{PATTERN}", who, **week))
+
+
+@pytest.mark.parametrize("late", ["ignore", "next"])
+def test_src1_what_is_ignored_is_counted(world: World, tmp_path: Path, late: str) -> None:
+    """A metric tells how many files within the window of a root nobody will read."""
+    root = Root(
+        "landing", f"{tmp_path}/{PATTERN}", late, complete=none_needed(), late_window=timedelta(days=2)
+    )
+    for number in (1, 2, 3, 4):
+        land(tmp_path, number, "a.csv")
+        run(world, world.job("load", inputs=[root]), day(number))
+    for number in (1, 3, 4):
+        land(tmp_path, number, "late.csv")
+    found = ignored(world.store, DOMAIN, root, FILES, day(4).end)
+    assert [name[-19:] for name in found] == (
+        ["2024-01-04/late.csv", "2024-01-03/late.csv"] if late == "ignore" else []
+    )
+
+
+def test_a_source_that_does_not_answer_is_told(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: a begin fails by the family *retry* and records nothing; doctor and explain do not pass over it."""
+    job = loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed())
+    land(tmp_path, 1, "a.csv")
+    run(world, job, day(1))
+    before = world.exactly()
+
+    def silent(place: str) -> None:
+        raise TimeoutError(place)
+
+    monkeypatch.setattr(files, "filesystem", silent)
+    with pytest.raises(SourceUnavailable, match=r"landing.* did not answer: TimeoutError"):
+        world.begin(job, day(2), roots=FILES)
+    assert world.exactly() == before
+    (symptom,) = examine(world.store, world.formats, DOMAIN).symptoms
+    assert (symptom.subject, symptom.urgent) == ("root landing", True)
+    assert "did not answer" in symptom.found
+    assert "did not answer" in explain(world.store, DOMAIN, job.name, day(1)).summary
 
 
 def test_a_file_that_another_epoch_has_read_is_not_read_as_another_file(world: World, tmp_path: Path) -> None:

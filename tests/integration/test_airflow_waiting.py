@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sqlite3
 import threading
 import time
@@ -18,11 +19,12 @@ import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.sdk.observability import stats
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.waiting import JobInputs, begin_readiness
-from airflow_provider.domain.completeness import marker, min_files
+from airflow_provider.domain.completeness import marker, min_files, none_needed
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavailable
@@ -32,8 +34,10 @@ from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previou
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
 from airflow_provider.operators import waiting as begin_waiting
-from airflow_provider.operators.participants import EpochBeginOperator
+from airflow_provider.operators.outcome import IGNORED, tell_ignored
+from airflow_provider.operators.participants import EpochBeginOperator, epoch_task_group
 from airflow_provider.sensors.epochs import EpochSensor
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
@@ -454,6 +458,44 @@ def test_what_is_not_ready_is_waited_for_before_spark_is_asked_for(
     said = capsys.readouterr().out
     assert "a: brought by job make_a of DAG producer, begun by run marked and not ended" in said
     assert "Run marked of DAG producer ended as success while its epoch is open" in said
+
+
+def test_late_files_that_are_ignored_are_counted(
+    service: EpochService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A gauge among Airflow's metrics, and a warning; a root that reads late files has none."""
+    gauges: list[tuple[str, int, dict[str, str]]] = []
+    monkeypatch.setattr(stats, "gauge", lambda name, value, *, tags: gauges.append((name, value, tags)))
+    landed = tmp_path / "2013-02-06"
+    landed.mkdir()
+    (landed / "a.csv").touch()
+    epoch = Interval(DAY_END - 2 * DAY, DAY_END - DAY)
+    for late in ("ignore", "next"):
+        root = Root(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
+        job = EpochJob(f"load_{late}", inputs=[root], outputs=[EpochTable(f"of_{late}")], cadence="@daily")
+        service.coordinator.begin(job, epoch, OTHER, roots=RootSources())
+        tell_ignored(logging.getLogger(), service, job, epoch.end)
+        (landed / f"{late}.csv").touch()
+        tell_ignored(logging.getLogger(), service, job, epoch.end)
+    tags = {"domain": "default", "root": "ignore"}
+    assert gauges == [(IGNORED, 0, tags), (IGNORED, 1, tags)]
+    assert "Root ignore: 1 files came late and are read by no epoch" in caplog.text
+
+
+def test_one_task_of_a_group_waits() -> None:
+    """What is said of waiting is said to ``begin`` alone: the others would not take it."""
+    hour = timedelta(hours=1)
+    with DAG("group", schedule=None) as dag:
+        epoch_task_group(job=JOBS["a"], participants=2, deferrable=True, wait_timeout=hour)(_writes)()
+    assert (dag.get_task("_writes.begin").deferrable, dag.get_task("_writes.begin").wait_timeout) == (
+        True,
+        hour,
+    )
+    assert not hasattr(dag.get_task("_writes.commit"), "wait_timeout")
+
+
+def _writes(epoch: Any) -> None:
+    del epoch
 
 
 def test_all_waits_of_a_try_are_within_one_time_out(service: EpochService) -> None:

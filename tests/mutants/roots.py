@@ -88,4 +88,28 @@ PLANTED_IN_ROOTS = (
         new="_refuse_replaced(asked, [])",
         tests=(LANDING,),
     ),
+    Mutant(
+        name="a root that its job has left may be declared again elsewhere",
+        rule="I11",
+        file="coordination/registering.py",
+        old="known = {root.name: root for job in jobs for root in job.left_roots}",
+        new="known = {}",
+        tests=(LANDING,),
+    ),
+    Mutant(
+        name="doctor passes over a root whose source does not answer",
+        rule="I11",
+        file="coordination/unread.py",
+        old="yield Unread(root=root, late=(), replaced=(), problem=error)",
+        new="continue",
+        tests=(LANDING,),
+    ),
+    Mutant(
+        name="files that are ignored are counted without a bound in time",
+        rule="I11",
+        file="coordination/unread.py",
+        old="_records(reader, domain, root, until - root.window)",
+        new="_records(reader, domain, root, None)",
+        tests=(LANDING,),
+    ),
 )

@@ -17,9 +17,9 @@ from airflow_provider.domain.errors import InvalidInput, RecordFull
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.registration import JobRecord, declared
+from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord, declared
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
-from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable
+from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, Root
 from airflow_provider.domain.version import (
     CommitRecord,
     FenceRecord,
@@ -70,6 +70,9 @@ def largest_job() -> JobRecord:
         past_edges=tuple(past),
         past_outputs=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
         past_roots=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
+        left_roots=tuple(
+            Root(name(number, 60), name(number, 1000), "ignore") for number in range(MOST_LEFT_ROOTS)
+        ),
     )
 
 

@@ -269,6 +269,7 @@ def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
     again = declared(job("j", [feeds["x"], feeds["z"]], [A]), record)
     assert (again.all_outputs[0], set(again.past_outputs)) == ("a", {"b", "c"})
     assert (set(again.past_roots), set(again.all_roots)) == ({"y"}, {"x", "y", "z"})
+    assert (set(record.left_roots), again.left_roots) == ({feeds["x"], feeds["y"]}, (feeds["y"],))
 
 
 def test_checks_are_part_of_the_declaration() -> None:
