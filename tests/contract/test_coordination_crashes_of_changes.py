@@ -1,7 +1,8 @@
-"""The crash matrix of what people do: declarations change, holes are filled, epochs skipped, states withdrawn, swept.
+"""The crash matrix of what people do: declarations change, tables go to heirs, holes are filled, states withdrawn …
 
-Exhaustive: the process dies before each call that changes something, and once at its end; then another process does the
-same again. What readers get is what it would have been without the death.
+Exhaustive: the process dies before each call that changes something, and once at its end; then another process does
+the same again. At the death nothing that was read has changed (I4), no file is missing (I6), and engines see what cuts
+read. In the end readers get what they would have got without the death.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.auditing import missing_files, stale_reads
+from airflow_provider.coordination.binding import bind
+from airflow_provider.coordination.bounding import as_source
 from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.retention import Retention
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
-from airflow_provider.domain.errors import NotReady, Unavailable
+from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
+from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
@@ -28,6 +35,13 @@ from tests.contract.interruptions import Died, Interruption, worker
 Operation = Callable[[World, Coordinator], object]
 READS = frozenset({"store.read", "store.scan", "store.changes", "table.describe", "table.read"})
 OLD, NEW = 4, 1
+TABLES = ("early", "fed", "given", "grown", "late", "lost", "whole")
+WHY = {"reason": "the matrix", "by": "a test"}
+FEED = Root("feed", "file:///feed/{start:%Y-%m-%d}", late=Late.REVISION)
+
+
+def landed(name: str) -> dict[str, RootBounds]:
+    return {"feed": RootBounds(root="feed", files=(BoundFile(uri=f"file:///feed/{name}", size_bytes=1),))}
 
 
 def early(world: World, origin: int) -> EpochJob:
@@ -40,7 +54,7 @@ def pair(world: World, *, both: bool) -> EpochJob:
 
 
 def prepared(world: World) -> None:
-    """A job with an origin and no commit; two that have some, one of which gets a table that it lacks."""
+    """A job with an origin and no commit; another that gets a table, and loses it again for an epoch."""
     world.coordinator.register(early(world, OLD))
     for number in (1, 2):
         world.run(pair(world, both=False), day(number), [number])
@@ -49,20 +63,31 @@ def prepared(world: World) -> None:
     world.run(pair(world, both=False), day(4), [4])
 
 
+def compute(world: World, own: Coordinator, job: EpochJob, number: int, reserved_s: float = 0) -> None:
+    """Compute an epoch, whichever try of it this is."""
+    begun = own.begin(job, day(number), owner("again", generation=1), roots=landed("first"))
+    if isinstance(begun, AlreadyCommitted):
+        return
+    if not begun.adopted:
+        for sink in begun.sinks:
+            write_rows(own, begun, sink.name, rows([number], begun.token))
+        own.complete(begun)
+    if reserved_s:
+        Race(own, begun, slowest_s=reserved_s).take()
+    own.publish(begun)
+    del world
+
+
+# --- operations, each with what is there before --------------------------------------------------------------------
+
+
 def move_origin(world: World, own: Coordinator) -> None:
     own.register(early(world, NEW))
 
 
 def fill(world: World, own: Coordinator) -> None:
-    """Compute an epoch again for the table that lacks it, whichever try of it this is."""
-    begun = own.begin(pair(world, both=True), day(4), owner("fill", generation=1))
-    if isinstance(begun, AlreadyCommitted):
-        return
-    if not begun.adopted:
-        for sink in begun.sinks:
-            write_rows(own, begun, sink.name, rows([4], begun.token))
-        own.complete(begun)
-    own.publish(begun)
+    """Add the table that an epoch lacks."""
+    compute(world, own, pair(world, both=True), 4)
 
 
 def skip(world: World, own: Coordinator) -> None:
@@ -70,8 +95,93 @@ def skip(world: World, own: Coordinator) -> None:
     own.skip(DOMAIN, "pair", day(5), "nothing comes", by="operator")
 
 
+def skip_a_hole(world: World, own: Coordinator) -> None:
+    del world
+    own.skip(DOMAIN, "pair", day(4), "nothing comes", by="operator")
+
+
+def skipped(world: World) -> None:
+    world.coordinator.skip(DOMAIN, "pair", day(5), "nothing comes", by="operator")
+
+
+def correct_a_skip(world: World, own: Coordinator) -> None:
+    """Compute what was skipped."""
+    compute(world, own, pair(world, both=True), 5)
+
+
+def grown(world: World) -> None:
+    world.run(world.job("grown", origin=None), day(3), [3])
+
+
+def backfill(world: World, own: Coordinator) -> None:
+    """Commit the epoch before the first: the origin moves with it."""
+    compute(world, own, world.job("grown", origin=None), 2)
+
+
+def fed(world: World) -> None:
+    compute(world, world.coordinator, world.job("fed", inputs=[FEED]), 1)
+    failed = world.begin(world.job("fed", inputs=[FEED]), day(2), roots=landed("first"))
+    world.coordinator.abort(failed, "a broken file")
+
+
+def bind_anew(world: World, own: Coordinator) -> None:
+    del world
+    bind(own, DOMAIN, "feed", day(2), as_source(landed("mended")), **WHY)
+
+
+def given(world: World) -> None:
+    """A table whose job is over."""
+    world.run(world.job("giver", [world.table("given")]), day(1), [1])
+    world.coordinator.retire(DOMAIN, "giver", **WHY)
+
+
+def take_over(world: World, own: Coordinator) -> None:
+    """Begin with the table of another job, and go on with it."""
+    compute(world, own, world.job("heir", [world.table("given")]), 2)
+
+
+def retire(world: World, own: Coordinator) -> None:
+    del world
+    own.retire(DOMAIN, "early", **WHY)
+    own.revive(DOMAIN, "early")
+
+
+def lost(world: World) -> None:
+    """A table that another program has dropped."""
+    world.run(world.job("lost"), day(1), [1])
+    world.run(world.job("lost"), day(2), [2])
+    world.pointers.drop(DOMAIN, "lost")
+
+
+def register_again(world: World, own: Coordinator) -> None:
+    del world
+    recover(own, DOMAIN)
+
+
+def publish_reserved(world: World, own: Coordinator) -> None:
+    """Publish after others were faster, with the head reserved."""
+    compute(world, own, pair(world, both=True), 5, reserved_s=2)
+
+
+def promoted(world: World) -> None:
+    """Another store took over (R33) when an epoch was WRITTEN and another was open."""
+    for number in (5, 6):
+        begun = world.begin(pair(world, both=True), day(number), owner("before"))
+        if number == 5:
+            world.write(begun, [5])
+            world.coordinator.complete(begun)
+    world.store.new_incarnation()  # type: ignore[attr-defined]
+
+
+def go_on_after_promotion(world: World, own: Coordinator) -> None:
+    for number in (5, 6):
+        compute(world, own, pair(world, both=True), number)
+
+
 def withdraw(world: World, own: Coordinator) -> None:
-    keeper(world, own).withdraw(DOMAIN, "whole", barrier(1))
+    """Expire states, each of which needs a page of its own."""
+    for number in (1, 3):
+        keeper(world, own).withdraw(DOMAIN, "whole", barrier(number))
 
 
 def sweep(world: World, own: Coordinator) -> None:
@@ -79,8 +189,30 @@ def sweep(world: World, own: Coordinator) -> None:
 
 
 def keeper(world: World, own: Coordinator) -> Retention:
-    small = replace(DEFAULTS, versions_in_page=2)
+    small = replace(DEFAULTS, versions_in_page=2, ranges_in_page=1)
     return Retention(own.store, own.formats, clock=world.clock, random=own.random, defaults=small)
+
+
+def nothing(_: World) -> None:
+    """All is there."""
+
+
+OPERATIONS: dict[Operation, Callable[[World], None]] = {
+    move_origin: nothing,
+    fill: nothing,
+    skip: nothing,
+    skip_a_hole: nothing,
+    correct_a_skip: skipped,
+    backfill: grown,
+    bind_anew: fed,
+    take_over: given,
+    retire: nothing,
+    register_again: lost,
+    publish_reserved: nothing,
+    go_on_after_promotion: promoted,
+    withdraw: nothing,
+    sweep: nothing,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,30 +230,47 @@ class Case:
         return whole.calls
 
 
-@pytest.fixture(params=["memory", "sqlite", "memory elsewhere"])
-def backend(request: Any, quick_path: Path, empty_sqlite: Path) -> Backend:
-    return Backend(request.param, quick_path, empty_sqlite)
+MATRIX = [
+    *((name, operation) for name in ("memory", "memory elsewhere") for operation in OPERATIONS),
+    *(("sqlite", operation) for operation in (move_origin, fill, skip, withdraw, sweep)),
+]
 
 
-@pytest.fixture(params=[move_origin, fill, skip, withdraw, sweep])
-def case(request: Any, backend: Backend) -> Iterator[Case]:
+@pytest.fixture(params=MATRIX, ids=lambda cell: f"{cell[0]}-{cell[1].__name__}")
+def case(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[Case]:
+    """One cell of the matrix."""
+    name, operation = request.param
+    backend = Backend(name, quick_path, empty_sqlite)
     world = backend.world()
     prepared(world)
+    OPERATIONS[operation](world)
     world.clock.advance(timedelta(hours=3))
-    yield Case(backend, world, request.param)
+    yield Case(backend, world, operation)
     world.close()
 
 
 def readable(world: World) -> dict[str, object]:
     """What readers get of each table at each barrier."""
     found: dict[str, object] = {}
-    for table in ("early", "late", "whole"):
-        for number in range(1, 6):
+    for table in TABLES:
+        for number in range(1, 7):
             try:
                 found[f"{table} {number}"] = world.rows(table, at=barrier(number))
-            except (NotReady, Unavailable) as error:
+            except (NotReady, Unavailable, UnknownName) as error:
                 found[f"{table} {number}"] = type(error).__name__
     return found
+
+
+def check(world: World, *, engines: bool) -> None:
+    """I4, I6, and what engines see: all that must be so at any moment."""
+    assert [str(one) for one in stale_reads(world.store, DOMAIN)] == []
+    assert list(missing_files(world.store, world.formats, DOMAIN)) == []
+    for table in world.pointers.tables(DOMAIN) if engines else ():
+        try:
+            expected = world.rows(table)[table]
+        except (NotReady, UnknownName):
+            expected = []
+        assert world.engine_rows(table) == expected, table
 
 
 def goes_on(case: Case, world: World) -> dict[str, object]:
@@ -132,11 +281,12 @@ def goes_on(case: Case, world: World) -> dict[str, object]:
     found = readable(world)
     world.clock.advance(timedelta(days=2))
     world.keeper().sweep(DOMAIN)
+    check(world, engines=True)
     return {**found, "staged": world.staged()}
 
 
 def test_an_operation_that_dies_at_any_call_is_done_again(case: Case) -> None:
-    """R2, R5, R7, R16, R24: done again by another, it comes to what it would have been, and nothing stays lying."""
+    """R2, R5, R7, R11, R12, R16, R17, R24, R33, I4, I6: done again, it comes to the same, and nothing stays lying."""
 
     def die() -> None:
         raise Died
@@ -151,6 +301,7 @@ def test_an_operation_that_dies_at_any_call_is_done_again(case: Case) -> None:
         world = case.backend.copy(case.world)
         with suppress(Died):
             case.operation(world, worker(world, Interruption(number, die)))
+        check(world, engines=not case.backend.elsewhere)
         world.clock.advance(PAST_TTL)
         case.operation(world, world.worker(seed=number + 1))
         assert goes_on(case, world) == expected, f"before call {number} of {calls}"

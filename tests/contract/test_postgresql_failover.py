@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,20 @@ from airflow_provider.coordination.resuming import Begun, resume
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import LeaseExpired, StoreReplaced, StoreUnavailable, Unavailable
+from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import EpochJob, EpochTable
-from airflow_provider.stores.base import Exists, RequirementFailed, SameStore, Transaction
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores.base import Exists, Number, RequirementFailed, SameStore, Transaction
 from airflow_provider.stores.factory import open_store
+from airflow_provider.stores.sql.postgresql import statements
 from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.backend import counter_key, put, write
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
 from tests.services.directories import quick_directory
 from tests.services.postgresql import Pair, postgresql_pair
+from tests.services.stores import empty_store
 
 __all__ = ["postgresql_pair"]
 
@@ -150,6 +156,35 @@ def test_ha1_a_standby_without_the_last_commits_is_promoted(postgresql_pair: Pai
     assert work.rows("kept") == [10, 21]
     assert work.service.store.read(DOMAIN, []).head.incarnation == head.incarnation
     work.service.close()
+
+
+def test_what_was_decided_before_a_new_incarnation_waits_and_is_refused(
+    postgresql: PostgresqlServer, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """R33: `airflow epochs db restored` is at work when a transaction of before comes, a commit or a record alone."""
+    url = empty_store("postgresql", request, tmp_path)
+    database = url.rpartition("/")[2]
+    with (
+        open_store(url) as store,
+        postgresql.connect(database) as restoring,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        old = SameStore(store.read(DOMAIN, []).head.incarnation)
+        record = CommitRecord(change_set=ChangeSetId("late"), members=(), by="a test", tables=())
+        late = [
+            Transaction(domain=DOMAIN, store=old, updates=(put(counter_key(DOMAIN, name), 1),), number=number)
+            for name, number in (("alone", None), ("commit", Number(record)))
+        ]
+        restoring.execute("BEGIN")
+        restoring.execute(statements.LOCK_STORE)
+        restoring.execute("UPDATE epochs_store SET incarnation = 'restored'")
+        waiting = [threads.submit(store.transact, transaction) for transaction in late]
+        wait(waiting, timeout=0.3)
+        restoring.execute("COMMIT")
+        for one in waiting:
+            with pytest.raises(RequirementFailed, match="incarnation"):
+                one.result(60)
+        assert not store.read(DOMAIN, [counter_key(DOMAIN, name) for name in ("alone", "commit")]).records
 
 
 class Interrupted:

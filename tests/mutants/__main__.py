@@ -157,9 +157,9 @@ def _judged(directory: Path, mutant: Mutant, limits: Limits) -> Verdict:
     started = time.monotonic()
     place = _copy(directory, f"mutant-{PLANTED.index(mutant)}")
     (place / PACKAGE / mutant.file).write_text(planted_text(mutant, place))
-    killer, failure = "simulation", run(place, SIMULATION, limits.simulation_s).failure
+    killer, failure = "test", run(place, (*TESTING, *NO_SERVERS, *mutant.tests), limits.tests_s).failure
     if not failure:
-        killer, failure = "test", run(place, (*TESTING, *NO_SERVERS, *mutant.tests), limits.tests_s).failure
+        killer, failure = "simulation", run(place, SIMULATION, limits.simulation_s).failure
     shutil.rmtree(place)
     return Verdict(mutant, f"{killer}, {failure}" if failure else "", time.monotonic() - started)
 

@@ -15,7 +15,7 @@ class Mutant:
 
     :param name: what is wrong. :param rule: the protocol's rule that it breaks.
     :param file: module in the package. :param old: text that is there exactly once. :param new: what it becomes.
-    :param tests: modules that run when the simulation has not noticed.
+    :param tests: modules that run first; the simulation does when they have not noticed.
     """
 
     name: str
