@@ -80,6 +80,11 @@ ARG_FOLLOW = Arg(("--follow",), help="wait for further commits", action="store_t
 
 ARG_FROM = Arg(("--from",), help="connection of the store that has the domain", dest="source", required=True)
 ARG_TO = Arg(("--to",), help="connection of the store that gets it", dest="target", required=True)
+ARG_COPIED = Arg(
+    ("--warehouse",),
+    help="the connections name two warehouses, and the files were copied from the one to the other",
+    action="store_true",
+)
 
 _DB_COMMANDS = (
     ActionCommand(
@@ -108,7 +113,7 @@ _DB_COMMANDS = (
         name="move",
         help="Move a domain to another store, with its history, numbers and the tables' pointers",
         func=lazy_load_command("airflow_provider.cli.move.move"),
-        args=(ARG_FROM, ARG_TO, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+        args=(ARG_FROM, ARG_TO, ARG_DOMAIN, ARG_COPIED, ARG_OUTPUT, ARG_VERBOSE),
         description="Refused while tasks or leased reads run. The old store takes no change of the domain afterwards. "
         "An interrupted move is run again.",
     ),

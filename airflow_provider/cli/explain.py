@@ -85,11 +85,10 @@ def _ended_as(owner: Owner) -> str:
     """How Airflow's database says that a run has ended; empty while it runs, or where nobody can tell."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
-    from sqlalchemy import select
 
-    one = select(DagRun.state).where(DagRun.dag_id == owner.dag_id, DagRun.run_id == owner.run_id)
     with suppress(Exception), create_session() as session:  # a hint, which no answer of the store depends on
-        state = str(session.scalar(one))
+        named = session.query(DagRun.state).filter_by(dag_id=owner.dag_id, run_id=owner.run_id)
+        state = str(named.scalar())
         return state if state in ("success", "failed") else ""
     return ""
 

@@ -16,15 +16,16 @@ from airflow_provider.stores.factory import redacted
 def move(arguments: Namespace) -> None:
     """Move a domain from one store to another.
 
-    :raises InvalidInput: the connections name different warehouses: files stay where they are.
+    :raises InvalidInput: the connections name different warehouses, and nobody has said that files were copied.
     """
     settings = [EpochsHook(name).get_settings() for name in (arguments.source, arguments.target)]
-    if settings[0].warehouse != settings[1].warehouse:
+    if settings[0].warehouse != settings[1].warehouse and not arguments.warehouse:
         raise InvalidInput(
             field=f"warehouse of connection {arguments.target}",
             value=settings[1].warehouse,
             expected=f"{settings[0].warehouse}, as connection {arguments.source} has it",
-            next_step="the move takes records and pointers, no files: let both name the same warehouse.",
+            next_step="the move takes records and pointers, no files: let both name the same warehouse; or copy the "
+            "files to the other one and add --warehouse.",
         )
     with EpochService.open(settings[0]) as source, EpochService.open(settings[1]) as target:
         moved = move_domain(
@@ -33,6 +34,7 @@ def move(arguments: Namespace) -> None:
             arguments.domain,
             source_place=redacted(settings[0].store_url),
             target_place=redacted(settings[1].store_url),
+            warehouse=arguments.warehouse,
         )
     facts = {
         "domain": moved.domain,

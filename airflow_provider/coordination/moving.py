@@ -16,6 +16,7 @@ from airflow_provider.coordination.claims import end_expired
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.ending import fence_silent
 from airflow_provider.coordination.recovery import as_recorded
+from airflow_provider.coordination.relocating import Relocating
 from airflow_provider.coordination.sealing import DomainMoved
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.warehouses import refuse_other_warehouse
@@ -68,20 +69,33 @@ class MovedDomain:
 
 
 def move_domain(
-    source: Coordinator, target: Coordinator, domain: str, *, source_place: str, target_place: str
+    source: Coordinator,
+    target: Coordinator,
+    domain: str,
+    *,
+    source_place: str,
+    target_place: str,
+    warehouse: bool = False,
 ) -> MovedDomain:
     """Move *domain* with all its history; afterwards the source takes no change of it, and says where it is.
 
     It goes on where an interrupted move ended; after a whole one it changes nothing.
 
     :param source_place: address of the source for messages, without a password. :param target_place: likewise.
+    :param warehouse: the target names another warehouse, to which the files were copied; these are led there.
     :raises UnknownName: nothing is registered in the domain.
     :raises EpochBusy: attempts or leases are live; nothing was changed. ``holders`` lists them.
     :raises InvalidInput: the target has the domain, cannot keep its tables, or is the source.
     :raises DomainMoved: it has moved elsewhere already.
     :raises WrongWarehouse: its files are in another warehouse than the source or the target names (R33).
+    :raises Unavailable: with *warehouse*: files were not copied; the source has all that it had.
     """
-    return _Mover(source, target, domain_name(domain), source_place, target_place).run()
+    name = domain_name(domain)
+    led = Relocating()
+    if warehouse:
+        led = Relocating.between(name, source.formats.warehouse, target.formats.warehouse)
+    mover = _Mover(source, target, name, led, source_place=source_place, target_place=target_place)
+    return mover.run()
 
 
 class _Mover:
@@ -90,10 +104,12 @@ class _Mover:
         source: Coordinator,
         target: Coordinator,
         domain: DomainName,
+        led: Relocating,
+        *,
         source_place: str,
         target_place: str,
     ) -> None:
-        self.source, self.target, self.domain = source, target, domain
+        self.source, self.target, self.domain, self.led = source, target, domain, led
         self.incarnations = tuple(one.store.read(domain, []).head.incarnation for one in (source, target))
         self.leaving = Move(state=MoveState.LEAVING, place=target_place, incarnation=self.incarnations[1])
         self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
@@ -106,10 +122,12 @@ class _Mover:
             self._seal()
             self._refuse_live()
             self._settled(self._announce)
+            self.led = self.led.files(self.target.formats, sorted({one.format for one in self._tables()}))
             self._settled(self._copy_unnumbered)
             self._settled(self._copy_commits)
             tables = self._move_pointers()
             self._compare()
+            self.led.refuse_missing(self.target.store, self.target.formats, self.domain, self.target.defaults)
             self._mark(self.target.store, replace(self.arriving, state=MoveState.ARRIVED))
         else:
             tables = [table.name for table in self._tables()]
@@ -155,10 +173,11 @@ class _Mover:
                 expected=f"a store without the domain {self.domain!r}",
                 next_step="two histories cannot become one: choose another store.",
             )
-        for one in (self.source, self.target):
+        for one in (self.source, *(() if self.led.names else (self.target,))):
             refuse_other_warehouse(self.domain, here, one.formats.warehouse)
         for table in self._tables():
             self.target.formats[table.format]  # :raises InvalidInput: it cannot be used beside that store
+        self.led.refuse_incomplete(self.target.formats, self._pointers())
 
     def _seal(self) -> None:
         """Let nothing begin in the source; whatever looked at its topology before has to look again."""
@@ -193,6 +212,8 @@ class _Mover:
         if self._topology(self.target.store) is None:
             found = self._topology(self.source.store)
             warehouse = found.record.warehouse if found else ""
+            if self.led.names:
+                warehouse = self.target.formats.warehouse
             record = TopologyRecord(generation=1, move=self.arriving, warehouse=warehouse)
             self.target.store.transact(
                 Transaction(
@@ -204,7 +225,7 @@ class _Mover:
             )
 
     def _copy_unnumbered(self) -> None:
-        copied = (one for one in records(self.source.store, self.domain) if one.csn is None)
+        copied = (self.led.stamped(one) for one in records(self.source.store, self.domain) if one.csn is None)
         for batch in _batches(copied):
             self.target.store.transact(
                 Transaction(
@@ -220,7 +241,7 @@ class _Mover:
         written: defaultdict[int, list[Put]] = defaultdict(list)
         for one in records(self.source.store, self.domain):
             if one.csn is not None:
-                written[one.csn].append(Put(one.key, one.record))
+                written[one.csn].append(Put(one.key, self.led.record(one.key, one.record)))
         store = self.target.store
         head = store.read(self.domain, []).head.csn
         while commits := self.source.store.changes(self.domain, head):
@@ -232,23 +253,27 @@ class _Mover:
                         store=SameStore(self.incarnations[1]),
                         requires=(self._still_arriving(),),
                         updates=tuple(written[head]),
-                        number=Number(commit.record, expected=head),
+                        number=Number(self.led.record(commit.key, commit.record), expected=head),
                     )
                 )
 
     def _move_pointers(self) -> list[str]:
-        """Let the catalog beside the target have the tables where they are; files stay in their place."""
+        """Let the catalog beside the target have the tables where they are."""
         moved: list[str] = []
-        for table in self._tables():
-            info = self.source.formats[table.format].describe(table)
-            if info is not None:
-                self.target.formats[table.format].register(table, info.pointer)
-                moved.append(table.name)
+        for table, pointer in self._pointers():
+            self.target.formats[table.format].register(table, self.led.uri(pointer))
+            moved.append(table.name)
         return moved
+
+    def _pointers(self) -> list[tuple[EpochTable, str]]:
+        """The tables that the catalog beside the source has, and where."""
+        found = ((table, self.source.formats[table.format].describe(table)) for table in self._tables())
+        return [(table, info.pointer) for table, info in found if info is not None]
 
     def _compare(self) -> None:
         """:raises Conflict: the target does not hold what the source does."""
         here, there = (_contents(one.store, self.domain) for one in (self.source, self.target))
+        here = {key: (self.led.record(key, record), csn) for key, (record, csn) in here.items()}
         if here != there:
             different = [str(key) for key in here.keys() | there.keys() if here.get(key) != there.get(key)]
             raise Conflict(

@@ -59,7 +59,8 @@ def wrong_warehouse(domain: DomainName, recorded: str, given: str) -> WrongWareh
         f"domain {domain!r} keeps its files in {recorded}, and the warehouse that was given is {given}. The store "
         "names every file by its whole URI: from there it would still read and delete files of the former.",
         next_step=f"give {recorded} as the warehouse. A folder that was moved: move it back, or put a link to it at "
-        "its old path, and open it by that path. A copy cannot be used beside its original.",
+        "its old path, and open it by that path. A copy takes its original's place by `airflow epochs db move "
+        "--warehouse`, with a store of its own.",
         domain=domain,
         recorded=recorded,
         given=given,

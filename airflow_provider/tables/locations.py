@@ -119,7 +119,7 @@ def checked_warehouse(warehouse: object) -> str:
 
 def same_warehouse(left: str, right: str) -> bool:
     """Whether two checked warehouses are one: S3 has three schemes for one bucket, any other difference counts."""
-    return _plain_s3(left) == _plain_s3(right)
+    return plain_scheme(left) == plain_scheme(right)
 
 
 def names_files(uri: str) -> bool:
@@ -129,10 +129,11 @@ def names_files(uri: str) -> bool:
 
 def lies_in(uri: str, warehouse: str) -> bool:
     """Whether *uri* is below *warehouse*."""
-    return _plain_s3(uri).startswith(f"{_plain_s3(warehouse)}/")
+    return plain_scheme(uri).startswith(f"{plain_scheme(warehouse)}/")
 
 
-def _plain_s3(uri: str) -> str:
+def plain_scheme(uri: str) -> str:
+    """*uri* with one name for what has several: S3's three are one."""
     return re.sub("^s3[an]://", "s3://", uri)
 
 

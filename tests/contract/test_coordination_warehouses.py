@@ -5,28 +5,36 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import FileSystem
+from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.leases import Leases
-from airflow_provider.coordination.moving import move_domain
+from airflow_provider.coordination.moving import MovedDomain, move_domain
 from airflow_provider.coordination.recovery import recover
 from airflow_provider.coordination.retention import Retention
+from airflow_provider.coordination.sealing import DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.warehouses import WrongWarehouse
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.records import table_key, topology_key
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous
 from airflow_provider.stores.base import MetadataStore, Put, SameStore, Transaction
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.iceberg import manifest_files, relocating
+from airflow_provider.tables.iceberg.file_io import DurableFileIO
+from airflow_provider.tables.relocating import Relocation
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
@@ -246,3 +254,181 @@ def test_a_move_to_another_store_keeps_the_warehouse(folder: Path) -> None:
                     continue
                 move_domain(*found, source_place="source", target_place="target")
                 assert remembered(target.store) == here.warehouse
+
+
+# --- a copy that takes the place of its original -------------------------------------------------------------------
+
+TOTAL = EpochTable("total", domain=DOMAIN, format="iceberg", kind="full")
+BOTH = EpochJob(
+    "both", inputs=[TABLE, previous(TOTAL)], outputs=[TOTAL], cadence="@daily", origin=day(1).start
+)
+
+
+def total(coordinator: Coordinator, number: int) -> None:
+    attempt = coordinator.begin(BOTH, day(number), owner())
+    assert isinstance(attempt, Attempt)
+    write_rows(coordinator, attempt, "total", pa.table({"sum": [number * 10]}))
+    coordinator.publish(attempt)
+
+
+def rows_of(service: EpochService, number: int) -> dict[str, list[object]]:
+    cut = service.cuts.cut(DOMAIN, ["d", "total"], at=barrier(number))
+    found = {name: service.cuts.read(cut, name) for name in ("d", "total")}
+    return {name: rows[rows.column_names[0]].to_pylist() for name, rows in found.items()}
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A folder with some epochs, a copy of its warehouse elsewhere, and an empty store beside that."""
+
+    source: Settings
+    target: Settings
+
+    @property
+    def original(self) -> Path:
+        return Path(self.source.warehouse.removeprefix("file://"))
+
+    @property
+    def copy(self) -> Path:
+        return Path(self.target.warehouse.removeprefix("file://"))
+
+    def move(self) -> MovedDomain:
+        with EpochService.open(self.source) as here, EpochService.open(self.target) as there:
+            return move_domain(
+                here.coordinator,
+                there.coordinator,
+                DOMAIN,
+                source_place="source",
+                target_place="target",
+                warehouse=True,
+            )
+
+
+@pytest.fixture
+def copied(folder: Path, quick_path: Path) -> Copied:
+    with EpochService.open(Settings.local(folder)) as service:
+        for number in (1, 2, 3):
+            if number > 1:
+                compute(service.coordinator, number)
+            total(service.coordinator, number)
+        left = service.coordinator.begin(JOB, day(4), owner())  # silent when the domain is moved
+        assert isinstance(left, Attempt)
+        write_rows(service.coordinator, left, "d", pa.table({"number": [4]}))
+        service.coordinator.abort(left, "it failed")
+    source = Settings.local(folder)
+    target = Settings(store_url=f"sqlite:///{quick_path}/second.db", warehouse=f"file://{quick_path}/moved")
+    upgrade_schema(target.store_url)
+    shutil.copytree(folder / "warehouse", quick_path / "moved")
+    return Copied(source, target)
+
+
+def as_it_was(copied: Copied) -> None:
+    """Assert that the domain lives in the copy, and needs nothing of the original."""
+    shutil.rmtree(copied.original, ignore_errors=True)
+    with EpochService.open(copied.target) as service:
+        assert remembered(service.store) == copied.target.warehouse
+        assert [rows_of(service, number) for number in (1, 2, 3)] == [
+            {"d": list(range(1, number + 1)), "total": [number * 10]} for number in (1, 2, 3)
+        ]
+        for name, expected in (("d", [1, 2, 3]), ("total", [30])):  # engines without cuts
+            with SqlCatalog(
+                "epochs", uri=copied.target.store_url, warehouse=copied.target.warehouse
+            ) as catalog:
+                assert sorted(catalog.load_table((DOMAIN, name)).scan().to_arrow()[0].to_pylist()) == expected
+        compute(service.coordinator, 4)
+        total(service.coordinator, 4)
+        assert rows_of(service, 4) == {"d": [1, 2, 3, 4], "total": [40]}
+        assert examine(service.store, service.formats, DOMAIN).symptoms == ()
+        service.retention.withdraw(DOMAIN, "total", barrier(1))
+        service.retention.sweep(DOMAIN)
+    named = [one for one in copied.copy.rglob("*") if one.suffix in (".avro", ".json")]
+    assert len(named) > 10
+    assert not [one for one in named if str(copied.original).encode() in one.read_bytes()]
+    for one in (one for one in named if one.name.startswith("snap-")):
+        for manifest in manifest_files.read_list(DurableFileIO(), f"file://{one}"):
+            path = Path(
+                manifest.manifest_path.removeprefix("file://")
+            )  # others than pyiceberg read so many bytes
+            assert not path.exists() or path.stat().st_size == manifest.manifest_length
+
+
+def test_a_copy_takes_the_place_of_its_original(copied: Copied) -> None:
+    """R33: every cut, the catalog and the next epochs need nothing of the original, which the move leaves as it was."""
+    before = {one: one.read_bytes() for one in files(copied.original.parent)}
+    moved = copied.move()
+    assert {one: one.read_bytes() for one in files(copied.original.parent)} == before
+    assert moved.tables == ("d", "total")
+    assert copied.move() == moved
+    as_it_was(copied)
+
+
+@pytest.mark.parametrize("written", range(0, 24, 4))
+def test_a_move_to_a_copy_that_dies_is_run_again(
+    copied: Copied, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """R33: after any number of files that were written anew."""
+    whole, done = relocating._replace, count()
+
+    def dies(found: FileSystem, path: str, content: bytes) -> None:
+        if next(done) >= written:
+            raise KeyboardInterrupt
+        whole(found, path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(relocating, "_replace", dies)
+        with pytest.raises(KeyboardInterrupt):
+            copied.move()
+    copied.move()
+    as_it_was(copied)
+
+
+@pytest.mark.parametrize("kind", [".metadata.json", ".avro", ".parquet"])
+def test_a_copy_that_is_not_whole_is_refused(copied: Copied, kind: str) -> None:
+    """R33, I6: nothing is opened there; once the rest was copied, the move is run again."""
+    with EpochService.open(copied.source) as service:
+        ref = service.store.read(DOMAIN, [table_key(DOMAIN, "d")]).records[table_key(DOMAIN, "d")].record.ref
+    lost = {
+        ".metadata.json": ref.metadata,
+        ".avro": ref.location,
+        ".parquet": next(
+            str(one)
+            for one in files(copied.original.parent)
+            if one.suffix == ".parquet" and "/d/" in str(one)
+        ),
+    }[kind]
+    path = copied.copy / Path(lost.removeprefix("file://")).relative_to(copied.original)
+    path.unlink()
+    with pytest.raises(Unavailable, match="not there" if kind == ".metadata.json" else "were not copied"):
+        copied.move()
+    if kind != ".metadata.json":
+        with EpochService.open(copied.target) as service, pytest.raises(DomainMoving):
+            service.coordinator.register(OTHER)
+    else:  # nothing was done
+        with EpochService.open(copied.source) as service:
+            compute(service.coordinator, 4)
+        shutil.rmtree(copied.copy)
+        shutil.copytree(copied.original, copied.copy)
+        copied.move()
+        return
+    shutil.copy(copied.original / path.relative_to(copied.copy), path)
+    copied.move()
+    as_it_was(copied)
+
+
+def test_what_is_no_copy_is_refused(copied: Copied) -> None:
+    """R33: the same warehouse, and a folder within the original's."""
+    for warehouse in (copied.source.warehouse, f"{copied.source.warehouse}/{DOMAIN}"):
+        with pytest.raises(InvalidInput) as refused:
+            replace(copied, target=replace(copied.target, warehouse=warehouse)).move()
+        assert refused.value.field == "warehouse"
+
+
+def test_texts_that_look_like_a_file_stay() -> None:
+    """Only what lies in the folder is led to another, however its scheme is spelled."""
+    names = Relocation(old="s3://b/w/d", new="file:///n/d")
+    assert names.uri("s3a://b/w/d/x.avro") == "file:///n/d/x.avro"
+    assert names.within({"a": ["s3://b/w/dd/x", 1, None], "s3://b/w/d": "s3://b/w/d"}) == {
+        "a": ["s3://b/w/dd/x", 1, None],
+        "s3://b/w/d": "file:///n/d",
+    }
+    assert Relocation(old="file:///o", new="s3://b").uri("file:/o/x") == "s3://b/x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -371,6 +372,26 @@ def test_db_move(epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     refused = epochs("db", "move", "--from", "old", "--to", "other")
     assert refused.returncode == 1
     assert "warehouse of connection other" in refused.stderr
+    assert "add --warehouse" in refused.stderr
+
+
+def test_db_move_to_a_copy_of_the_warehouse(
+    epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("old", "new"):
+        extra = {"warehouse": f"file://{tmp_path}/{name}"}
+        fields = {"conn_type": "epochs", "host": f"{tmp_path}/{name}.db", "extra": extra}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields))
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/old.db", warehouse=f"file://{tmp_path}/old")
+    with EpochService.open(settings) as service:
+        published(service, 0)
+    move = ("db", "move", "--from", "old", "--to", "new", "--warehouse", "-o", "json")
+    assert "copy file:" in epochs(*move).stderr
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    done = epochs(*move)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(epochs("cut", "flights", "--conn-id", "new", "--files", "-o", "json").stdout)
+    assert found["tables"][0]["files"][0].startswith(f"file://{tmp_path}/new/")
 
 
 def test_db(epochs: Run) -> None:

@@ -123,4 +123,28 @@ PLANTED_IN_UPKEEP = (
         new="",
         tests=(WAREHOUSES,),
     ),
+    Mutant(
+        name="manifests of a copy still name the original's files",
+        rule="R33",
+        file="tables/iceberg/relocating.py",
+        old="_NAMES = (_MANIFEST, 100, 143)",
+        new="_NAMES = (_MANIFEST,)",
+        tests=(WAREHOUSES,),
+    ),
+    Mutant(
+        name="lists of a copy have the lengths of the original's manifests",
+        rule="R33",
+        file="tables/iceberg/relocating.py",
+        old="record[length] = sizes.get(names.uri(record[where]), record[length])",
+        new="record[length] = record[length]",
+        tests=(WAREHOUSES,),
+    ),
+    Mutant(
+        name="a domain is opened beside a copy that is not whole",
+        rule="R33",
+        file="coordination/relocating.py",
+        old="        if uris:\n",
+        new="        if False:\n",
+        tests=(WAREHOUSES,),
+    ),
 )

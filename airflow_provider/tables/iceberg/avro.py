@@ -16,7 +16,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.reader import Reader
@@ -24,6 +24,7 @@ from pyiceberg.avro.resolver import construct_reader, construct_writer, resolve_
 from pyiceberg.avro.writer import Writer
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
+from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 BLOCK = 1000
@@ -100,14 +101,64 @@ def decoded(content: bytes, kind: Kind) -> Iterator[Any]:
     """
     decoder = new_decoder(content)
     header: AvroFileHeader = _HEADER.read(decoder)
-    reader, codec = _reader(header.meta["avro.schema"], kind), header.compression_codec()
-    while decoder.tell() < len(content):
+    yield from _records(decoder, header, _reader(header.meta["avro.schema"], kind), len(content))
+
+
+def _records(
+    decoder: BinaryDecoder, header: AvroFileHeader, reader: Reader, size_bytes: int
+) -> Iterator[Any]:
+    codec = header.compression_codec()
+    while decoder.tell() < size_bytes:
         count, block = decoder.read_int(), decoder.read_bytes()
         records = new_decoder(codec.decompress(block) if codec else block)
         for _ in range(count):
             yield reader.read(records)
         if decoder.read(SYNC_SIZE) != header.sync:
             raise ValueError("a block of an Avro file does not end where it should")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """A file as it was written, whoever wrote it.
+
+    :param said: what its header says beside Avro's own.
+    :param paths: where fields stand in a record, or in a record within it, by the ids of fields.
+    """
+
+    form: Form
+    said: Mapping[str, str]
+    records: list[Record]
+    paths: Mapping[int, tuple[int, ...]]
+    size_bytes: int
+
+
+def taken_apart(content: bytes) -> Parts:
+    """Return a file's records with all their fields, to be written again by :func:`encoded`.
+
+    :raises ValueError: it is damaged. :raises EOFError: likewise.
+    """
+    decoder = new_decoder(content)
+    header: AvroFileHeader = _HEADER.read(decoder)
+    text = header.meta["avro.schema"]
+    reader, form, paths = _as_written(text)
+    return Parts(
+        form=form,
+        said={name: value for name, value in header.meta.items() if not name.startswith("avro.")},
+        records=list(_records(decoder, header, reader, len(content))),
+        paths=paths,
+        size_bytes=len(content),
+    )
+
+
+@lru_cache(maxsize=128)
+def _as_written(text: str) -> tuple[Reader, Form, Mapping[int, tuple[int, ...]]]:
+    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(text))
+    paths: dict[int, tuple[int, ...]] = {}
+    for position, field in enumerate(schema.fields):
+        paths[field.field_id] = (position,)
+        inner = field.field_type.fields if isinstance(field.field_type, StructType) else ()
+        paths |= {one.field_id: (position, number) for number, one in enumerate(inner)}
+    return construct_reader(schema), Form(schema=text, writer=construct_writer(schema)), paths
 
 
 @lru_cache(maxsize=128)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,6 +44,7 @@ from airflow_provider.tables.iceberg import (
     missing,
     publishing,
     reclaiming,
+    relocating,
     schemas,
     showing,
     verifying,
@@ -55,6 +56,7 @@ from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, remains_at
+from airflow_provider.tables.relocating import Relocation
 from airflow_provider.tables.standing import Compared, Standing
 from airflow_provider.tables.statistics import Statistics
 
@@ -114,6 +116,10 @@ class IcebergFormat(DraftingFormat):
     def register(self, table: EpochTable, pointer: str) -> None:
         loaded = self._catalog.register(table, pointer) or self._existing(table)
         checks.refuse_elsewhere(table, pointer, loaded.metadata_location)
+
+    def relocate(self, names: Relocation) -> Mapping[str, int]:
+        with checks.translated(self._warehouse):
+            return relocating.relocate(names)
 
     def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
