@@ -129,6 +129,11 @@ def run(place: Path, command: Sequence[str], limit_s: float | None = None) -> Ra
     return Ran(failure, time.monotonic() - started)
 
 
+def testing(tests: Sequence[str], *, servers: bool) -> tuple[str, ...]:
+    """Return what runs *tests*, on servers, too, or only where none is needed."""
+    return (*TESTING, *(() if servers else NO_SERVERS), *tests)
+
+
 def _first_failure(said: str) -> str:
     """The seed that violates something, or the test that fails."""
     lines = said.splitlines()
@@ -137,9 +142,13 @@ def _first_failure(said: str) -> str:
 
 def _limits(unchanged: Path, chosen: Sequence[Mutant]) -> Limits | None:
     """How long a run may take, from what the unchanged code takes; None when that fails."""
-    modules = sorted({module for one in chosen for module in one.tests})
-    found = []
-    for what, command in (("simulation", SIMULATION), ("tests", (*TESTING, *NO_SERVERS, *modules))):
+    commands: list[tuple[str, Sequence[str]]] = [("simulation", SIMULATION)]
+    for servers in (False, True):
+        tests = sorted({test for one in chosen if one.servers is servers for test in one.tests})
+        if tests:
+            commands.append(("tests on servers" if servers else "tests", testing(tests, servers=servers)))
+    found: list[float] = []
+    for what, command in commands:
         ran = run(unchanged, command)
         if ran.failure:
             print(f"the code fails before anything is planted: {what}, {ran.failure}")
@@ -150,14 +159,17 @@ def _limits(unchanged: Path, chosen: Sequence[Mutant]) -> Limits | None:
             f"a mutant's that take over {found[-1]:.0f} s count as endless",
             flush=True,
         )
-    return Limits(*found)
+    return Limits(found[0], max(found[1:]))
 
 
 def _judged(directory: Path, mutant: Mutant, limits: Limits) -> Verdict:
     started = time.monotonic()
     place = _copy(directory, f"mutant-{PLANTED.index(mutant)}")
     (place / PACKAGE / mutant.file).write_text(planted_text(mutant, place))
-    killer, failure = "test", run(place, (*TESTING, *NO_SERVERS, *mutant.tests), limits.tests_s).failure
+    killer, failure = (
+        "test",
+        run(place, testing(mutant.tests, servers=mutant.servers), limits.tests_s).failure,
+    )
     if not failure:
         killer, failure = "simulation", run(place, SIMULATION, limits.simulation_s).failure
     shutil.rmtree(place)

@@ -16,6 +16,7 @@ class Mutant:
     :param name: what is wrong. :param rule: the protocol's rule that it breaks.
     :param file: module in the package. :param old: text that is there exactly once. :param new: what it becomes.
     :param tests: modules that run first; the simulation does when they have not noticed.
+    :param servers: they run on PostgreSQL and ZooKeeper, too; otherwise cases that need a server are left out.
     """
 
     name: str
@@ -24,3 +25,4 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...] = (ATTEMPTS, RACES, REWRITES)
+    servers: bool = False

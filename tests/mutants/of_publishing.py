@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import RACES, REWRITES, Mutant
 
 BEGINNING = "coordination/beginning.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
+DECISIONS = "tests/unit/test_decisions.py"
+FOREIGN = "tests/contract/test_coordination_foreign.py"
 LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
+PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 PUBLISHING = "coordination/publishing.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
 
 OF_PUBLISHING = (
+    Mutant(
+        name="a revision looks at the epochs of readers that ignore it",
+        rule="R18",
+        file="domain/registration.py",
+        old="if edge.table == table and edge.on_upstream_revision is not OnUpstreamRevision.IGNORE",
+        new="if edge.table == table",
+        tests=(REWRITES,),
+    ),
+    Mutant(
+        name="old rewrites count for the time between them, which none touched",
+        rule="R13",
+        file="domain/publishing.py",
+        old="        place = min(gaps)[1]\n",
+        new="        place = max(gaps)[1]\n",
+        tests=(REWRITES, DECISIONS),
+    ),
+    Mutant(
+        name="what was adopted without a word of it is asked for again",
+        rule="R17",
+        file="coordination/altering.py",
+        old="            if now.version != stamped.version:\n                return\n",
+        new="",
+        tests=(FOREIGN,),
+    ),
+    Mutant(
+        name="a publish beside another's adoption is told of other rows",
+        rule="R17",
+        file=PUBLISHING,
+        old="            if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):\n",
+        new="            if now:\n",
+        tests=(FOREIGN, RACES),
+    ),
+    Mutant(
+        name="any number of participants begins",
+        rule="R10",
+        file="coordination/admitting.py",
+        old="not 1 <= number <= most:",
+        new="not 1 <= number:",
+        tests=(PARTICIPANTS,),
+    ),
     Mutant(
         name="what an attempt stages is named by the end of its epoch alone",
         rule="R16",

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the pl
 from tests.mutants.of_publishing import OF_PUBLISHING
 from tests.mutants.roots import PLANTED_IN_ROOTS
 from tests.mutants.runs import PLANTED_IN_RUNS
+from tests.mutants.servers import PLANTED_IN_SERVERS
 from tests.mutants.stores import PLANTED_IN_STORES
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
@@ -334,6 +335,14 @@ PLANTED = (
         ),
     ),
     Mutant(
+        name="an origin that nothing came of stays where it is",
+        rule="R7",
+        file="domain/origins.py",
+        old="    if not any(table.progress.islands for table in tables) and not attempts:\n        return\n",
+        new="",
+        tests=(ORIGINS,),
+    ),
+    Mutant(
         name="a backfill below the origin is visible half done",
         rule="R12",
         file="coordination/cuts.py",
@@ -423,5 +432,6 @@ PLANTED = (
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,
     *PLANTED_IN_RUNS,
+    *PLANTED_IN_SERVERS,
 )
 """The planted errors, in the order in which they are tried."""

@@ -1,0 +1,109 @@
+"""Wrong rules that only a server shows, or the threads and processes that share one."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+CONNECTIONS = "stores/sql/postgresql/connections.py"
+DIALECT = "stores/sql/postgresql/dialect.py"
+FAILOVER = "tests/contract/test_postgresql_failover.py"
+POOLER = "tests/contract/test_pgbouncer.py"
+SIZES = "tests/contract/test_zookeeper_sizes.py"
+STATEMENTS = "stores/sql/postgresql/statements.py"
+WAITING = "tests/integration/test_airflow_waiting.py"
+
+PLANTED_IN_SERVERS = (
+    Mutant(
+        name="a promoted standby is the store that it copied",
+        rule="R33",
+        file=STATEMENTS,
+        old="ELSE '@' || {_LINEAGE} END",
+        new="ELSE '' END",
+        tests=(f"{FAILOVER}::test_ha1_a_standby_without_the_last_commits_is_promoted",),
+        servers=True,
+    ),
+    Mutant(
+        name="a standby is read as if it were the store",
+        rule="R3",
+        file=CONNECTIONS,
+        old="    if found[1]:\n",
+        new="    if found[1] is None:\n",
+        tests=(f"{FAILOVER}::test_ha2_a_reader_is_sent_to_a_standby",),
+        servers=True,
+    ),
+    Mutant(
+        name="the incarnation is read before whoever changes it is done",
+        rule="R33",
+        file=STATEMENTS,
+        old='f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"',
+        new='f"SELECT {_OF_STORE}"',
+        tests=(f"{FAILOVER}::test_what_was_decided_before_a_new_incarnation_waits_and_is_refused",),
+        servers=True,
+    ),
+    Mutant(
+        name="behind a pooler no transaction that reads is told how long it may take",
+        rule="R23",
+        file=DIALECT,
+        old="driver.execute(statements.opened(self.limits.settings()), prepare=False)",
+        new="driver.execute(statements.BEGIN, prepare=False)",
+        tests=(f"{POOLER}::test_limits_hold_in_reads_and_changes",),
+        servers=True,
+    ),
+    Mutant(
+        name="behind a pooler statements are prepared in sessions that others get",
+        rule="R2",
+        file=CONNECTIONS,
+        old="        connection.prepare_threshold = None\n",
+        new="        connection.prepare_threshold = 1\n",
+        tests=(POOLER,),
+        servers=True,
+    ),
+    Mutant(
+        name="each thread has a connection for its turn",
+        rule="R11",
+        file=DIALECT,
+        old="self._shared.turns[domain]\n",
+        new="self._shared.turns[str(monotonic())]\n",
+        tests=(
+            "tests/contract/test_turns.py::test_threads_of_a_process_have_one_connection_for_their_turns",
+        ),
+        servers=True,
+    ),
+    Mutant(
+        name="each store and catalog of a process opens connections of its own",
+        rule="R23",
+        file=CONNECTIONS,
+        old="        if engine is None:\n",
+        new="        if engine is None or key:\n",
+        tests=(
+            "tests/contract/test_postgresql_store.py::test_stores_and_catalogs_of_a_process_share_two_connections",
+        ),
+        servers=True,
+    ),
+    Mutant(
+        name="each trigger that finds no open store opens another",
+        rule="R9",
+        file="triggers/shared_reader.py",
+        old="                if url not in self.opening:\n",
+        new="                if url not in self.held:\n",
+        tests=(f"{WAITING}::test_triggers_of_several_domains_share_one_store",),
+    ),
+    Mutant(
+        name="a server that takes no more clients of a host is one that does not answer",
+        rule="R17",
+        file="stores/zookeeper/session.py",
+        old='_DROPPED = "Connection dropped"',
+        new='_DROPPED = "Connection refused"',
+        tests=("tests/contract/test_zookeeper_security.py::test_one_client_too_many_is_told_so",),
+        servers=True,
+    ),
+    Mutant(
+        name="as many participants as one likes, whatever their names take in a transaction",
+        rule="R10",
+        file="coordination/admitting.py",
+        old="return min(MOST_PARTICIPANTS, _REQUIREMENTS_BYTES // each)",
+        new="return MOST_PARTICIPANTS if each else 0",
+        tests=(f"{SIZES}::test_as_many_participants_as_are_accepted_fit_into_any_store",),
+        servers=True,
+    ),
+)
