@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from airflow_provider.domain import sizes
+from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Owner, Provenance
 from airflow_provider.domain.errors import InvalidInput, RecordFull
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord, declared
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
@@ -123,6 +126,53 @@ BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.BARRIER, Kind.ROOT, Kind.LEASE}
 def test_a_record_at_its_bounds_fits(kind: Kind) -> None:
     body = encode(Key(DomainName("d"), kind, "partition", "item"), LARGEST[kind]())
     assert len(body) < 1_000_000, f"{kind}: {len(body)}"
+
+
+def state_of(number: int, length: int, location: int) -> State:
+    ref = replace(REF, location="s3://" + "l" * location)
+    kind = EpochTable("t").kind
+    return State(table=name(number, length), kind=kind, barrier=START, low=START, csn=2**40, ref=ref)
+
+
+def lease_of(tables: int, length: int, location: int) -> LeaseRecord:
+    states = tuple(state_of(number, length, location) for number in range(tables))
+    return LeaseRecord(owner="o" * NAME, ttl=HOUR, csn=2**40, barrier=START, states=states)
+
+
+def epoch_of(inputs: int, tables: int, length: int, location: int) -> EpochRecord:
+    """An epoch that is computed again: what it reads now beside what it has read."""
+    ref, owner = replace(REF, location="s3://" + "l" * location), Owner(dag_id="d" * NAME, run_id="r" * NAME)
+    read = tuple(
+        Provenance(table=name(number, length), kind=EdgeKind.STATE, low=START, high=START, csn=2**40, ref=ref)
+        for number in range(inputs)
+    )
+    attempt = AttemptRecord(
+        revision=9,
+        token=9,
+        owner=owner,
+        inputs=read,
+        input_generation=9,
+        roots=(),
+        baseline=tuple((name(number, length), ref) for number in range(tables)),
+        job_revision=9,
+    )
+    committed = Commitment(
+        revision=8, token=8, output_token=8, owner=owner, change_set=ChangeSetId("c" * 300), inputs=read
+    )
+    return EpochRecord(interval=hour(0), token=9, attempt=attempt, committed=committed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"),
+    [
+        (Kind.LEASE, lease_of(600, NAME, LOCATION)),
+        (Kind.LEASE, lease_of(2_000, 60, 150)),
+        (Kind.EPOCH, epoch_of(sizes.MOST_INPUTS, sizes.MOST_TABLES, 60, 150)),
+    ],
+    ids=["lease-longest", "lease-usual", "epoch-usual"],
+)
+def test_what_the_docs_say_fits(kind: Kind, record: Any) -> None:
+    assert len(encode(Key(DomainName("d"), kind, "partition", "item"), record)) < 1_000_000
 
 
 def test_every_kind_has_a_bound_and_a_row_in_the_docs() -> None:
