@@ -277,7 +277,13 @@ class Retention:
             tables = (one.record for one in self.store.read(domain, keys).records.values())
             outputs = [one for one in tables if one.job == job.name and not one.ended]
             if still_needed(job, outputs, name, stamped.record, barrier):
-                raise _refused(name, barrier, f"a barrier that job {job.name!r} has no epoch left to read at")
+                raise _refused(
+                    name,
+                    barrier,
+                    f"a barrier that job {job.name!r} has no epoch left to read at",
+                    next_step=f"let job {job.name!r} compute them first; where nothing more comes of it, such as of "
+                    f"a trial, `airflow epochs retire {job.name} --reason …`.",
+                )
 
     def _without_slice(
         self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
@@ -384,10 +390,16 @@ def _table(domain: DomainName, name: TableName, record: TableRecord, table_forma
     return EpochTable(name, domain=domain, kind=record.kind, format=table_format)
 
 
-def _refused(table: TableName, barrier: datetime, expected: str) -> InvalidInput:
+def _refused(
+    table: TableName,
+    barrier: datetime,
+    expected: str,
+    *,
+    next_step: str = "see `airflow epochs status` for the barriers that the table has.",
+) -> InvalidInput:
     return InvalidInput(
         f"{table} at {barrier.isoformat()} cannot be withdrawn; expected {expected}.",
-        next_step="see `airflow epochs status` for the barriers that the table has.",
+        next_step=next_step,
         field="barrier",
         value=barrier.isoformat(),
         expected=expected,

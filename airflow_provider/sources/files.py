@@ -291,7 +291,8 @@ def check_unchanged(bounds: RootBounds) -> None:
                 f"expected {file.size_bytes} bytes changed at {file.modified} µs, found "
                 + ("nothing." if found is None else f"{found[0]} bytes changed at {found[1]} µs."),
                 next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
-                "of before; then bring that back, or bind the root anew: `airflow epochs bind`.",
+                "of before; then bind the root anew (`airflow epochs bind`), or bring that file back with its time (a "
+                "copy with another time of change is another file).",
                 root=bounds.root,
                 uri=file.uri,
                 expected=(file.size_bytes, file.modified),

@@ -434,9 +434,10 @@ def test_r24_what_is_needed_is_not_withdrawn(world: World, number: float) -> Non
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(1), [1])
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(2), [1])
     before = world.exactly()
-    with pytest.raises(InvalidInput, match="cannot be withdrawn"):
+    with pytest.raises(InvalidInput, match="cannot be withdrawn") as refused:
         world.retention.withdraw(DOMAIN, "f", barrier(number))
     assert world.exactly() == before
+    assert ("airflow epochs retire r" in refused.value.next_step) == (number in (3, 4))
     world.retention.withdraw(DOMAIN, "f", barrier(2))
 
 
