@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,14 @@ def _job(world: World, kind: TableKind, **options: Any) -> Any:
     return world.job("j", [world.table(name, kind=kind) for name in ("d", "e")], **options)
 
 
+def _started(world: World, kind: TableKind, *days: int) -> Any:
+    """The job, of which *days*, or else the first day, are committed."""
+    job = _job(world, kind)
+    for number in days or (1,):
+        world.run(job, day(number), [number])
+    return job
+
+
 def _judged(*, by_cut: bool, by_engine: bool) -> Standing:
     assert by_cut, "a cut does not keep it"
     return Standing.KEPT if by_engine else Standing.BY_CUTS
@@ -114,8 +123,7 @@ def _alike(world: World, *tables: str) -> bool:
 
 
 def unpublished(world: World, kind: TableKind) -> Standing:
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    job = _started(world, kind)
     attempt = world.begin(job, day(2))
     world.write(attempt, [2])
     world.coordinator.complete(attempt)
@@ -123,21 +131,19 @@ def unpublished(world: World, kind: TableKind) -> Standing:
 
 
 def beyond_a_gap(world: World, kind: TableKind) -> Standing:
-    job = _job(world, kind)
-    for number in (1, 2, 4):
-        world.run(job, day(number), [number])
+    _started(world, kind, 1, 2, 4)
     return _judged(by_cut=world.cut("d").barrier == barrier(2), by_engine=_alike(world, "d", "e"))
 
 
 def skipped(world: World, kind: TableKind) -> Standing:
-    world.run(_job(world, kind), day(1), [1])
+    _started(world, kind)
     world.coordinator.skip(DOMAIN, "j", day(2), reason="nothing came", by="me")
     wanted = [(2, 1)] if kind is TableKind.FULL else [(1, 1)]
     return _judged(by_cut=world.rows("d") == {"d": wanted}, by_engine=_alike(world, "d", "e"))
 
 
 def columns(world: World, kind: TableKind) -> Standing:
-    world.run(_job(world, kind), day(1), [1])
+    _started(world, kind)
     changes = [rename("by", "author")]
     world.begin(
         world.job("j", [world.table(name, kind=kind, column_changes=changes) for name in ("d", "e")]), day(2)
@@ -147,8 +153,7 @@ def columns(world: World, kind: TableKind) -> Standing:
 
 def at_once(world: World, kind: TableKind) -> Standing:
     """A process is killed right after its commit."""
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    job = _started(world, kind)
     attempt = world.begin(job, day(2))
     world.write(attempt, [2])
 
@@ -162,8 +167,7 @@ def at_once(world: World, kind: TableKind) -> Standing:
 
 def one_by_one(world: World, kind: TableKind) -> Standing:
     """A commit comes between the two loads."""
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    job = _started(world, kind)
     cut, first = world.cut("d", "e"), world.engine_rows("d")
     world.run(job, day(2), [2])
     whole = world.rows_of(cut) == {"d": [(1, 1)], "e": [(1, 1)]}
@@ -171,8 +175,7 @@ def one_by_one(world: World, kind: TableKind) -> Standing:
 
 
 def again(world: World, kind: TableKind) -> Standing:
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    job = _started(world, kind)
     lease = world.leases.cut(DOMAIN, ["d"], name="report", owner="me")
     first = world.engine_rows("d")
     world.run(job, day(2), [2])
@@ -181,9 +184,7 @@ def again(world: World, kind: TableKind) -> Standing:
 
 def earlier(world: World, kind: TableKind) -> Standing:
     """An engine filters the current version by the epoch."""
-    job = _job(world, kind)
-    for number in (1, 2):
-        world.run(job, day(number), [number])
+    _started(world, kind, 1, 2)
     found = [row for row in world.engine_rows("d") if row[0] <= 1]
     return _judged(by_cut=world.rows("d", at=barrier(1)) == {"d": [(1, 1)]}, by_engine=found == [(1, 1)])
 
@@ -198,60 +199,51 @@ def one_barrier(world: World, kind: TableKind) -> Standing:
 
 
 def missing_file(world: World, kind: TableKind) -> Standing:
-    world.run(_job(world, kind), day(1), [1])
+    _started(world, kind)
     (lost,) = world.cuts.files(world.cut("d"), "d")
-    if world.warehouse is not None:
-        Path(lost.removeprefix("file://")).unlink()
-    else:
-        del world.pointers.objects[lost]
+    world.lose(lost)
     return _judged(by_cut=_fails(lambda: world.rows("d")), by_engine=_fails(lambda: world.engine_rows("d")))
 
 
 def _fails(read: Callable[[], object]) -> bool:
-    try:
+    with suppress(Unavailable, FileNotFoundError, KeyError):
         read()
-    except (Unavailable, FileNotFoundError, KeyError):
-        return True
-    return False
+        return False
+    return True
 
 
 def others_rows(world: World, kind: TableKind) -> Standing:
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    job = _started(world, kind)
     commit(world, "d", "append", {1: [7]})
     return _refused(lambda: world.run(job, day(2), [2]), ForeignCommit)
 
 
 def dropped(world: World, kind: TableKind) -> Standing:
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    job = _started(world, kind)
     world.pointers.drop(DOMAIN, "d")
     return _refused(lambda: world.begin(job, day(2)), TableDropped)
 
 
 def read_already(world: World, kind: TableKind) -> Standing:
-    job = _job(world, kind)
-    world.run(job, day(1), [1])
+    _started(world, kind)
     world.run(world.job("r", inputs=[world.table("d", kind=kind)]), day(1))
     again = world.job("j", [world.table(name, kind=kind) for name in ("d", "e")], on_rerun="new_revision")
     return _refused(lambda: world.run(again, day(1), [2], owner("again")), DependentReaders)
 
 
 def skipped_beyond_a_gap(world: World, kind: TableKind) -> Standing:
-    world.run(_job(world, kind), day(1), [1])
-    try:
-        world.coordinator.skip(DOMAIN, "j", day(3), reason="nothing came", by="me")
-    except NotReady:
+    _started(world, kind)
+    skips = partial(world.coordinator.skip, DOMAIN, "j", day(3), reason="nothing came", by="me")
+    if _refused(skips, NotReady) is Standing.REFUSED:
         return Standing.REFUSED
     return _judged(by_cut=world.cut("d").barrier == barrier(1), by_engine=_alike(world, "d", "e"))
 
 
 def _refused(work: Callable[[], object], error: type[Exception]) -> Standing:
-    try:
+    with suppress(error):
         work()
-    except error:
-        return Standing.REFUSED
-    return Standing.BY_CUTS
+        return Standing.BY_CUTS
+    return Standing.REFUSED
 
 
 PROMISES = (

@@ -6,7 +6,6 @@ The states are written by hand: no operation of the package makes them.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,14 +43,6 @@ def revise(world: World, table: str, job: str, epoch: Interval) -> int:
     )
     record = world.store.read(DOMAIN, [first]).records[first].record
     return commit(world, Put(second, replace(record, revision=2)))
-
-
-def lose(world: World, uri: str) -> None:
-    """Delete one file of the warehouse."""
-    if world.warehouse is None:
-        del world.pointers.objects[uri]
-    else:
-        Path(uri.removeprefix("file://")).unlink()
 
 
 @pytest.mark.parametrize("policy", [OnUpstreamRevision.CASCADE, OnUpstreamRevision.IGNORE])
@@ -149,7 +140,7 @@ def test_missing_files_are_named_with_their_epochs(table_world: World) -> None:
     newest = world.newest_data("t")
     assert list(missing_files(world.store, world.formats, DOMAIN)) == []
     for uri in (*first, *newest):
-        lose(world, uri)
+        world.lose(uri)
     (found,) = missing_files(world.store, world.formats, DOMAIN)
     assert found.used_by == "readers"
     assert {file.uri for file in found.files} == {*first, *newest}
@@ -166,7 +157,7 @@ def test_output_of_a_live_attempt_that_is_gone(table_world: World) -> None:
     world.write(attempt, [1])
     assert list(missing_files(world.store, world.formats, DOMAIN)) == []
     for uri in world.staged():
-        lose(world, uri)
+        world.lose(uri)
     (found,) = missing_files(world.store, world.formats, DOMAIN)
     assert found.table == "t"
     assert str(day(1)) in found.used_by
