@@ -112,4 +112,20 @@ PLANTED_IN_ROOTS = (
         new="_records(reader, domain, root, None)",
         tests=(LANDING,),
     ),
+    Mutant(
+        name="each record that names a source's files holds all of them",
+        rule="I11",
+        file="domain/roots.py",
+        old="is_long = packs and len(bounds.files) > PLAIN_FILES",
+        new="is_long = False",
+        tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="a folder that does not answer ends a begin by the file system's own error",
+        rule="I11",
+        file="sources/roots.py",
+        old="                with _answering(asked.root):\n                    return files.bounds(asked)\n",
+        new="                return files.bounds(asked)\n",
+        tests=(LANDING,),
+    ),
 )

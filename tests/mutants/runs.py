@@ -48,4 +48,12 @@ PLANTED_IN_RUNS = (
         new="    if live is None or live[0].run_id != run[1]:\n",
         tests=(WAITING,),
     ),
+    Mutant(
+        name="retries that an author lowers count as a clearing",
+        rule="R10",
+        file="hooks/task_run.py",
+        old="generation=max(granted, 0) if cleared else 0,",
+        new="generation=max(granted, 0),",
+        tests=(AUTHOR,),
+    ),
 )

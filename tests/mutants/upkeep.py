@@ -147,4 +147,12 @@ PLANTED_IN_UPKEEP = (
         new="        if False:\n",
         tests=(WAREHOUSES,),
     ),
+    Mutant(
+        name="nobody is told of a table that its job has left",
+        rule="R7",
+        file="coordination/holes.py",
+        old="                yield Hole(table=name, job=job.name, span=None)\n",
+        new="                pass\n",
+        tests=("tests/contract/test_coordination_filling.py", "tests/contract/test_coordination_doctor.py"),
+    ),
 )
