@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 import duckdb
 import pytest
 
+from airflow_provider.coordination.moving import move_domain
 from airflow_provider.coordination.queries import queries
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.cut import Cut
@@ -158,3 +160,28 @@ def test_r17_r26_what_spark_must_not_do(
     with pytest.raises(ForeignCommit, match="append"):
         load(spark, settings, 1)
     assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 40
+
+
+def test_r33_a_copy_of_what_spark_compacted_takes_its_place(
+    spark: SparkSession, settings: Settings, postgresql: PostgresqlServer, tmp_path: Path
+) -> None:
+    """R33: manifests and metadata that Spark wrote name the copy's files, too; the original may go."""
+    load(spark, settings, 0)
+    count(spark, settings, 0)
+    compact(spark, EVENTS)
+    call(spark, "rewrite_manifests", EVENTS)
+    load(spark, settings, 1)
+    count(spark, settings, 1)
+    url = postgresql.url(postgresql.create_database())
+    upgrade_schema(url)
+    elsewhere = Settings(store_url=url, warehouse=f"{tmp_path}/copy")
+    shutil.copytree(settings.warehouse.removeprefix("file://"), elsewhere.warehouse.removeprefix("file://"))
+    with EpochService.open(settings) as source, EpochService.open(elsewhere) as target:
+        before = every_way(spark, source, source.cuts.cut("shop", ["events", "counts"]))
+        places = {"source_place": "source", "target_place": "target"}
+        move_domain(source.coordinator, target.coordinator, "shop", **places, warehouse=True)
+    shutil.rmtree(settings.warehouse.removeprefix("file://"))
+    with EpochService.open(elsewhere) as service:
+        assert every_way(spark, service, service.cuts.cut("shop", ["events", "counts"])) == before
+        load(spark, elsewhere, 2)
+        assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 120
