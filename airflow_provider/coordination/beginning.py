@@ -69,7 +69,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
-from airflow_provider.domain.topology import Edge, EpochJob
+from airflow_provider.domain.topology import Edge, EpochJob, EpochTable
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
@@ -131,22 +131,26 @@ class Begin:
         if declaration is None:
             return None
         reading, job = declaration.reading, declaration.job
-        for table in follow(self.coordinator.formats, reading, self.job.outputs):
+        followed = follow(self.coordinator.formats, reading, self.job.outputs)
+        for table in followed.beyond:
             refuse_ahead(self.coordinator.store, self.coordinator.formats, table)
         tolerance = self.coordinator.defaults.future_tolerance
         # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
         for known in (job, reading.records[job_key(self.job.domain, self.job.name)].record):
             check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
-        answer = self._decided(reading, job, dry=declaration.register is not None)
+        answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)
         if answer is None or declaration.register is None:
             return None if answer is None else answer()
         # Only a begin that nothing refuses makes its declaration known (R7); then it begins.
         declaration.register.run()
         return None
 
-    def _decided(self, reading: Reading, job: JobRecord, *, dry: bool) -> _Answer | None:
+    def _decided(
+        self, reading: Reading, job: JobRecord, unseen: list[EpochTable], *, dry: bool
+    ) -> _Answer | None:
         """Decide, and change nothing: what begins the attempt, or None when the store is to be read again.
 
+        :param unseen: outputs whose pointers are still to be looked at.
         :param dry: the declaration is not stored yet, so that the answer is not asked for.
         """
         stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
@@ -167,6 +171,8 @@ class Begin:
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
+        refuse_ended(job, self._own(reading))
+        refuse_lost(self.coordinator.formats, reading, unseen)
         return self._opening(reading, job, stamped, fills, dry=dry)
 
     def _granted(
@@ -209,6 +215,7 @@ class Begin:
                 *(table_key(domain, table.name) for table in self.job.outputs),
                 *self._bounding.keys,
             ],
+            pointers=() if self.coordinator.formats.projected else [one.name for one in self.job.outputs],
         )
 
     def _opening(
@@ -223,8 +230,6 @@ class Begin:
         """What opens the next attempt, once nothing refuses it; None when the store is to be read again."""
         epoch = stamped.record if stamped else None
         revision, own = next_revision(epoch), self._own(reading)
-        refuse_ended(job, own)
-        refuse_lost(self.coordinator.formats, reading, self.job.outputs)
         if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
             return None
         refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
@@ -359,13 +364,8 @@ class Begin:
     ) -> tuple[tuple[TableName, TableRef | None], ...]:
         if before is not None and before.aborted is None:  # nothing claims those of an attempt that has ended
             return before.baseline
-        found = []
-        for table in self.job.outputs:
-            stamped = reading.get(table_key(self.job.domain, table.name))
-            found.append(
-                (table.name, stamped.record.ref.lasting() if stamped and stamped.record.ref else None)
-            )
-        return tuple(found)
+        refs = ((name, one.record.ref if one else None) for name, one in self._own(reading).items())
+        return tuple((name, None if ref is None else ref.lasting()) for name, ref in refs)
 
     def _store(
         self,

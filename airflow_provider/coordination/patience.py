@@ -46,8 +46,8 @@ class PatientReader(MetadataReader):
     def format(self) -> int:
         return self._inner.format
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
-        return self._ask(lambda: self._inner.read(domain, keys))
+    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+        return self._ask(lambda: self._inner.read(domain, keys, pointers=pointers))
 
     def scan(
         self,

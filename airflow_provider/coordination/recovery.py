@@ -89,23 +89,45 @@ def recover(coordinator: Coordinator, domain: str) -> Recovery:
     )
 
 
-def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> list[EpochTable]:
-    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """Where the pointers of tables are after :func:`follow`.
 
-    :return: those whose pointers are beyond it: somebody was faster, or the store was restored.
+    :param beyond: tables whose pointers are beyond what was read: somebody was faster, or the store was restored.
+    :param unseen: tables whose pointers were not seen at what was read, or beyond.
     """
-    beyond = []
-    for table in tables if formats.projected else ():
-        stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
-        ref = None if stamped is None else stamped.record.ref
+
+    beyond: list[EpochTable]
+    unseen: list[EpochTable]
+
+
+def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> Followed:
+    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
+    if not formats.projected:
+        return Followed(beyond=[], unseen=[one for one in tables if not _is_pointed(reading, one)])
+    beyond, unseen = [], []
+    for table in tables:
+        ref = _ref(reading, table)
         if ref is not None:
             projected = attempted(formats[ref.format], table, ref)
             is_beyond = projected is not None and projected.ahead
+            unseen += [table] if projected is None else []
         else:
             is_beyond = formats[table.format].compare(table, None).standing is Standing.AHEAD
         if is_beyond:
             beyond.append(table)
-    return beyond
+    return Followed(beyond=beyond, unseen=unseen)
+
+
+def _is_pointed(reading: Reading, table: EpochTable) -> bool:
+    """Whether the pointer of *table* was read with its record, and names what that says."""
+    ref = _ref(reading, table)
+    return ref is not None and bool(ref.metadata) and reading.pointers.get(table.name) == ref.metadata
+
+
+def _ref(reading: Reading, table: EpochTable) -> TableRef | None:
+    stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
+    return None if stamped is None else stamped.record.ref
 
 
 def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> None:
@@ -113,13 +135,13 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochT
 
     A catalog outside of the store's database need not answer now: publish asks it again.
 
+    :param tables: those that :func:`follow` has not seen.
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
     :raises TableRecreated: it has another one by that name.
     """
     committed: defaultdict[str, list[tuple[EpochTable, TableRef]]] = defaultdict(list)
     for table in tables:
-        stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
-        ref = None if stamped is None else stamped.record.ref
+        ref = _ref(reading, table)
         if ref is not None:
             committed[ref.format].append((table, ref))
     for name, known in committed.items():

@@ -66,11 +66,15 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Answer of :meth:`MetadataReader.read`: the head was read before the records."""
+    """Answer of :meth:`MetadataReader.read`: the head was read before the records.
+
+    :param pointers: the metadata location of each catalog table that was asked for and exists.
+    """
 
     head: Head
     now: datetime
     records: Mapping[Key, Stamped[Any]] = field(default_factory=dict)
+    pointers: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: Key) -> Stamped[Any] | None:
         return self.records.get(key)
@@ -219,11 +223,14 @@ class MetadataReader(ABC):
         return FORMAT
 
     @abstractmethod
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
         """Return the head, the store's time and those of *keys* that exist, in one round trip.
 
         The head is read first: a record stamped later than it is newer than the head.
 
+        :param pointers: tables of *domain* in the Iceberg catalog whose pointers are read as well, where a
+            :class:`CatalogSwap` can move them.
+        :raises InvalidInput: pointers were asked of a store without a catalog.
         :raises StoreUnavailable: the store did not answer within its deadline.
         :raises StoreIncompatible: a record cannot be decoded, or the schema is older or newer.
         """

@@ -197,13 +197,19 @@ class MemoryStore(MetadataStore):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
         check_keys(domain, keys)
         with self._open() as server:
             head = Head(server.heads.get(domain, 0), server.incarnation)
             now = self._now()
             found = {key: server.entries[key] for key in keys if key in server.entries}
-        return Reading(head, now, {key: self._stamped(key, entry) for key, entry in found.items()})
+            named = {one: server.catalog.pointer(domain, one) for one in pointers}
+        return Reading(
+            head,
+            now,
+            {key: self._stamped(key, entry) for key, entry in found.items()},
+            {one: location for one, location in named.items() if location is not None},
+        )
 
     def scan(
         self,

@@ -118,6 +118,16 @@ def require_format(found: int, expected: int, what: str) -> None:
         raise older_store(what, found, expected)
 
 
+def check_pointers(names: Sequence[str], capabilities: Collection[StoreCapability]) -> None:
+    """:raises InvalidInput: *names* of catalog tables, and the store has no catalog."""
+    if names and StoreCapability.CATALOG_SWAP not in capabilities:
+        raise InvalidInput(
+            field="pointers",
+            value=names[0],
+            expected=f"no pointer: this store is not {StoreCapability.CATALOG_SWAP}",
+        )
+
+
 def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
     """:raises InvalidInput: a key of another domain, or one that not every store can keep."""
     check_text("domain", domain, empty=False)

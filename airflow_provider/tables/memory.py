@@ -163,7 +163,6 @@ class MemoryFormat(TableFormat):
 
     def prepare(self, publication: Publication) -> Prepared:
         table = publication.table
-        checks.existing(self.describe(table), table, publication.base)
         pointer = self._head(publication)
         head = self._version(pointer)
         checks.refuse_other_table(publication, head.table_uuid)
@@ -341,12 +340,13 @@ class MemoryFormat(TableFormat):
     def arrow_schema(self, schema: str) -> pa.Schema:
         return unpacked(schema)
 
-    def _pointer(self, table: EpochTable) -> str:
-        return checks.existing(self.describe(table), table).pointer
+    def _pointer(self, table: EpochTable, recorded: TableRef | None = None) -> str:
+        return checks.existing(self.describe(table), table, recorded).pointer
 
     def _head(self, publication: Publication) -> str:
         """What the next version is made from: what the pointer names, or the base that it lags behind."""
-        pointer, base = self._pointer(publication.table), publication.base
+        base = publication.base
+        pointer = self._pointer(publication.table, base)
         if self._swaps or base is None or pointer == base.location:
             return pointer
         behind = projection.lags(self._description(pointer), self._description(base.location))

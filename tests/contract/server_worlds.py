@@ -72,8 +72,8 @@ class TimedStore(MetadataStore):
     def format(self) -> int:
         return self._inner.format
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
-        found = self._inner.read(domain, keys)
+    def read(self, domain: DomainName, keys: Sequence[Key], **options: Any) -> Reading:
+        found = self._inner.read(domain, keys, **options)
         records = {key: self._timed(one) for key, one in found.records.items()}
         return replace(found, now=self._clock.of(found.now), records=records)
 

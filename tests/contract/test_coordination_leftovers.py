@@ -335,12 +335,12 @@ class Publishing(FaultyStore):
 
     publish: Callable[[], object] | None = None
 
-    def read(self, domain: Any, keys: Any) -> Any:
+    def read(self, domain: Any, keys: Any, **options: Any) -> Any:
         """Publish, then look."""
         if any(key.kind is Kind.EPOCH for key in keys) and self.publish is not None:
             publish, self.publish = self.publish, None
             publish()
-        return super().read(domain, keys)
+        return super().read(domain, keys, **options)
 
 
 def test_adopted_output_that_is_published_while_a_sweep_looks_stays(table_world: World) -> None:

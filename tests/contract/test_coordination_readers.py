@@ -108,13 +108,13 @@ class HeadFirst(FaultyStore):
 
     between: Callable[[], object] | None = None
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key], **options: Any) -> Reading:
         """The records at or after the head."""
         head = super().read(domain, []).head
         if self.between is not None:
             self.between()
             self.between = None
-        return replace(super().read(domain, keys), head=head)
+        return replace(super().read(domain, keys, **options), head=head)
 
 
 def test_an_epoch_that_publishes_between_head_and_table_is_not_missed(world: World) -> None:

@@ -271,7 +271,7 @@ PLANTED = (
         name="an epoch begins although another program dropped its table",
         rule="R17",
         file=BEGINNING,
-        old="        refuse_lost(self.coordinator.formats, reading, self.job.outputs)\n",
+        old="        refuse_lost(self.coordinator.formats, reading, unseen)\n",
         new="",
         tests=(DROPPED,),
     ),

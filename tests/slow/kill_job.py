@@ -72,8 +72,8 @@ class StoppingStore(MetadataStore):
         stop_at(epoch, f"after {name}")
         return receipt
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
-        return self._inner.read(domain, keys)
+    def read(self, domain: DomainName, keys: Sequence[Key], **options: Any) -> Reading:
+        return self._inner.read(domain, keys, **options)
 
     def scan(self, domain: DomainName, kind: Kind, partition: str, **options: Any) -> list[Stamped[Any]]:
         return self._inner.scan(domain, kind, partition, **options)

@@ -26,11 +26,13 @@ class Look:
 
     :param rows: of the records that are not as the caller knows them; see :mod:`stores.sql.rows`. One that the
         caller knows and that is gone has no version.
+    :param pointers: of the catalog tables that were looked for; those that exist.
     """
 
     head: Head
     now_us: int
     rows: Sequence[Any]
+    pointers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,8 +144,9 @@ class SqlDialect(ABC):
         domain: DomainName,
         keys: Sequence[Key],
         known: Mapping[Key, Stamped[Any]],
+        pointers: Sequence[str],
     ) -> Look:
-        """Read the head, the time and what of *keys* is otherwise than *known*, all of one moment."""
+        """Read the head, the time, what of *keys* is otherwise than *known*, and *pointers*, all of one moment."""
 
     @abstractmethod
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:

@@ -174,6 +174,7 @@ class SqliteDialect(SqlDialect):
         domain: DomainName,
         keys: Sequence[Key],
         known: Mapping[Key, Stamped[Any]],
+        pointers: Sequence[str],
     ) -> Look:
         execute = _driver(connection).execute
         ((incarnation, csn),) = execute(*_sql(statements.HEAD, domain=domain)).fetchall()
@@ -186,7 +187,11 @@ class SqliteDialect(SqlDialect):
             listed = _json(dict(zip(part.items, stamps, strict=True)))
             where = {"domain": domain, "kind": part.kind, "partition": part.partition, "keys": listed}
             found += execute(*_sql(statement, **where)).fetchall()
-        return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found)
+        named = {}
+        if pointers:
+            where = {"namespace": domain, "keys": _json(pointers)}
+            named = dict(execute(*_sql(statements.pointers(names), **where)).fetchall())
+        return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found, pointers=named)
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
         execute, domain = _driver(connection).execute, request.domain
@@ -343,6 +348,11 @@ def wanted() -> Select[Any]:
         for position, name in enumerate(("kind", "partition", "item"))
     )
     return select(*parts)
+
+
+def names() -> Select[Any]:
+    """Select each name in the parameter ``keys``."""
+    return select(func.json_each(bindparam("keys")).table_valued("value", name="listed").c.value)
 
 
 def known_items() -> Select[Any]:

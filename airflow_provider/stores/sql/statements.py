@@ -140,14 +140,21 @@ def take_number(insert: Callable[[Table], Any]) -> Any:
     ).returning(head_table.c.csn)
 
 
-_CATALOG_TABLE = (
-    (iceberg_tables.c.catalog_name == CATALOG_NAME)
-    & (iceberg_tables.c.table_namespace == bindparam("namespace"))
-    & (iceberg_tables.c.table_name == bindparam("table"))
+_NAMESPACE = (iceberg_tables.c.catalog_name == CATALOG_NAME) & (
+    iceberg_tables.c.table_namespace == bindparam("namespace")
 )
+_CATALOG_TABLE = _NAMESPACE & (iceberg_tables.c.table_name == bindparam("table"))
 
 POINTER = select(iceberg_tables.c.metadata_location).where(_CATALOG_TABLE)
 """Where an Iceberg table's pointer is."""
+
+
+@lru_cache
+def pointers(names: Wanted) -> Select[Any]:
+    """Select names and pointers of the Iceberg tables of one namespace that *names* selects."""
+    columns = iceberg_tables.c.table_name, iceberg_tables.c.metadata_location
+    return select(*columns).where(_NAMESPACE & iceberg_tables.c.table_name.in_(names()))
+
 
 SWAP_POINTER = (
     update(iceberg_tables)

@@ -144,11 +144,11 @@ class SqlStore(MetadataStore):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
         wanted = list(dict.fromkeys(keys))
         known = self._remembered.among(domain, wanted)
         check_keys(domain, [key for key in wanted if key not in known])
-        found = self._run(lambda connection: self._dialect.look(connection, domain, wanted, known))
+        found = self._run(lambda connection: self._dialect.look(connection, domain, wanted, known, pointers))
         records = dict(known)
         for row in found.rows:
             if rows.is_gone(row):
@@ -156,7 +156,7 @@ class SqlStore(MetadataStore):
             else:
                 stamped = self._stamped(domain, row)
                 records[stamped.key] = stamped
-        return Reading(found.head, from_micros(found.now_us), records)
+        return Reading(found.head, from_micros(found.now_us), records, found.pointers)
 
     def scan(
         self,

@@ -25,7 +25,7 @@ from airflow_provider.stores.base import (
     StoreCapability,
     Transaction,
 )
-from airflow_provider.stores.requests import check_keys, check_scan, check_text, checked_again
+from airflow_provider.stores.requests import check_keys, check_pointers, check_scan, check_text, checked_again
 from airflow_provider.stores.schema_status import SchemaStatus
 from airflow_provider.stores.zookeeper import schema
 from airflow_provider.stores.zookeeper.address import Address
@@ -114,7 +114,8 @@ class ZookeeperStore(MetadataStore):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+        check_pointers(pointers, self.capabilities)
         check_keys(domain, [key for key in keys if key not in self._known.tables or key.domain != domain])
         deadline = self._deadline(read=True)
 

@@ -184,15 +184,15 @@ class WatchedStore(MetadataStore):
         lacks = frozenset({StoreCapability.SNAPSHOT_READ} if torn else ())
         self.capabilities = inner.capabilities - lacks
 
-    def read(self, domain: DomainName, keys: Sequence[Key]) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
         with self._line.call():
             if not self._torn or not keys:
-                return self._inner.read(domain, keys)
-            first = self._inner.read(domain, [])
+                return self._inner.read(domain, keys, pointers=pointers)
+            first = self._inner.read(domain, [], pointers=pointers)
             records: dict[Key, Stamped[Any]] = {}
             for some in self._line.torn(keys):
                 records.update(self._inner.read(domain, some).records)
-            return Reading(first.head, first.now, records)
+            return Reading(first.head, first.now, records, first.pointers)
 
     def scan(
         self,

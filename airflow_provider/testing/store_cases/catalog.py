@@ -64,6 +64,26 @@ class CatalogCases(StoreCases):
         assert backend.pointer(namespace, "two") == "new two"
         assert counter_key(domain) in store.read(domain, [counter_key(domain)]).records
 
+    def test_pointers_are_read_with_the_records(
+        self, backend: StoreBackend, store: MetadataStore, namespace: str
+    ) -> None:
+        """R17: of one moment, and only those that were asked for and are there."""
+        domain = DomainName(namespace)
+        key = counter_key(domain)
+        if StoreCapability.CATALOG_SWAP not in store.capabilities:
+            with pytest.raises(InvalidInput, match=StoreCapability.CATALOG_SWAP):
+                store.read(domain, [key], pointers=["one"])
+            return
+        assert store.read(domain, [], pointers=["one", "missing"]).pointers == {"one": "old"}
+        swap = CatalogSwap(namespace, "two", "old", "new")
+        store.transact(Transaction(domain=domain, updates=(put(key), swap), number=commit()))
+        for _ in range(2):  # the second time, the record is known
+            found = store.read(domain, [key, key], pointers=["two", "one", "two"])
+            assert found.pointers == {"one": "old", "two": "new"}
+            assert list(found.records) == [key]
+            assert found.head.csn == 1
+        assert store.read(domain, [key]).pointers == {}
+
     @pytest.mark.parametrize("position", range(3))
     def test_a_pointer_elsewhere_changes_nothing(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName, namespace: str, position: int

@@ -169,7 +169,11 @@ def _agree(connection: BoundedConnection, address: Address, limits: Limits) -> N
     """Tell the session its limits, and hear whose it is. A pooler's sessions are told in each transaction."""
     connection.autocommit = True
     try:
-        told = None if address.pooled else statements.set_for(limits.settings(), local=False)
+        told = (
+            None
+            if address.pooled
+            else statements.set_for(limits.settings() | statements.ISOLATION, local=False)
+        )
         asked = statements.GREETING if told is None else sql.SQL("{}, {}").format(statements.GREETING, told)
         found = connection.execute(sql.SQL("SELECT {}").format(asked), prepare=False).fetchone() or (0, True)
     except psycopg.Error as error:

@@ -102,9 +102,8 @@ class PostgresqlDialect(SqlDialect):
             if driver.info.transaction_status in _OPEN:
                 driver.execute("ROLLBACK", prepare=False)
 
-    def _begin(self, driver: BoundedConnection) -> None:
-        """Begin to write, as a holder of the store's identity; waits for nothing but who changes that."""
-        driver.execute(statements.BEGIN, prepare=False)
+    def _share(self, driver: BoundedConnection) -> None:
+        """Hold the store's identity until the transaction ends; waits for nothing but who changes that."""
         pooled = self._address.pooled
         driver.execute(statements.sharing(self.limits.settings()) if pooled else statements.SHARE_STORE)
 
@@ -124,20 +123,27 @@ class PostgresqlDialect(SqlDialect):
         domain: DomainName,
         keys: Sequence[Key],
         known: Mapping[Key, Stamped[Any]],
+        pointers: Sequence[str],
     ) -> Look:
-        parameters = statements.looked_for(domain, keys, known)
-        found = _driver(connection).execute(statements.LOOK, parameters).fetchall()
+        statement, parameters = statements.LOOK, statements.looked_for(domain, keys, known)
+        if pointers:
+            statement = statements.LOOK_WITH_POINTERS
+            parameters["pointers"] = list(pointers)
+        found = _driver(connection).execute(statement, parameters).fetchall()
         incarnation, head, now_us = found[0][-3:]
         return Look(
             head=Head(head or 0, incarnation),
             now_us=now_us,
-            rows=[row[:-3] for row in found if row[0] is not None],
+            rows=[row[:-3] for row in found if row[0] not in (None, statements.POINTER)],
+            pointers={row[2]: row[6] for row in found if row[0] == statements.POINTER},
         )
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
         driver, domain = _driver(connection), request.domain
         taken = pointers = None
-        self._begin(driver)
+        driver.execute(statements.BEGIN, prepare=False)
+        if self._address.pooled or not request.commit:
+            self._share(driver)
         if request.commit:
             taken = driver.execute(statements.TAKE_NUMBER, {"domain": domain})
         if request.swaps:
@@ -171,10 +177,14 @@ class PostgresqlDialect(SqlDialect):
             "made": statements.listed_rows(row for row in written if _key(domain, row) in absent),
             "put": statements.listed_rows(row for row in written if _key(domain, row) not in absent),
         }
-        with driver.pipeline():
-            self._begin(driver)
+        pooled = self._address.pooled
+        with driver.pipeline():  # one transaction by itself, of the isolation that the session was told
+            if pooled:
+                driver.execute(statements.BEGIN, prepare=False)
+            self._share(driver)
             stamped = driver.execute(statements.AT_ONCE, statements.held(request) | rows_by_need)
-            driver.execute("COMMIT", prepare=False)
+            if pooled:
+                driver.execute("COMMIT", prepare=False)
         return _held(request, stamped)
 
     def write(

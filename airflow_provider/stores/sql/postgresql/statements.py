@@ -58,19 +58,38 @@ As JSON, because a schema of format 1 lacks the column.
 
 GREETING: Final = sql.SQL("pg_backend_pid(), pg_is_in_recovery()")
 
-LOOK: Final[LiteralString] = f"""
-SELECT wanted.kind, wanted.partition, wanted.item, found.*, {_INCARNATION} AS incarnation,
-    (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
+_LOOKED: Final = f"""
+SELECT found.*, {_INCARNATION} AS incarnation, (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
     {_NOW_US} AS now_us
 FROM epochs_store AS store LEFT JOIN (
-    {_KNOWN} LEFT JOIN LATERAL (
+"""
+_DIFFERING: Final = f"""
+    SELECT wanted.kind, wanted.partition, wanted.item, there.*
+    FROM {_KNOWN} LEFT JOIN LATERAL (
         SELECT version, csn, updated_at, body FROM epochs_record AS record WHERE {_AT_ADDRESS} LIMIT 1
-    ) AS found ON true
-) ON found.version IS DISTINCT FROM wanted.version OR found.updated_at IS DISTINCT FROM wanted.updated_at
+    ) AS there ON true
+    WHERE there.version IS DISTINCT FROM wanted.version OR there.updated_at IS DISTINCT FROM wanted.updated_at
+"""
+
+LOOK: Final[LiteralString] = f"""
+{_LOOKED} {_DIFFERING}) AS found ON true
 """
 """One snapshot of everything; a row without a kind when no record is otherwise than the caller knows it.
 
 As :func:`~airflow_provider.stores.sql.statements.differing`: without a version, it is gone.
+"""
+
+POINTER: Final = "pointer"
+"""The kind of a row of :data:`LOOK_WITH_POINTERS` that is no record: name and pointer of a table of the catalog."""
+
+LOOK_WITH_POINTERS: Final[LiteralString] = f"""
+{_LOOKED} {_DIFFERING} UNION ALL
+    SELECT '{POINTER}', '', named.table_name, NULL, NULL, NULL, named.metadata_location
+    FROM unnest(%(pointers)s::text[]) AS wanted (name) CROSS JOIN LATERAL (
+        SELECT table_name, metadata_location FROM iceberg_tables
+        WHERE catalog_name = '{CATALOG_NAME}' AND table_namespace = %(domain)s AND table_name = wanted.name LIMIT 1
+    ) AS named
+) AS found ON true
 """
 
 _TURNS: Final = 0x65706F63
@@ -81,16 +100,19 @@ _OF_STORE: Final = 0x65706F64
 
 BEGIN: Final[LiteralString] = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Each statement sees what was committed before it; what a transaction decides on it has locked by then."""
+ISOLATION: Final = {"default_transaction_isolation": "read committed"}
+"""The setting by which transactions without a :data:`BEGIN` see the same."""
 
 SHARE_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"
 """Before the statement that reads the incarnation, which sees what was committed when the lock was given."""
 
 LOCK_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock({_OF_STORE}, 0)"
 
-TAKE_NUMBER: Final[LiteralString] = """
+TAKE_NUMBER: Final[LiteralString] = f"""
 INSERT INTO epochs_head AS head (domain, csn) VALUES (%(domain)s, 1)
-ON CONFLICT (domain) DO UPDATE SET csn = head.csn + 1 RETURNING csn
+ON CONFLICT (domain) DO UPDATE SET csn = head.csn + 1 RETURNING csn, pg_advisory_xact_lock_shared({_OF_STORE}, 0)
 """
+"""Then share the store's identity, as :data:`SHARE_STORE` does."""
 
 _HELD: Final[LiteralString] = f"""
     json_to_recordset(%(keys)s::json)
