@@ -11,7 +11,7 @@ from airflow_provider.coordination.dependents import rewrite_requirements, toget
 from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.filling import refuse_other_rows
 from airflow_provider.coordination.joining import unjoined
-from airflow_provider.coordination.recovery import follow
+from airflow_provider.coordination.recovery import follow, is_pointed
 from airflow_provider.coordination.registering import furthest
 from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.root_readers import later_keys, newest_required
@@ -172,6 +172,7 @@ class Publish:
                 *attempt.written_keys(attempt.token),
                 *([attempt.checked_key(attempt.token)] if attempt.checks else []),
             ],
+            pointers=() if self.coordinator.formats.projected else [sink.name for sink in attempt.sinks],
         )
 
     @property
@@ -313,6 +314,7 @@ class Publish:
             removes=(attempt.interval.end,) if replaced else (),
             shows=shown(before, before.progress.adding(attempt.interval), self.coordinator.store.format),
             adds=tuple((attempt.interval, committable) for committable in sink.output),
+            pointed=is_pointed(reading, sink.table),
             csn=reading.head.csn + 1,
             incarnation=reading.head.incarnation,
             change_set=attempt.change_set,

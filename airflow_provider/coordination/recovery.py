@@ -104,7 +104,7 @@ class Followed:
 def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> Followed:
     """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
     if not formats.projected:
-        return Followed(beyond=[], unseen=[one for one in tables if not _is_pointed(reading, one)])
+        return Followed(beyond=[], unseen=[one for one in tables if not is_pointed(reading, one)])
     beyond, unseen = [], []
     for table in tables:
         ref = _ref(reading, table)
@@ -119,7 +119,7 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]
     return Followed(beyond=beyond, unseen=unseen)
 
 
-def _is_pointed(reading: Reading, table: EpochTable) -> bool:
+def is_pointed(reading: Reading, table: EpochTable) -> bool:
     """Whether the pointer of *table* was read with its record, and names what that says."""
     ref = _ref(reading, table)
     return ref is not None and bool(ref.metadata) and reading.pointers.get(table.name) == ref.metadata

@@ -131,11 +131,11 @@ class Publication:
     :param base: the version that the store holds for current; None before the first commit.
     :param removes: barriers of epochs whose earlier slice goes.
     :param adds: the slices that come, with the interval of each.
-    :param shows: the epochs that the catalog's current version has rows of after this commit. The others stay in the
-        version, where states find them, and engines that know no cuts do not.
+    :param shows: the epochs of which engines without cuts see rows after this commit; states find the others, too.
     :param changes: what becomes of the columns, in order; rows in other slices are not touched (R32).
     :param csn: the number that the commit will take. The rest is written into the table's metadata (R33).
     :param adopts: another program's version, on which the commit is made: its rows are taken over (R17).
+    :param pointed: the catalog's pointer was read with the base, and names it: the transaction requires it.
     """
 
     table: EpochTable
@@ -150,6 +150,7 @@ class Publication:
     token: int
     adopts: int | None = None
     changes: tuple[ColumnChange, ...] = ()
+    pointed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -346,6 +346,8 @@ class MemoryFormat(TableFormat):
     def _head(self, publication: Publication) -> str:
         """What the next version is made from: what the pointer names, or the base that it lags behind."""
         base = publication.base
+        if publication.pointed and base is not None:
+            return base.location
         pointer = self._pointer(publication.table, base)
         if self._swaps or base is None or pointer == base.location:
             return pointer

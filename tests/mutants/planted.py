@@ -276,6 +276,14 @@ PLANTED = (
         tests=(DROPPED,),
     ),
     Mutant(
+        name="a pointer that names anything is taken for that of the last commit",
+        rule="R17",
+        file="coordination/recovery.py",
+        old="reading.pointers.get(table.name) == ref.metadata",
+        new="table.name in reading.pointers",
+        tests=(DROPPED,),
+    ),
+    Mutant(
         name="a table with commits is made anew",
         rule="R17",
         file="coordination/altering.py",

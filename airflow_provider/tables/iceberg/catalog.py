@@ -95,20 +95,24 @@ class IcebergCatalog:
 
         :raises Unavailable: as there. :raises StoreUnavailable: likewise.
         """
-        with checks.translated(self.warehouse):
-            with _translated(self._url):
-                pointers = self._pointers(tables)
-            return [None if one is None else self._named(table, one) for table, one in pointers]
+        with checks.translated(self.warehouse), _translated(self._url):
+            pointers = self._pointers(tables)
+        return [None if one is None else self.named(table, one) for table, one in pointers]
 
-    def _named(self, table: EpochTable, pointer: str) -> Table:
-        try:
-            return self.at(table, pointer)
-        except FileNotFoundError as error:
-            raise Unavailable(
-                f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
-                next_step="restore the file; if the store was restored from a backup, restore the warehouse too.",
-                table=table.name,
-            ) from error
+    def named(self, table: EpochTable, pointer: str) -> Table:
+        """Return the table as the metadata file that its *pointer* names has it.
+
+        :raises Unavailable: the file is missing.
+        """
+        with checks.translated(self.warehouse):
+            try:
+                return self.at(table, pointer)
+            except FileNotFoundError as error:
+                raise Unavailable(
+                    f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
+                    next_step="restore the file; if the store was restored from a backup, restore the warehouse too.",
+                    table=table.name,
+                ) from error
 
     def at(self, table: EpochTable, location: str) -> Table:
         """Return the table as the metadata file at *location* has it, wherever its pointer is.

@@ -224,7 +224,7 @@ class IcebergFormat(DraftingFormat):
             verifying.verify(self._io, table, output)
 
     def prepare(self, publication: Publication) -> Prepared:
-        table = self._existing(publication.table, publication.base)
+        table = self._pointed(publication)
         with checks.translated(self._warehouse):
             head = table if self._swaps else self._head(table, publication)
             prepared, metadata = publishing.prepare(
@@ -232,6 +232,13 @@ class IcebergFormat(DraftingFormat):
             )
             self._catalog.note(prepared.ref.metadata, metadata)
             return prepared
+
+    def _pointed(self, publication: Publication) -> Table:
+        """The table as its pointer has it."""
+        table, base = publication.table, publication.base
+        if publication.pointed and base is not None:
+            return self._catalog.named(table, base.metadata)
+        return self._existing(table, base)
 
     def _head(self, pointed: Table, publication: Publication) -> Table:
         """What the next version is made from: what the pointer names, or the base that it lags behind."""

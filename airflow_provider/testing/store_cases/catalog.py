@@ -64,9 +64,7 @@ class CatalogCases(StoreCases):
         assert backend.pointer(namespace, "two") == "new two"
         assert counter_key(domain) in store.read(domain, [counter_key(domain)]).records
 
-    def test_pointers_are_read_with_the_records(
-        self, backend: StoreBackend, store: MetadataStore, namespace: str
-    ) -> None:
+    def test_pointers_are_read_with_the_records(self, store: MetadataStore, namespace: str) -> None:
         """R17: of one moment, and only those that were asked for and are there."""
         domain = DomainName(namespace)
         key = counter_key(domain)
