@@ -429,10 +429,10 @@ PLANTED = (
         name="a refused begin makes its declaration known",
         rule="R7",
         file=BEGINNING,
-        old="        answer = self._decided(reading, job, dry=declaration.register is not None)\n",
+        old="        answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)\n",
         new="        if declaration.register is not None:\n"
         "            declaration.register.run()\n"
-        "        answer = self._decided(reading, job, dry=declaration.register is not None)\n",
+        "        answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)\n",
         tests=(DECLARING,),
     ),
     *PLANTED_IN_UPKEEP,
