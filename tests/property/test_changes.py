@@ -126,20 +126,20 @@ class Changes(RuleBasedStateMachine):
 
     @initialize(
         late=st.sets(st.sampled_from(["pair", "sum", "full", "loose", "other"])),
-        origin=st.sampled_from([2, 1, 0]),
+        origin=st.sampled_from([2, 1, 0, 0]),
         tables=st.integers(0, 1),
+        first=st.integers(0, 2),
         days=st.integers(0, 3),
     )
-    def history(self, late: set[str], origin: int, tables: int, days: int) -> None:
-        """Begin where jobs have been declared and computed, but for some that are registered later."""
-        first = {"base": origin, "pair": tables}
+    def history(self, late: set[str], origin: int, tables: int, first: int, days: int) -> None:
+        """Begin where jobs have been declared and some days computed; other jobs are registered later."""
+        drawn = {"base": origin, "pair": tables}
         for name in self.versions:
             if name not in late:
-                self.now[name] = self.versions[name][first.get(name, 0)]
+                self.now[name] = self.versions[name][drawn.get(name, 0)]
         for half in range(HALVES):
             self.landing.land(at(half + 1))
-        if days:
-            self.go_on(days)
+        self.go_on(first + days, first)
 
     @rule(name=CHANGED, number=st.integers(0, 8), registers=st.booleans(), days=st.integers(0, 4))
     def deploy(self, name: str, number: int, days: int, *, registers: bool) -> None:
@@ -148,18 +148,30 @@ class Changes(RuleBasedStateMachine):
         if registers and not self._goes(lambda: self.world.coordinator.register(declared)):
             return
         self.now[name] = declared
-        if days:
-            self.go_on(days)
+        self.go_on(days)
+
+    @rule(name=st.sampled_from(["pair", "pair", "base"]), number=st.integers(0, 8))
+    def come_back(self, name: str, number: int) -> None:
+        """Compute what comes next by the task of another version of the DAG, such as an old one that is cleared."""
+        deployed = self.now.get(name)
+        if deployed is not None:
+            self.now[name] = self.versions[name][number % len(self.versions[name])]
+            self.compute(name, self._next(name))
+            self.now[name] = deployed
 
     # --- tasks ------------------------------------------------------------------------------------------------
 
     @rule(days=st.integers(1, HALVES // 2))
-    def go_on(self, days: int) -> None:
+    def go_on(self, days: int, first: int = 0) -> None:
         """Compute what is missing of some days; without it few random walks come to a cut."""
-        for half in range(2 * days):
+        for half in range(2 * first, 2 * days):
             for name in self.now:
                 if self._lacks(name, half):
                     self.compute(name, half)
+
+    def _next(self, name: str) -> int:
+        """The first half of a day that the job is to compute; the last one when there is none."""
+        return next((half for half in range(HALVES) if self._lacks(name, half)), HALVES - 1)
 
     def _lacks(self, name: str, half: int) -> bool:
         """Whether the job is to compute the epoch, and one of its tables has not got it."""
@@ -181,7 +193,7 @@ class Changes(RuleBasedStateMachine):
     def overlap(self, jobs: tuple[str, str], earlier: int, *, again: bool) -> None:
         """What an attempt reads is computed again while it is under way, or what it replaces is read."""
         name, other = jobs
-        half = next((half for half in range(HALVES) if any(self._lacks(job, half) for job in jobs)), 0)
+        half = min(self._next(name), self._next(other))
         self.compute(name if again else other, half)
         attempt = self._begin(name, half)
         if attempt is not None:
