@@ -103,6 +103,8 @@ def spread(
                 if edge.table != outdated.table:
                     continue
                 end = _last_reader(edge, outdated.end, kinds.get(edge.table), job.cadence)
+                if edge.kind is EdgeKind.PREVIOUS and job.name in upstream_jobs(jobs, [edge.table]):
+                    end = None  # a job that builds on its own past hands them on from epoch to epoch
                 for table in job.all_outputs:
                     key = (table, outdated.source)
                     merged = _merged(known.get(key), outdated, table, end)

@@ -317,6 +317,21 @@ def test_rows_that_an_ignored_revision_left_behind_carry_a_label(world: World) -
     assert explain(world.store, DOMAIN, "d", day(2)).outdated == ()
 
 
+def test_a_job_that_builds_on_its_past_hands_on_what_it_has_not_read(world: World) -> None:
+    """R18: each of its later states has rows of the one before, and so does what reads them."""
+    full = world.table("r", kind="full")
+    source = world.job("d")
+    ignores = [increment(world.table("d"), on_upstream_revision="ignore"), previous(full)]
+    builds = world.job("r", [full], inputs=ignores)
+    reads = world.job("e", inputs=[state(full)])
+    for number in (1, 2, 3):
+        for job in (source, builds, reads):
+            world.run(job, day(number), [number])
+    again = world.run(source, day(2), [20], owner("manual"))
+    found = [(one.table, one.source, one.csn, one.start, one.end) for one in world.cut("r", "e").outdated]
+    assert found == [(table, "d", again.csn, barrier(1), None) for table in ("e", "r")]
+
+
 def test_rows_computed_again_lose_their_label(world: World) -> None:
     """R18: an epoch that was begun before the revision and committed after it is labelled; its next revision is not."""
     job = world.job("d")

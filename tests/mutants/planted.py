@@ -252,6 +252,14 @@ PLANTED = (
         tests=(RETENTION,),
     ),
     Mutant(
+        name="a job that builds on its past is taken to forget what it has not read",
+        rule="R18",
+        file="domain/outdated.py",
+        old="end = None  # a job that builds on its own past hands them on from epoch to epoch",
+        new="end = outdated.end",
+        tests=(REWRITES,),
+    ),
+    Mutant(
         name="rows that stand on an earlier state of an input carry no label",
         rule="R18",
         file="domain/outdated.py",
