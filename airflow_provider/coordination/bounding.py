@@ -16,6 +16,7 @@ from airflow_provider.coordination.root_readers import (
     committed_root,
     later_keys,
     open_root,
+    refuse_behind,
     refuse_readers,
     root_readers,
     whole_roots,
@@ -211,6 +212,8 @@ class Bounding:
             self.store, self.job.domain, root.name, self.interval, newest, but=self.job.name
         )
         opened, committed = open_root(attempt, root.name), committed_root(epoch, root.name)
+        if committed != newest:
+            refuse_behind(root, self.interval, recorded, readers)
         again = asks_again(root.late, newest, opened=opened, committed=committed, others=readers.stand)
         if not again and self.source.holds(asked, current):
             return Chosen(root=root, bounds=current, note=_note(recorded[newest]))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_provider.coordination.dependents import Dependent
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, expired
-from airflow_provider.domain.errors import Conflict, DependentReaders, StoreIncompatible, Unavailable
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    NotReady,
+    StoreIncompatible,
+    Unavailable,
+)
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind, epoch_key, lock_key, root_key
@@ -21,11 +27,13 @@ class RootReaders:
     """Epochs of other jobs that stand on one revision of a root at a barrier.
 
     :param committed: by their commit. :param live: by an open attempt whose lock lasts.
+    :param behind: those that have committed an earlier revision, each with that revision.
     :param required: the records of all jobs that read the root, as they were: none of them begins or commits meanwhile.
     """
 
     committed: tuple[Dependent, ...] = ()
     live: tuple[Dependent, ...] = ()
+    behind: tuple[tuple[Dependent, int], ...] = ()
     required: tuple[Exists | Absent, ...] = ()
 
     @property
@@ -42,18 +50,21 @@ def root_readers(
     keys = {name: epoch_key(domain, name, interval.start) for name in names}
     locks = {name: lock_key(domain, name, interval.start) for name in names}
     reading = reader.read(domain, [*keys.values(), *locks.values()])
-    committed, live = [], []
+    committed, live, behind = [], [], []
     for name, key in keys.items():
         stamped = reading.get(key)
         if stamped is None or stamped.record.interval != interval:
             continue
         epoch = Dependent(job=name, interval=interval, tables=(TableName(root),))
-        if committed_root(stamped.record, root) == revision:
+        read = committed_root(stamped.record, root)
+        if read == revision:
             committed.append(epoch)
+        elif read:
+            behind.append((epoch, read))
         if open_root(stamped.record.attempt, root) == revision and _lives(reading, locks[name], reading.now):
             live.append(epoch)
     required = tuple(unchanged(reading, key) for key in keys.values())
-    return RootReaders(committed=tuple(committed), live=tuple(live), required=required)
+    return RootReaders(committed=tuple(committed), live=tuple(live), behind=tuple(behind), required=required)
 
 
 def _lives(reading: Reading, lock: Key, now: datetime) -> bool:
@@ -86,25 +97,67 @@ def refuse_readers(root: Root, interval: Interval, revision: int, readers: RootR
     standing = readers.committed if root.late is Late.REVISION else (*readers.committed, *readers.live)
     if not standing:
         return
-    names = ", ".join(str(one.job) for one in standing)
-    step = (
-        f"leave it; or `airflow epochs bind {root.name} {interval.start.isoformat()}/{interval.end.isoformat()} "
-        f"--reason …`, then clear the tasks of {names} and of this job for it."
-    )
     if root.late is Late.REVISION:
-        raise DependentReaders(
-            f"root {root.name!r} has changed since revision {revision} of it was recorded for {interval}, and {names} "
-            "has committed what it computed from that: two jobs would stand on different revisions.",
-            next_step=step,
-            interval=interval,
-            readers=standing,
-            root=root.name,
-        )
+        raise _left_behind(root, interval, revision, standing)
+    names, step = _named(standing), _step(root, interval, standing)
     raise Unavailable(
         f"root {root.name!r} is no longer what was recorded for {interval}, which {names} has read.",
         next_step=f"bring back what was recorded, or {step.removeprefix('leave it; or ')}",
         root=root.name,
         readers=standing,
+    )
+
+
+def refuse_behind(
+    root: Root, interval: Interval, recorded: Mapping[int, RootRecord], readers: RootReaders
+) -> None:
+    """Refuse to read the newest revision of *root* beside epochs that have committed an earlier one.
+
+    A job that computes its epoch again records a revision before it is known whether that will be committed. Epochs
+    that were left behind by bounds that were bound anew are no reason: whoever did that has said so.
+
+    :param recorded: all revisions. :param readers: of the newest.
+    :raises NotReady: all of these epochs are being computed again, with the newest revision.
+    :raises DependentReaders: some are not.
+    """
+    bound_anew = [revision for revision, record in recorded.items() if record.reason]
+    behind = [(epoch, read) for epoch, read in readers.behind if not any(read < one for one in bound_anew)]
+    if not behind:
+        return
+    live = {epoch.job for epoch in readers.live}
+    standing = tuple(epoch for epoch, _ in behind if epoch.job not in live)
+    if standing:
+        raise _left_behind(root, interval, min(read for _, read in behind), standing)
+    raise NotReady(
+        f"root {root.name!r} was recorded anew for {interval}, and {_named([epoch for epoch, _ in behind])} is being "
+        "computed again with it: two jobs would stand on different revisions until that is committed.",
+        next_step="try again when it is.",
+        missing=(root.name,),
+        interval=interval,
+    )
+
+
+def _left_behind(
+    root: Root, interval: Interval, revision: int, readers: Sequence[Dependent]
+) -> DependentReaders:
+    return DependentReaders(
+        f"root {root.name!r} has changed since revision {revision} of it was recorded for {interval}, and "
+        f"{_named(readers)} has committed what it computed from that: two jobs would stand on different revisions.",
+        next_step=_step(root, interval, readers),
+        interval=interval,
+        readers=tuple(readers),
+        root=root.name,
+    )
+
+
+def _named(readers: Iterable[Dependent]) -> str:
+    return ", ".join(str(epoch.job) for epoch in readers)
+
+
+def _step(root: Root, interval: Interval, readers: Iterable[Dependent]) -> str:
+    return (
+        f"leave it; or `airflow epochs bind {root.name} {interval.start.isoformat()}/{interval.end.isoformat()} "
+        f"--reason …`, then clear the tasks of {_named(readers)} and of this job for it."
     )
 
 

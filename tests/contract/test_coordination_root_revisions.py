@@ -109,6 +109,27 @@ def test_a_root_that_has_not_changed_is_no_reason_for_a_revision(world: World, t
     assert [compute(world, job, 1, cleared("again")) for job in (d, e)] == [1, 1]
 
 
+def test_a_revision_that_came_to_nothing_binds_no_other_job(world: World, tmp_path: Path) -> None:
+    """I4, I11: D has committed revision 1, and failed with revision 2: E waits while D tries, then is refused."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    land(tmp_path, 1, x="5")
+    compute(world, d, 1)
+    world.coordinator.register(e)
+    land(tmp_path, 1, x="500")
+    again = world.begin(d, day(1), cleared("again"), roots=FILES)
+    assert again.roots[0].revision == 2
+    with pytest.raises(NotReady, match="d is being computed again with it"):
+        world.begin(e, day(1), roots=FILES)
+    world.coordinator.abort(again, "it failed")
+    with pytest.raises(DependentReaders, match="since revision 1 .* different revisions") as refused:
+        world.begin(e, day(1), roots=FILES)
+    assert [str(one.job) for one in refused.value.readers] == ["d"]
+    assert "airflow epochs bind feed" in refused.value.next_step
+    assert compute(world, d, 1, cleared("once more")) == 2
+    assert compute(world, e, 1) == 2
+    assert world.rows("d", "e") == {"d": [(1, 500)], "e": [(1, 500)]}
+
+
 def test_what_was_read_before_a_later_revision_is_not_published(world: World, tmp_path: Path) -> None:
     """I11, R13: an attempt that began on the older revision loses; its retry reads the newer one."""
     d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")

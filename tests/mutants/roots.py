@@ -12,8 +12,16 @@ PLANTED_IN_ROOTS = (
         name="a root is read anew although another job has committed what it read of it",
         rule="I11",
         file="coordination/root_readers.py",
-        old="if committed_root(stamped.record, root) == revision:",
-        new="if committed_root(stamped.record, root) > revision:",
+        old="if read == revision:",
+        new="if read > revision:",
+        tests=(ROOT_REVISIONS,),
+    ),
+    Mutant(
+        name="a revision of a root that came to nothing is read beside a commit of the one before",
+        rule="I11",
+        file="coordination/bounding.py",
+        old="if committed != newest:",
+        new="if committed > newest:",
         tests=(ROOT_REVISIONS,),
     ),
     Mutant(
