@@ -6,6 +6,7 @@ when all claims are over, the warehouse holds the newest versions and nothing el
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -56,6 +57,7 @@ class Retention(RuleBasedStateMachine):
         self.plain: list[Read] = []
         self.leased: dict[str, tuple[Lease, Rows]] = {}
         self.attempts: list[tuple[Attempt, list[int]]] = []
+        self.tries = itertools.count(1)
 
     def teardown(self) -> None:
         self.world.clock.advance(timedelta(days=40))
@@ -81,7 +83,7 @@ class Retention(RuleBasedStateMachine):
     @rule(number=DAYS)
     def begin(self, number: int) -> None:
         try:
-            attempt = self.world.begin(self.reader, day(number), owner("reader", len(self.attempts) + 1))
+            attempt = self.world.begin(self.reader, day(number), owner("reader", next(self.tries)))
         except (NotReady, Unavailable):
             return
         found = read_rows(self.world.coordinator, attempt, "f")
