@@ -54,6 +54,7 @@ class Event(StrEnum):
     LATE_FILE = "file landed late"
     REPLACED_FILE = "file replaced"
     MISSING_FILE = "file missing"
+    LATE_ID = "id seen after greater ones"
     SOURCE_REVISION = "source recorded in another revision"
     SKIPPED_FULL = "skip copied a full table"
     CORRECTED = "skip computed after all"
@@ -66,6 +67,13 @@ class Event(StrEnum):
     SLOW_PUBLISHED = "slow publisher came through"
     RESTORED = "session refused by a restored store"
     HOLE_FILLED = "hole of one table filled"
+    SEEN_BY_CATALOG = "table loaded from the catalog"
+    LAGGING_POINTER = "the catalog's pointer lagged"
+    DOCTOR = "doctor found nothing"
+    LEASE_KEPT = "lease kept what was superseded long ago"
+    IN_SESSION = "cut in a session"
+    NEARLY_FULL = "record near its limit"
+    OUTDATED = "cut of rows that an edge has left behind"
 
 
 FAULTS = frozenset(
@@ -99,16 +107,24 @@ PROMISED = (
     Event.LATE_FILE,
     Event.REPLACED_FILE,
     Event.MISSING_FILE,
+    Event.LATE_ID,
+    Event.SOURCE_REVISION,
+    Event.SKIPPED_FULL,
     Event.WITHDRAWN,
     Event.SWEPT,
     Event.SWEPT_MANY,
+    Event.LEFTOVERS,
+    Event.LEASE_KEPT,
     Event.LONG_PAUSE,
     Event.FORKED,
     Event.SLOW_PUBLISHED,
     Event.RESTORED,
     Event.HOLE_FILLED,
+    Event.OUTDATED,
+    Event.IN_SESSION,
+    Event.NEARLY_FULL,
+    Event.DOCTOR,
+    Event.SEEN_BY_CATALOG,
+    Event.LAGGING_POINTER,
 )
 """Events of which a whole run must meet each some fifty times."""
-
-ONCE_A_CASCADE = frozenset({Event.INHERITED, Event.SLOWED})
-"""Promised events that a cascade meets at most once, and a changing domain never: half as often is promised."""

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 
-from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.testing.simulation.cascade import (
     CHANGING,
     JOBS,
+    KEPT,
+    ORIGIN,
     OWNERS,
     SLOWED,
     SLOWED_AT,
@@ -20,6 +21,7 @@ from airflow_provider.testing.simulation.cascade import (
 from airflow_provider.testing.simulation.operations import Intentions, Operating
 from airflow_provider.testing.simulation.scheduler import Process
 from airflow_provider.testing.simulation.workers import Attempting, Task
+from airflow_provider.testing.simulation.working import Hands
 from airflow_provider.testing.simulation.world import World
 
 _READERS = 2
@@ -46,8 +48,12 @@ class Supervisor:
         ]
         for task in self.tasks:
             stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
-            if stray or task.name == _OFTEN_LATE:
-                task.after = random.uniform(0, 2700 if stray else 900)
+            if stray:
+                task.after = random.uniform(600, 3600)
+            elif task.name == _OFTEN_LATE or (
+                task.name == OWNERS[KEPT.name] and task.interval.start > ORIGIN
+            ):
+                task.after = random.uniform(0, 900 if task.name == _OFTEN_LATE else 1800)
         self.hours = length
         self._intentions = Intentions(retires=random.random() < 0.97, revives=random.random() < 0.1)
         self.quiet = False
@@ -89,10 +95,8 @@ class Supervisor:
 
     def calm(self) -> None:
         """The faults have stopped: nothing new is asked for, who stands still goes on within half a TTL."""
-        self.quiet = self.world.weather.clear = True
-        soon = self.world.scheduler.clock.now() + DEFAULTS.lock_ttl / 2
-        for process in self.world.scheduler.processes:
-            process.wakes = min(process.wakes, soon)
+        self.quiet = True
+        self.world.calm()
 
     def _look_at(self, task: Task, supervisor: Process, now: float) -> None:
         running = task.process
@@ -149,9 +153,8 @@ class Supervisor:
 
         def body(process: Process) -> None:
             world = self.world
-            Attempting(
-                world.coordinator(process), task, owner, process, self.random, world.model, world.count
-            ).run()
+            hands = Hands(world.coordinator(process), process, self.random, world.model, world.count)
+            Attempting(task, owner, hands).run()
 
         task.last = self.quiet and self._intentions.settled
         task.process = self._spawn(f"{task.name} {task.interval.start:%d %H} {task.run} {task.tries}", body)

@@ -108,7 +108,7 @@ class Weather:
 class Line:
     """The line of one process: each call takes a turn and meets the weather.
 
-    :ivar fault: what gets lost of the call that is under way.
+    :ivar fault: what gets lost of the call that is under way. :ivar troubles: how often that happened so far.
     :ivar dies: whether that call is the process's last one.
     """
 
@@ -116,6 +116,7 @@ class Line:
     scheduler: Scheduler
     weather: Weather
     fault: Fault | None = None
+    troubles: int = 0
     dies: bool = False
 
     def before(self, label: str) -> Fault | None:
@@ -141,6 +142,7 @@ class Line:
                 self.fault = Fault.REQUEST_LOST
             case Event.REPLY_LOST:
                 self.fault = Fault.REPLY_LOST
+        self.troubles += self.fault is not None
         return self.fault
 
     def torn(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:

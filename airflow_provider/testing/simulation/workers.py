@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from random import Random
-
-import pyarrow as pa
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -25,22 +20,18 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.version import Committable
 from airflow_provider.tables.base import WarehouseUnavailable
 from airflow_provider.testing.simulation.cascade import (
     CHANGING,
-    Rows,
     SimulatedJob,
     output,
     proposal,
 )
 from airflow_provider.testing.simulation.events import Event
-from airflow_provider.testing.simulation.history import Violation, expect
-from airflow_provider.testing.simulation.model import Model
-from airflow_provider.testing.simulation.readers import rows_of
+from airflow_provider.testing.simulation.history import Violation
 from airflow_provider.testing.simulation.scheduler import Process
+from airflow_provider.testing.simulation.working import Hands
 
-Count = Callable[[Event], None]
 _NEVER_COMPUTED = -1
 
 
@@ -77,13 +68,16 @@ class Task:
 class Attempting:
     """One try of a task: what the operator and the Spark job do together."""
 
-    coordinator: Coordinator
     task: Task
     owner: Owner
-    process: Process
-    random: Random
-    model: Model
-    count: Count
+    hands: Hands
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.hands.coordinator
+
+    def count(self, event: Event) -> None:
+        self.hands.count(event)
 
     def run(self) -> None:
         """Go the whole way; leave the task done when there is nothing more to do."""
@@ -120,7 +114,7 @@ class Attempting:
             self.count(Event.BUSY)
             raise
         if isinstance(begun, AlreadyCommitted):
-            self._check_answer(begun)
+            self.hands.check_answer(begun)
             self.count(Event.ALREADY_COMMITTED)
             self.task.done = True
             return None
@@ -138,44 +132,32 @@ class Attempting:
         except EpochError as error:
             if isinstance(error, Conflict):
                 self.count(Event.INPUTS_REWRITTEN)
-            self._abort(attempt, type(error).__name__)
+            self.hands.abort(attempt, type(error).__name__)
             raise
-        self._check_answer(published)
+        self.hands.check_answer(published)
         self.task.done = True
 
     def _write_all(self, attempt: Attempt) -> None:
-        inputs = {str(one.table): self._read(attempt, str(one.table)) for one in attempt.inputs}
+        inputs = self.hands.read_all(attempt)
         files = [one.uri for bounds in attempt.roots for one in bounds.files]
         for sink in attempt.sinks:
-            self._work(attempt)
+            self.hands.work(attempt)
             values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)
             name, parts = str(sink.name), attempt.participants
             for number in range(parts):
                 writer = self._joined(attempt, name, number) if attempt.is_shared else attempt
-                self._write(writer, name, values[number::parts])
-        self._work(attempt)
+                self.hands.write(writer, name, values[number::parts])
+        self.hands.work(attempt)
         self.coordinator.complete(attempt)
-
-    def _read(self, attempt: Attempt, table: str) -> Rows:
-        state, schema = self.coordinator.input(attempt, table)
-        if state.ref is None:
-            return ()
-        return rows_of(self.coordinator.formats[state.ref.format].read(state, schema))
-
-    def _work(self, attempt: Attempt) -> None:
-        """Take some time, and tell the store that one is alive."""
-        self.process.sleep(timedelta(seconds=self.random.choice((0.5, 2, 10, 30))))
-        if self.random.random() < 0.5:
-            self.coordinator.heartbeat(attempt)
 
     def _joined(self, attempt: Attempt, sink: str, number: int) -> Attempt:
         """Let a participant join; sometimes twice, when the first try staged other rows and reports them too late."""
         writer = self.coordinator.join(attempt, number, self.owner)
-        if self.random.random() < 0.7:
+        if self.hands.random.random() < 0.7:
             return writer
-        staged = self._stage(writer, sink, [_NEVER_COMPUTED])
+        staged = self.hands.stage(writer, sink, [_NEVER_COMPUTED])
         self.coordinator.processed(writer, sink)
-        self._work(writer)
+        self.hands.work(writer)
         again = self.coordinator.join(attempt, number, self.owner)
         try:
             self.coordinator.written(writer, sink, staged)
@@ -183,31 +165,3 @@ class Attempting:
             self.count(Event.PARTICIPANT_RETRIED)
             return again
         raise Violation("R10", f"{writer} reported after {again} had joined")
-
-    def _write(self, attempt: Attempt, sink: str, values: Sequence[int]) -> None:
-        staged = self._stage(attempt, sink, values)
-        self.coordinator.processed(attempt, sink)
-        self.coordinator.written(attempt, sink, staged)
-
-    def _stage(self, attempt: Attempt, sink: str, values: Sequence[int]) -> Committable:
-        table = attempt.sink(sink)
-        tables = self.coordinator.formats[table.format]
-        rows = pa.table({"value": pa.array(values, pa.int64())})
-        info = tables.create(table, rows.schema)
-        place = self.coordinator.place(attempt, sink)
-        files = list(tables.task_writer(place, info)(rows.to_batches()))
-        return tables.describe_output(place, info, files)
-
-    def _abort(self, attempt: Attempt, reason: str) -> None:
-        try:
-            self.coordinator.abort(attempt, reason)
-        except (StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
-            return
-        self.count(Event.ABORTED)
-
-    def _check_answer(self, answer: Published | AlreadyCommitted) -> None:
-        """What the caller is told was committed is there, at that CSN (R15)."""
-        found = self.model.change_sets.get(answer.change_set)
-        expect(
-            found == answer.csn, "R15", f"{self.owner}: {answer.change_set} at {answer.csn}, is at {found}"
-        )

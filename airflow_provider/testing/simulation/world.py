@@ -6,34 +6,26 @@ from collections.abc import Callable
 from random import Random
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.leases import Leases
 from airflow_provider.coordination.recovery import recover
-from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.version import SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import (
-    CatalogSwap,
-    Exists,
-    Number,
     Put,
     Receipt,
     Transaction,
     pages,
 )
 from airflow_provider.tables.base import Place
-from airflow_provider.tables.factory import TableFormats
 from airflow_provider.testing.faults import Fault
-from airflow_provider.testing.simulation.cascade import DOMAIN, FAR, TABLES, Rows
+from airflow_provider.testing.simulation.cascade import DOMAIN, FAR, TABLES
 from airflow_provider.testing.simulation.events import Event
 from airflow_provider.testing.simulation.history import expect
 from airflow_provider.testing.simulation.model import Model
-from airflow_provider.testing.simulation.readers import Reading, rows_of
+from airflow_provider.testing.simulation.readers import Reading
 from airflow_provider.testing.simulation.scheduler import Process, Scheduler
-from airflow_provider.testing.simulation.site import Site
+from airflow_provider.testing.simulation.site import CONSULTED, Site, everything
 from airflow_provider.testing.simulation.wire import Line
 
 
@@ -49,13 +41,13 @@ class World(Site):
         self._files: set[str] = set()
         self._refs: dict[str, TableRef] = {}
 
+    @property
+    def history(self) -> Model:
+        return self.model
+
     def reading(self, process: Process) -> Reading:
         """A reader of a process of its own."""
-        line = Line(process, self.scheduler, self.weather)
-        store = self._wire(line)
-        clock = self._clock(process)
-        cuts = Cuts(store, self._formats(line), clock=clock, random=self._own_random())
-        leases = Leases(store, cuts, clock=clock, random=self._own_random())
+        cuts, leases = self.readers(process)
         now = self.scheduler.clock.now
         return Reading(cuts, leases, process, self.random, self.model, self.count, now)
 
@@ -68,18 +60,17 @@ class World(Site):
             for delta in commit.tables:
                 assert delta.ref is not None
                 self._check_table(str(delta.table), delta.ref)
+            for table in self._refs:
+                self.load_by_catalog(TABLES[table])
+            if self.random.random() < CONSULTED:
+                self.consult_doctor(DOMAIN)
 
-    def _refused(self, transaction: Transaction, requirement: object) -> None:
-        self.scheduler.note("refused")
+    def _refused(self, transaction: Transaction) -> None:
         for put in (one for one in transaction.updates if isinstance(one, Put)):
             fenced = put.key.kind in (Kind.LOCK, Kind.EPOCH, Kind.BARRIER)
             if fenced and put.record.token < self.model.newest_token(put.key):
                 self.count(Event.ZOMBIE_WROTE)
                 break
-        if transaction.number is not None:
-            table = isinstance(requirement, Exists) and requirement.key.kind is Kind.TABLE
-            if table or isinstance(requirement, Number | CatalogSwap):
-                self.count(Event.HEAD_LOST)
 
     def _events_of(self, transaction: Transaction, line: Line) -> None:
         for put in (one for one in transaction.updates if isinstance(one, Put)):
@@ -127,25 +118,16 @@ class World(Site):
 
     def _check_table(self, table: str, ref: TableRef) -> None:
         """The version that was published holds what the model says, and the catalog is not ahead (I1, I7, I10)."""
-        info = self.tables.describe(TABLES[table])
-        assert info is not None
-        expect(
-            info.version <= ref.version,
-            "I10",
-            f"{table} points at {info.version}, published is {ref.version}",
-        )
+        self.refuse_ahead(TABLES[table], ref)
         csn = self.model.csn
         expected = self.model.rows(table, None, FAR, csn)
-        found = self.rows_at(table, ref, csn)
+        found = self.rows_at(TABLES[table], ref, csn)
         expect(found == expected, "I7", f"{table} at CSN {csn}: {found}, not {expected}")
-        self._files.update(self.tables.files(_everything(table, ref, csn)))
+        self._files.update(self.tables.files(everything(TABLES[table].name, ref, csn)))
         self._refs[table] = ref
-
-    def rows_at(self, table: str, ref: TableRef, csn: int) -> Rows:
-        """All rows of one version of *table*, read past all lines."""
-        info = self.tables.describe(TABLES[table])
-        assert info is not None
-        return rows_of(self.tables.read(_everything(table, ref, csn), info.schema))
+        chain = self.model.chain(table, csn)
+        shown = () if chain is None else self.model.state(table, chain[1], csn)
+        self.outsiders.published(table, ref, csn, shown)
 
     def _discard(self, place: Place, discard: Callable[[], None]) -> None:
         before = set(self.store.catalog.objects)
@@ -171,9 +153,13 @@ class World(Site):
             for delta in deltas:
                 table = str(delta.table)
                 assert delta.ref is not None
-                expected, found = self.model.rows(table, None, FAR, csn), self.rows_at(table, delta.ref, csn)
+                expected, found = (
+                    self.model.rows(table, None, FAR, csn),
+                    self.rows_at(TABLES[table], delta.ref, csn),
+                )
                 expect(found == expected, "R19", f"{table} at CSN {csn} has become {found}, was {expected}")
         self._check_pointers()
+        self.consult_doctor(DOMAIN)
         for (job, start), epoch in self.model.epochs.items():
             locks = self.store.scan(DOMAIN, Kind.LOCK, job, start=time_key(start), limit=1)
             held = bool(locks) and locks[0].key.item == time_key(start)
@@ -181,21 +167,14 @@ class World(Site):
 
     def _check_pointers(self) -> None:
         """The catalog's pointers come to where the store is, whoever died on the way (R17)."""
-        formats = TableFormats({self.tables.name: lambda: self.tables}, projected=self._projected)
         if self._projected:
-            recover(Coordinator(self.store, formats), DOMAIN)
+            recover(Coordinator(self.store, self.plain_formats()), DOMAIN)
         for table, ref in self._refs.items():
             info = self.tables.describe(TABLES[table])
             found = None if info is None else info.version
             expect(found == ref.version, "R17", f"{table} points at {found}, published is {ref.version}")
+            self.load_by_catalog(TABLES[table])
 
 
 def _version(ref: TableRef | None) -> int:
     return 0 if ref is None else ref.version
-
-
-def _everything(table: str, ref: TableRef, csn: int) -> State:
-    """All slices of one version, of a full table too."""
-    return State(
-        table=TABLES[table].name, kind=TableKind.INCREMENTAL, barrier=FAR, low=None, csn=csn, ref=ref
-    )

@@ -1,8 +1,8 @@
-"""A folder in which files land: late, replaced, and sometimes missing for a while."""
+"""The source of a domain that changes: files that come late, are replaced, or go missing; or a table of ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -10,18 +10,21 @@ from random import Random
 from airflow_provider.domain.errors import NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Asked, BoundFile, Late, Root, RootBounds
+from airflow_provider.testing.simulation.changing.ids import Ids
 from airflow_provider.testing.simulation.changing.plan import HOUR, ZERO, hour
+from airflow_provider.testing.simulation.changing.sourced import Labels
 
 
 @dataclass(slots=True)
 class Landing:
     """What lies in the folder; each barrier has a place of its own.
 
-    :ivar files: by URI, each with its barrier.
+    :ivar files: by URI, each with its barrier. :ivar ids: rows of a table, which are the source of some domains.
     """
 
     random: Random
     length: int
+    ids: Ids
     files: dict[str, tuple[datetime, BoundFile]] = field(default_factory=dict)
     _number: int = 0
 
@@ -49,16 +52,28 @@ class Landing:
         self.files.pop(self.random.choice(sorted(self.files)))
         return True
 
-    def settle(self, recorded: Mapping[Interval, Iterable[BoundFile]]) -> None:
+    def settle(self, recorded: Mapping[Interval, RootBounds]) -> None:
         """Bring back what was *recorded*, take away what came late, and let something land where nothing did."""
+        self.ids.settle(bounds.span for bounds in recorded.values() if bounds.span is not None)
         for uri, (barrier, _) in list(self.files.items()):
             if any(epoch.start < barrier <= epoch.end for epoch in recorded):
                 del self.files[uri]
-        for files in recorded.values():
-            self.files.update({one.uri: (_barrier_of(one.uri), one) for one in files})
+        for bounds in recorded.values():
+            self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
         for number in range(1, self.length + 1):
             if not self.at(hour(number - 1), hour(number)):
                 self.land(hour(number))
+
+    def labels(self, bounds: RootBounds) -> Labels:
+        """What an epoch reads within *bounds*."""
+        if bounds.span is not None:
+            return tuple(f"id {one}" for one in self.ids.read(bounds.span))
+        return tuple(f"{one.uri.rsplit('/', 1)[-1]}:{one.modified}" for one in bounds.files)
+
+    def is_unchanged(self, bounds: RootBounds) -> bool:
+        """Whether what was recorded lies there: what a task looks at before it reads it."""
+        same = all(one.uri in self.files and self.files[one.uri][1] == one for one in bounds.files)
+        return same and self.ids.holds(bounds)
 
     def at(self, start: datetime, end: datetime) -> list[BoundFile]:
         """The files of the barriers in ``(start, end]``."""
@@ -67,13 +82,16 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class LandingSource:
-    """The folder as begin asks for it (``RootSource``)."""
+    """The source as begin asks for it (``RootSource``)."""
 
     landing: Landing
     turn: Callable[[], None]
 
     def bounds(self, asked: Asked) -> RootBounds:
         self.turn()
+        if asked.root.has_spans:
+            self.landing.ids.grow()
+            return self.landing.ids.bounds(asked)
         own = self.landing.at(asked.interval.start, asked.interval.end)
         if not own:
             raise NotReady("nothing has landed.", next_step="wait.", missing=("landing",))
@@ -97,24 +115,13 @@ class LandingSource:
             if any(file.uri not in known for file in now):
                 raise Unavailable("files came late.", next_step="take them away.")
             return True
-        return all(self._same(one) for one in recorded.files)
+        return self.landing.is_unchanged(recorded)
 
     def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
         self.turn()
-        if not unchanged(self.landing, bounds.files):
-            raise Unavailable(
-                f"root {root.name!r}: a file is not what was recorded.", next_step="bring it back."
-            )
-
-    def _same(self, file: BoundFile) -> bool:
-        found = self.landing.files.get(file.uri)
-        return found is not None and found[1] == file
+        if not self.landing.is_unchanged(bounds):
+            raise Unavailable(f"root {root.name!r}: it is not what was recorded.", next_step="bring it back.")
 
 
 def _barrier_of(uri: str) -> datetime:
     return hour(int(uri.split("/")[-2]))
-
-
-def unchanged(landing: Landing, files: Iterable[BoundFile]) -> bool:
-    """Whether *files* lie there as they were recorded: what a task looks at before it reads them."""
-    return all(one.uri in landing.files and landing.files[one.uri][1] == one for one in files)

@@ -1,34 +1,28 @@
-"""Who changes a domain beside its tasks: authors of DAGs, a person who operates it, and readers."""
+"""Who changes a domain beside its tasks: authors of DAGs, and a person who operates it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from random import Random
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.retention import Retention
-from airflow_provider.domain.alignment import Consistency
+from airflow_provider.coordination.retention import Retention, Swept
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     EpochError,
     Fenced,
     FinalError,
     InvalidInput,
-    LeaseExpired,
-    NotReady,
     OutcomeUnknown,
     RetryableError,
     Unavailable,
-    UnknownName,
 )
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
-from airflow_provider.domain.registration import declared
+from airflow_provider.domain.registration import JobRecord, declared
 from airflow_provider.domain.topology import EpochJob, TableKind
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
@@ -39,12 +33,10 @@ from airflow_provider.testing.simulation.changing.plan import (
     Change,
     Version,
     changed,
-    hour,
 )
 from airflow_provider.testing.simulation.changing.world import ChangingWorld
 from airflow_provider.testing.simulation.events import Event
 from airflow_provider.testing.simulation.history import expect
-from airflow_provider.testing.simulation.readers import rows_of
 from airflow_provider.testing.simulation.scheduler import Process
 
 _EVENTS = {
@@ -80,15 +72,21 @@ class Deployment:
         return self.versions[-1]
 
     def settle(self, store: MetadataReader) -> None:
-        """Look in the store whether the registration that nobody heard of was done; then it is the newest."""
-        version, self.unsure = self.unsure, None
-        if version is None:
-            return
-        key = job_key(DOMAIN, JobName(version.job))
+        """Look in the store which declaration it holds: the answer to a registration may have been lost, and a
+        declaration of which nobody had heard may have come after a newer one.
+        """
+        unsure, self.unsure = self.unsure, None
+        key = job_key(DOMAIN, JobName(self.newest.job))
         stamped = store.read(DOMAIN, [key]).get(key)
-        if stamped is not None and declared(version.declaration, stamped.record) == stamped.record:
-            self.versions.append(version)
-            self.now = version
+        known = [*self.versions, unsure] if unsure is not None else self.versions
+        held = [] if stamped is None else [one for one in known if _is_held(one, stamped.record)]
+        if held and held[-1] is not self.newest:
+            self.versions = [one for one in self.versions if one is not held[-1]] + held[-1:]
+            self.now = held[-1]
+
+
+def _is_held(version: Version, record: JobRecord) -> bool:
+    return declared(version.declaration, record) == record
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +110,35 @@ class Author:
         while left and not self.quiet():
             left -= 1
             job = random.choice(list(self.deployed.values()))
-            change = random.choice(list(self.favourites))
             if job.now is None:
                 job.now = job.newest
                 self.world.count(Event.REGISTERED_LATE)
-            elif job.now is not job.newest and random.random() < 0.7:
+            elif job.now is not job.newest and random.random() < 0.5:
                 job.now = job.newest
             else:
-                self._change(job, change, coordinator.register)
+                self._change(coordinator.register)
             process.sleep(timedelta(seconds=random.choice((5, 30, 100))))
 
-    def _change(self, job: Deployment, change: Change, register: Callable[[EpochJob], object]) -> None:
+    def _change(self, register: Callable[[EpochJob], object]) -> None:
+        """Make one of the favourite changes, of any job that can be changed so."""
+        random = self.world.random
+        for change in random.sample(list(self.favourites), len(self.favourites)):
+            for job in random.sample(list(self.deployed.values()), len(self.deployed)):
+                new = None if job.now is None else self._changed(job, change)
+                if new is not None:
+                    self._deploy(job, change, new, register)
+                    return
+
+    def _changed(self, job: Deployment, change: Change) -> Version | None:
         job.settle(self.world.store)
-        world, now = self.world, job.newest
-        end = world.truth.last_end(now.outputs)
+        end = self.world.truth.last_end(job.newest.outputs)
         after = 0 if end is None else (end - ZERO) // HOUR
-        new = changed(world.random, job.versions, change, (after, world.length))
-        if new is None:
-            return
+        return changed(self.world.random, job.versions, change, (after, self.world.length))
+
+    def _deploy(
+        self, job: Deployment, change: Change, new: Version, register: Callable[[EpochJob], object]
+    ) -> None:
+        world = self.world
         if change is Change.BACK:
             job.now = new
         else:
@@ -180,10 +189,10 @@ class Operator:
     def _do(self, habit: str, coordinator: Coordinator, retention: Retention) -> None:
         match habit:
             case "sweep":
-                self._sweep(retention.sweep)
+                self.sweep(retention.sweep)
             case "night":
                 self._pause()
-                self._sweep(retention.sweep)
+                self.sweep(retention.sweep)
             case "withdraw":
                 self._withdraw(retention.withdraw)
             case "skip":
@@ -193,12 +202,12 @@ class Operator:
             case "land":
                 self._land()
 
-    def _sweep(self, sweep: Callable[[str], object]) -> None:
+    def sweep(self, sweep: Callable[[str], Swept]) -> None:
         many = self.world.truth.csn > _SWEPT_AFTER
         swept = sweep(DOMAIN)
         if many:
             self.world.count(Event.SWEPT_MANY)
-        if getattr(swept, "leftovers", ()):
+        if swept.leftovers:
             self.world.count(Event.LEFTOVERS)
 
     def _withdraw(self, withdraw: Callable[[str, str, datetime], None]) -> None:
@@ -249,69 +258,19 @@ class Operator:
     def _land(self) -> None:
         landing, random = self.world.landing, self.world.random
         drawn = random.random()
-        if not any(one.late for one in self.world.jobs) or drawn < 0.4:
+        readers = [one for one in self.world.jobs if one.late]
+        if not readers or drawn < 0.2:
             return
-        if drawn < 0.8:
+        if readers[0].ids:
+            if landing.ids.come_late():
+                self.world.count(Event.LATE_ID)
+        elif drawn < 0.6:
             landing.land()
             self.world.count(Event.LATE_FILE)
-        elif drawn < 0.9 and landing.replace():
+        elif drawn < 0.8 and landing.replace():
             self.world.count(Event.REPLACED_FILE)
         elif landing.lose():
             self.world.count(Event.MISSING_FILE)
-
-
-@dataclass(slots=True)
-class Reader:
-    """Reads several tables together, and remembers what it has seen."""
-
-    world: ChangingWorld
-    cuts: Cuts
-    process: Process
-    random: Random
-    together: dict[tuple[str, ...], datetime] = field(default_factory=dict)
-
-    def run(self) -> None:
-        """Read for ever."""
-        while True:
-            self.process.sleep(timedelta(seconds=self.random.uniform(2, 40)))
-            known = sorted(self.world.truth.owners)
-            if not known:
-                continue
-            tables = tuple(sorted(self.random.sample(known, min(len(known), self.random.choice((1, 2, 3))))))
-            try:
-                if self.random.random() < 0.5:
-                    self._read(tables)
-                else:
-                    self._read_together(tables)
-            except (RetryableError, OutcomeUnknown, UnknownName, Unavailable, LeaseExpired):
-                continue
-
-    def _read(self, tables: tuple[str, ...]) -> None:
-        truth, before = self.world.truth, self.world.truth.csn
-        at = hour(self.random.randrange(1, self.world.length + 1)) if self.random.random() < 0.4 else None
-        try:
-            cut = self.cuts.cut(DOMAIN, tables, at=at)
-        except NotReady:
-            barrier = truth.common_barrier(tables, before, at)
-            expect(barrier is None or truth.csn != before, "R3", f"{tables} at {at}: {barrier} is complete")
-            return
-        expect(before <= cut.csn <= truth.csn, "R3", f"a cut at CSN {cut.csn} after {before}")
-        wanted = truth.common_barrier(tables, cut.csn, at)
-        expect(cut.barrier == wanted, "R3", f"{tables} at {at}, CSN {cut.csn}: {cut.barrier}, not {wanted}")
-        for name in cut.states:
-            found = rows_of(self.cuts.read(cut, name))
-            expected = truth.state(str(name), cut.barrier, cut.csn)
-            expect(
-                found == expected, "R4", f"{name} at {cut.barrier}, CSN {cut.csn}: {found}, not {expected}"
-            )
-        self.world.count(Event.CUT_READ)
-
-    def _read_together(self, tables: tuple[str, ...]) -> None:
-        """What was there altogether stays there (I8)."""
-        found = self.cuts.cut(DOMAIN, tables, consistency=Consistency.ALTOGETHER).barrier
-        last = self.together.get(tables, found)
-        expect(found >= last, "I8", f"{tables} altogether: {found} after {last}")
-        self.together[tables] = found
 
 
 _STREAMED = ("stream", "s1")
@@ -330,7 +289,7 @@ class Stream:
         world, (job, table) = self.world, _STREAMED
         random = world.random
         version = stream_version(job, table)
-        coordinator = world.undisturbed(process)
+        hands = world.hands(world.undisturbed(process), process)
         pause = random.choice((0.5, 1, 2))
         for generation, number in self._order():
             epoch = Interval(ZERO + number * _EVERY, ZERO + (number + 1) * _EVERY)
@@ -338,7 +297,7 @@ class Stream:
             owner = Owner(dag_id=job, run_id="stream", generation=generation)
             task = Task(version=version, run="stream", interval=epoch)
             for _ in range(3):  # it is fenced when it stood still for long
-                Try(world, coordinator, task, version, owner, process, fails=False).run()
+                Try(world, task, version, owner, hands, fails=False).run()
                 if task.answered or task.refused:
                     break
             expect(task.answered or task.refused > 0, "I9", f"{job} {epoch}: {task.reason}")

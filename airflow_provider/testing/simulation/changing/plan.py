@@ -15,7 +15,7 @@ from random import Random
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import Late, Root
+from airflow_provider.domain.roots import Late, Root, jdbc_root
 from airflow_provider.domain.topology import (
     EdgeKind,
     EpochJob,
@@ -85,6 +85,7 @@ class Version:
 
     :param steps: hours of an epoch, each from its hour on, the first from the beginning of time; 0 for five minutes.
     :param origin: the hour at which it begins; None when it is not declared.
+    :param late: its policy for late data; None when it reads no source. :param ids: whether that is a table of ids.
     """
 
     job: str
@@ -94,6 +95,7 @@ class Version:
     origin: int | None
     reads: tuple[Read, ...] = ()
     late: Late | None = None
+    ids: bool = False
     keeps: bool = False
 
     @cached_property
@@ -108,7 +110,7 @@ class Version:
             else:
                 inputs.append(make[one.kind](table, on_upstream_revision=policy))
         if self.late is not None:
-            inputs.append(Root("landing", "memory:///landing/{end:%H}", late=self.late))
+            inputs.append(self._source(self.late))
         return EpochJob(
             self.job,
             inputs=inputs,  # type: ignore[arg-type]
@@ -117,6 +119,12 @@ class Version:
             origin=None if self.origin is None else hour(self.origin),
             on_rerun="keep" if self.keeps else "new_revision",
         )
+
+    def _source(self, late: Late) -> Root:
+        if not self.ids:
+            return Root("landing", "memory:///landing/{end:%Y-%m-%d/%H}", late=late)
+        policy = Late.REVISION if late is Late.REVISION else Late.NEXT
+        return jdbc_root("landing", "landing", source="simulated", id_column="id", late=policy)
 
     @property
     def _cadence(self) -> Cadence:
@@ -161,9 +169,11 @@ def draw_jobs(random: Random, streamed: str) -> list[Version]:
     :param streamed: a table that a stream fills, which one of them reads, too; empty for none.
     """
     jobs: list[Version] = []
+    ignoring = random.choice((0.0, 0.2, 0.9))
     late = random.choice((None, Late.REVISION, Late.REVISION, Late.NEXT, Late.REFUSE, Late.IGNORE))
-    for name in ("a", "b", "c", "d")[: random.choice((2, 3, 3, 4))]:
-        jobs.append(_draw_job(random, name, jobs, late))
+    ids = random.random() < 0.4
+    for name in ("a", "b", "c", "d")[: random.choice((2, 3, 4, 4))]:
+        jobs.append(replace(_draw_job(random, name, jobs, late, ignoring), ids=ids))
     if streamed:
         job = jobs.pop()
         kinds = {**job.kinds, streamed: TableKind.INCREMENTAL}
@@ -172,17 +182,19 @@ def draw_jobs(random: Random, streamed: str) -> list[Version]:
     return jobs
 
 
-def _draw_job(random: Random, name: str, before: Sequence[Version], late: Late | None) -> Version:
+def _draw_job(
+    random: Random, name: str, before: Sequence[Version], late: Late | None, ignoring: float
+) -> Version:
     kinds = {table: kind for one in before for table, kind in one.kinds.items()}
     for table in (f"{name}1", f"{name}2"):
         kinds[table] = TableKind.FULL if random.random() < 0.4 else TableKind.INCREMENTAL
-    step = random.choice((1, 1, 2, 3))
+    step = random.choice((1, 1, 1, 2, 3))
     declares = random.random() < 0.75
-    origin = random.choice((0, 0, step, 2 * step)) if declares else None
+    origin = random.choice((0, step, step, 2 * step)) if declares else None
     reads: list[Read] = []
-    inputs = random.sample(before, min(len(before), random.choice((1, 1, 2))))
-    inputs = [one for one in inputs if one.steps[0][1] in _DIVISORS[step]]
-    reads += [_draw_read(random, random.choice(one.outputs), kinds) for one in inputs]
+    readable = [one for one in before if one.steps[0][1] in _DIVISORS[step]]
+    inputs = random.sample(readable, min(len(readable), random.choice((1, 1, 2))))
+    reads += [_draw_read(random, random.choice(one.outputs), kinds, ignoring) for one in inputs]
     if declares and random.random() < 0.4:
         reads.append(Read(table=f"{name}1", kind=EdgeKind.PREVIOUS))
     return Version(
@@ -202,8 +214,8 @@ def _may_share(before: Sequence[Version], step: int) -> bool:
     return all(one.late is None or one.steps[0][1] == step for one in before)
 
 
-def _draw_read(random: Random, table: str, kinds: Mapping[str, TableKind]) -> Read:
-    ignores = random.random() < 0.2
+def _draw_read(random: Random, table: str, kinds: Mapping[str, TableKind], ignoring: float) -> Read:
+    ignores = random.random() < ignoring
     if kinds[table] is TableKind.FULL:
         return Read(table=table, kind=EdgeKind.STATE, ignores=ignores)
     kind = random.choice((EdgeKind.INCREMENT, EdgeKind.INCREMENT, EdgeKind.WINDOW, EdgeKind.STATE))

@@ -13,9 +13,10 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.stores import codec
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
-from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator, Reader, Stream
+from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator, Stream
 from airflow_provider.testing.simulation.changing.plan import DOMAIN, ZERO, Change, Version, hour
-from airflow_provider.testing.simulation.changing.world import ChangingWorld
+from airflow_provider.testing.simulation.changing.reading import Reader
+from airflow_provider.testing.simulation.changing.world import SMALL_RECORD_BYTES, ChangingWorld
 from airflow_provider.testing.simulation.history import Violation, expect
 from airflow_provider.testing.simulation.outcome import Outcome
 from airflow_provider.testing.simulation.scheduler import Process, Scheduler
@@ -26,6 +27,7 @@ _DUE = timedelta(days=2)
 _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
 _HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
+_MORE = ((), ("skip",), ("skip", "land"))
 
 
 def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
@@ -42,7 +44,7 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
         versions_in_page=10,
     )
     violation = ""
-    with _small_records(random.choice((6_000, codec.MAX_RECORD_BYTES))):
+    with _small_records(random.choice((SMALL_RECORD_BYTES, codec.MAX_RECORD_BYTES))):
         world = ChangingWorld(scheduler, random, defaults)
         try:
             _live(world, Airflow(world))
@@ -50,16 +52,7 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
             violation = str(found)
         finally:
             scheduler.close()
-    return Outcome(
-        seed=seed,
-        steps=world.weather.steps,
-        faults=world.weather.faults,
-        epochs=len(world.truth.change_sets),
-        events=dict(world.events),
-        seconds=scheduler.clock.monotonic(),
-        trace=scheduler.trace_hash,
-        violation=violation,
-    )
+    return world.outcome(seed, violation)
 
 
 @contextmanager
@@ -70,6 +63,14 @@ def _small_records(limit: int) -> Iterator[None]:
         yield
     finally:
         codec.MAX_RECORD_BYTES = before
+
+
+_REGRET = "regret"
+"""Runs that compute what was skipped: they wait until its inputs are there."""
+
+
+def _tries(task: Task) -> int:
+    return 40 if task.run.startswith(_REGRET) else 4
 
 
 _EMPHASES = (
@@ -104,9 +105,9 @@ class Airflow:
                 world.landing.land(hour(barrier))
         changes = random.sample(list(Change), random.choice((1, 2, 3, len(Change))))
         changes += random.choice(_EMPHASES)
-        habits = random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS))))
+        habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         author = Author(world, self.deployed, changes, lambda: self.quiet)
-        self._operator = Operator(world, self.deployed, lambda: self.quiet, self.stuck, self.missing, habits)
+        self.operator = Operator(world, self.deployed, lambda: self.quiet, self.stuck, self.missing, habits)
         world.scheduler.spawn("author", author.run)
         self._stream: Process | None = None
         if world.streams:
@@ -192,18 +193,17 @@ class Airflow:
 
     def calm(self) -> None:
         """The faults have stopped, and what is declared stays."""
-        self.quiet = self.world.weather.clear = True
+        self.quiet = True
+        self.world.calm()
         for deployment in self.deployed.values():
             deployment.settle(self.world.store)
+            deployment.now = deployment.now and deployment.newest
         self._fails = 0.0
         self.due = self.world.length
         self._again.clear()
         for job in self.deployed.values():
             job.now = job.newest
-        self.world.landing.settle(self.world.truth.recorded())
-        soon = self.world.scheduler.clock.now() + DEFAULTS.lock_ttl / 2
-        for process in self.world.scheduler.processes:
-            process.wakes = min(process.wakes, soon)
+        self.world.landing.settle(self.world.truth.source.newest())
 
     # --- what runs ---------------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Airflow:
             for task in self._again:
                 self._look_at(task, task.version, process, now)
             self._again = [
-                one for one in self._again if not one.answered and one.tries < 4 and not one.refused
+                one for one in self._again if not one.answered and one.tries < _tries(one) and not one.refused
             ]
             if not self.quiet:
                 self._think_again()
@@ -256,7 +256,8 @@ class Airflow:
 
         def body(process: Process) -> None:
             preparing = _SLOWLY if version.job == world.slow else timedelta(0)
-            Try(world, world.coordinator(process, preparing), task, version, owner, process, fails).run()
+            hands = world.hands(world.coordinator(process, preparing), process)
+            Try(world, task, version, owner, hands, fails).run()
 
         self._processes += 1
         name = f"#{self._processes} {version.job} {task.interval.start:%H:%M} {task.run} {task.tries}"
@@ -266,23 +267,31 @@ class Airflow:
     def _think_again(self) -> None:
         """A task is cleared, or run by another: of a committed epoch, one beside a skipped one, or one under way."""
         random = self.world.random
+        if self.world.regretted:
+            self._ask_again(*self.world.regretted.pop(), run=_REGRET)
         if not self._extra or random.random() > 0.15 or not self.world.truth.committed:
             return
         self._extra -= 1
         drawn = random.random()
-        if drawn < 0.3 and self.world.skipped:
+        if drawn < 0.4 and self.world.skipped:
             job, epoch = random.choice(self.world.skipped)
-            epoch = self._before(job, epoch) if random.random() < 0.6 else epoch
-        elif drawn < 0.5 and self.missing():
+            epoch = self._before(job, epoch) if random.random() < 0.4 else epoch
+        elif drawn < 0.6 and self.missing():
             version, epoch = random.choice(self.missing())
             job = version.job
         else:
             job, start = random.choice(list(self.world.truth.committed))
             epoch = self.world.truth.committed[job, start].interval
+        self._ask_again(job, epoch)
+
+    def _ask_again(self, job: str, epoch: Interval, run: str = "manual") -> None:
+        """Let another run ask for an epoch, unless one does."""
         version_now = self.deployed[job].now if job in self.deployed else None
         asked = any(one.interval == epoch and one.version.job == job for one in self._again)
         if version_now is not None and version_now.has_epoch(epoch) and not asked:
-            self._again.append(Task(version=version_now, run=f"manual {self._extra}", interval=epoch))
+            self._again.append(
+                Task(version=version_now, run=f"{run} {self._extra}.{len(self._again)}", interval=epoch)
+            )
 
     def _before(self, job: str, epoch: Interval) -> Interval:
         """The epoch of *job* before *epoch*, or itself when it is the first."""
@@ -295,12 +304,12 @@ class Airflow:
     def _keep(self) -> None:
         world = self.world
         if self._operating is None or self._operating.over:
-            self._operating = world.scheduler.spawn("operator", self._operator.run)
+            self._operating = world.scheduler.spawn("operator", self.operator.run)
         if self._reading is None or self._reading.over:
             self._reading = world.scheduler.spawn("reader", self._read)
 
     def _read(self, process: Process) -> None:
-        Reader(self.world, self.world.cuts(process), process, self.world.random).run()
+        Reader(self.world, *self.world.readers(process), process, self.world.random).run()
 
 
 def _live(world: ChangingWorld, airflow: Airflow) -> None:
@@ -309,24 +318,25 @@ def _live(world: ChangingWorld, airflow: Airflow) -> None:
     turns = 0
     while (world.weather.steps < least or len(airflow.left()) > 2) and turns < _MOST_TURNS:
         turns += 1
-        _step(world)
+        world.step()
     airflow.calm()
     deadline = world.scheduler.clock.now() + _PATIENCE
     while not airflow.finished:
         late = world.scheduler.clock.now() > deadline
         expect(not late, "I9", f"40 TTLs after the last fault: {airflow.reasons()}")
-        _step(world)
+        world.step()
     expect(not airflow.left(), "I9", airflow.reasons())
-    _clean_up(world)
+    _clean_up(world, airflow)
+    world.consult_doctor(DOMAIN)
     world.check_restored()
 
 
-def _clean_up(world: ChangingWorld) -> None:
+def _clean_up(world: ChangingWorld, airflow: Airflow) -> None:
     """A weekend later a sweep goes through, whatever the week was like (I12)."""
     swept: list[Process] = []
 
     def sweep(process: Process) -> None:
-        world.retention(process).sweep(DOMAIN)
+        airflow.operator.sweep(world.retention(process).sweep)
         swept.append(process)
 
     for _ in range(2):
@@ -334,16 +344,4 @@ def _clean_up(world: ChangingWorld) -> None:
         wanted = len(swept) + 1
         world.scheduler.spawn("sweep", sweep)
         while len(swept) < wanted:
-            _step(world)
-
-
-def _step(world: ChangingWorld) -> None:
-    """Let one process run.
-
-    :raises Violation: an invariant does not hold any more, or the process ended as no process should.
-    """
-    process = world.scheduler.step()
-    if isinstance(process.error, Violation):
-        raise process.error
-    if process.error is not None:
-        raise Violation("error", f"{process.name}: {type(process.error).__name__}: {process.error}")
+            world.step()

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochState, Provenance
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import BoundFile, RootRecord
+from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.topology import EdgeKind, TableKind
 from airflow_provider.domain.version import CommitRecord, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from airflow_provider.testing.simulation.cascade import Rows, output
 from airflow_provider.testing.simulation.changing.plan import Range, Read, Version
+from airflow_provider.testing.simulation.changing.sourced import Sourced
 from airflow_provider.testing.simulation.history import Committed, History, Slice, expect, moment_of
 
 Visible = frozenset[tuple[datetime, int]]
@@ -29,11 +30,16 @@ Visible = frozenset[tuple[datetime, int]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HasRead:
-    """What a committed epoch has read by an edge that minds revisions."""
+    """What a committed epoch has read by an edge.
+
+    :param copies: it is a skip, which copies one slice, visible or not. :param ignores: it minds no revision of them.
+    """
 
     table: str
     range: Range
     slices: Visible
+    copies: bool
+    ignores: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,14 +61,6 @@ class Found:
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Landed:
-    """What is recorded of the source."""
-
-    interval: Interval
-    files: tuple[BoundFile, ...]
-
-
 @dataclass(slots=True)
 class Truth(History):
     """The history of a domain that changes.
@@ -70,6 +68,8 @@ class Truth(History):
     :ivar kinds: of tables. :ivar begun: the declaration that each attempt began with, by job, start and token.
     :ivar jobs: what is registered. :ivar owners: of tables. :ivar origins: of tables, each from its CSN on.
     :ivar changes: counts what changes any answer here. :ivar asked: barriers of tables that were to be withdrawn.
+    :ivar reads: what each committed epoch has read.
+    :ivar source: what is recorded of it.
     """
 
     kinds: Mapping[str, TableKind] = field(default_factory=dict)
@@ -83,13 +83,13 @@ class Truth(History):
     declared_anew: defaultdict[str, list[tuple[int, datetime]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    found: dict[tuple[datetime, int], Landed] = field(default_factory=dict)
+    source: Sourced = field(default_factory=lambda: Sourced(lambda _: ()))
     staged: list[Staged] = field(default_factory=list)
     changes: int = 0
     asked: set[tuple[str, datetime]] = field(default_factory=set)
     _withdrawn: set[tuple[str, datetime]] = field(default_factory=set)
-    _read: dict[tuple[str, datetime], tuple[HasRead, ...]] = field(default_factory=dict)
-    _revisions: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    _registered: dict[str, datetime | None] = field(default_factory=dict)
+    reads: dict[tuple[str, datetime], tuple[HasRead, ...]] = field(default_factory=dict)
 
     # --- what tables hold ------------------------------------------------------------------------------------
 
@@ -116,13 +116,25 @@ class Truth(History):
         """Whether *table* has a slice of another calendar there."""
         return any(one.interval.overlaps(epoch) and one.interval != epoch for one in self._slices[table])
 
+    def starts(self, table: str) -> dict[datetime, datetime]:
+        """Where the epochs of *table* begin, by barrier."""
+        return {one.interval.end: one.interval.start for one in self._slices[table]}
+
+    def rewrites(self, table: str) -> int:
+        """How often something of *table* was computed again, or where it begins has moved."""
+        again = sum(one.revision > 1 for one in self._slices[table])
+        return again + len(self.origins[table][1:]) + len(self.declared_anew[table])
+
     def last_end(self, tables: Iterable[str]) -> datetime | None:
         """The end of the last epoch that any of *tables* has."""
         return max((one.interval.end for table in tables for one in self._slices[table]), default=None)
 
-    def visible(self, table: str, wanted: Range, csn: int) -> dict[datetime, Slice]:
-        """The slices that an edge with the range *wanted* reads at *csn*, by barrier."""
-        origin = self.origin(table, csn)
+    def visible(self, table: str, wanted: Range, csn: int, *, stored: bool = False) -> dict[datetime, Slice]:
+        """The slices that an edge with the range *wanted* reads at *csn*, by barrier.
+
+        :param stored: those before the origin, too.
+        """
+        origin = EPOCH_ZERO if stored else self.origin(table, csn)
         if origin is None:
             return {}
         found = {
@@ -188,10 +200,6 @@ class Truth(History):
             return False
         exact = self.kinds[table] is not TableKind.FULL or bool(self.visible(table, wanted, csn))
         return exact and (table, wanted.high) not in self._withdrawn
-
-    def recorded(self) -> dict[Interval, tuple[BoundFile, ...]]:
-        """The files of the newest revision of each interval of the source."""
-        return {self.found[one].interval: self.found[one].files for one in sorted(self.found)}
 
     def live(self) -> frozenset[str]:
         """Files that attempts have reported which may still publish."""
@@ -260,14 +268,13 @@ class Truth(History):
             self.staged.append(Staged(job=job, start=moment_of(start), token=record.token, uris=uris))
 
     def _table(self, table: str, record: TableRecord) -> None:
+        if table not in self.owners:
+            self._registered[table] = record.progress.origin
         owner = self.owners.setdefault(table, record.job)
         expect(record.job == owner, "R7", f"{table} of {owner} goes to {record.job}")
 
     def _root(self, key: Key, record: RootRecord) -> None:
-        barrier, _, revision = key.item.partition(":")
-        assert record.interval is not None
-        found = Landed(interval=record.interval, files=record.whole.files)
-        self.found[moment_of(barrier), int(revision)] = found
+        self.source.record(key, record)
 
     def _job(self, record: JobRecord) -> None:
         """A table without a commit begins where its job says, or, if the job got it later, behind what that has."""
@@ -283,7 +290,10 @@ class Truth(History):
             if before is not None and before.origin != record.origin:
                 self.declared_anew[table].append((self.csn + 1, record.origin))
             if not known:
-                start = record.origin if ends is None else max(record.origin, ends)
+                # A commit may have come between the look of the registration and itself: then that was first.
+                start = self._registered[table]
+                places = {record.origin, record.origin if ends is None else max(record.origin, ends)}
+                expect(start in places, "R7", f"{table} begins at {start}, not at one of {places}")
             elif before is not None and self.chain(table, self.csn) is None and known[-1][1] == before.origin:
                 start = record.origin
             else:
@@ -307,11 +317,13 @@ class Truth(History):
         kept: tuple[HasRead, ...] = ()
         if done.fills and (job, epoch.start, done.output_token) not in self.begun:
             # A skip that fills: no task has begun it, and the commitment says of itself what it said before.
-            done, kept = replace(done, skipped="fills"), self._read[job, epoch.start]
+            done, kept = replace(done, skipped="fills"), self.reads[job, epoch.start]
         reads = self._reads_of(job, epoch, done, tables, where)
         inputs = {str(one.table): one for one in done.inputs}
         self._check_inputs(reads, epoch, inputs, where, copies=bool(done.skipped))
-        files = self._check_sources(job, epoch, done, where)
+        version = self.begun.get((job, epoch.start, done.output_token))
+        sourced = not done.skipped and version is not None and version.late is not None
+        files = self.source.commit(job, epoch, done, where, reads=sourced)
         for delta in commit.tables:
             table = str(delta.table)
             self._check_disjoint(table, epoch, where)
@@ -324,14 +336,17 @@ class Truth(History):
         self.committed[job, epoch.start] = Committed(
             job=job, interval=epoch, revision=revision, csn=self.csn, inputs=done.inputs
         )
-        self._read[job, epoch.start] = kept + tuple(
+        self.reads[job, epoch.start] = kept + tuple(
             HasRead(
                 table=one.table,
                 range=one.range(epoch),
-                slices=self._seen(one.table, one.range(epoch), inputs[one.table].csn),
+                slices=self.seen(
+                    one.table, one.range(epoch), inputs[one.table].csn, stored=bool(done.skipped)
+                ),
+                copies=bool(done.skipped),
+                ignores=one.ignores,
             )
             for one in reads
-            if not one.ignores
         )
         self._check_closure(where)
         for delta in commit.tables:
@@ -379,26 +394,13 @@ class Truth(History):
         for one in reads:
             wanted, csn = one.range(epoch), inputs[one.table].csn
             ready = self._is_ready(one.table, wanted, csn) or (one.table, wanted.high) in self._withdrawn
-            ready = ready or (copies and bool(self.visible(one.table, wanted, csn)))
+            ready = ready or (copies and bool(self.visible(one.table, wanted, csn, stored=True)))
             chain, origin = self.chain(one.table, csn), self.origin(one.table, csn)
             expect(ready, "R3", f"{where}: read {one} for {wanted}, complete was {chain}, {origin=}")
             if one.ignores:
                 continue
-            then, now = self._seen(one.table, wanted, csn), self._seen(one.table, wanted, self.csn)
+            then, now = (self.seen(one.table, wanted, at, stored=copies) for at in (csn, self.csn))
             expect(then == now, "I4", f"{where}: read {one.table} at CSN {csn}: {_apart(then, now)}")
-
-    def _check_sources(self, job: str, epoch: Interval, done: Commitment, where: str) -> tuple[str, ...]:
-        """All that stands at one barrier has read one revision of the source (I4, I11)."""
-        version = self.begun.get((job, epoch.start, done.output_token))
-        if done.skipped or version is None or version.late is None:
-            self._revisions.pop((job, epoch.end), None)
-            return ()
-        revision = dict(done.root_revisions).get("landing", 1)
-        self._revisions[job, epoch.end] = revision
-        for (other, barrier), found in self._revisions.items():
-            same = barrier != epoch.end or found == revision
-            expect(same, "I4", f"{where}: revision {revision} of its source, {other} has {found}")
-        return labels(self.found[epoch.end, revision].files)
 
     def _check_disjoint(self, table: str, epoch: Interval, where: str) -> None:
         for one in self._slices[table]:
@@ -410,7 +412,9 @@ class Truth(History):
         if done.skipped:
             if self.kinds[table] is not TableKind.FULL:
                 return []
-            return [value for _, value in self.state(table, epoch.start, found.inputs[table].csn)]
+            before = Range(low=None, high=epoch.start)
+            copied = self.visible(table, before, found.inputs[table].csn, stored=True)
+            return [value for one in copied.values() for value in one.rows]
         version = self.begun[found.job, epoch.start, done.output_token]
         rows = {
             one.table: self.rows(one.table, one.range(epoch), found.inputs[one.table].csn)
@@ -418,24 +422,22 @@ class Truth(History):
         }
         return output(found.job, table, epoch, rows, found.files)
 
-    def _seen(self, table: str, wanted: Range, csn: int) -> Visible:
-        return frozenset((end, one.csn) for end, one in self.visible(table, wanted, csn).items())
+    def seen(self, table: str, wanted: Range, csn: int, *, stored: bool = False) -> Visible:
+        found = self.visible(table, wanted, csn, stored=stored)
+        return frozenset((end, one.csn) for end, one in found.items())
 
     def _check_closure(self, where: str) -> None:
         """Nothing that stands has read what is no longer so (I4)."""
-        for (job, start), reads in self._read.items():
+        for (job, start), reads in self.reads.items():
             for one in reads:
-                now = self._seen(one.table, one.range, self.csn)
+                if one.ignores:
+                    continue
+                now = self.seen(one.table, one.range, self.csn, stored=one.copies)
                 expect(
                     now == one.slices,
                     "I4",
                     f"{where}: {job} of {start:%H:%M} read {one.table} {one.range}: {_apart(one.slices, now)}",
                 )
-
-
-def labels(files: Iterable[BoundFile]) -> tuple[str, ...]:
-    """What tells files apart, also from those that they replace."""
-    return tuple(f"{one.uri.rsplit('/', 1)[-1]}:{one.modified}" for one in files)
 
 
 def _apart(then: Visible, now: Visible) -> str:

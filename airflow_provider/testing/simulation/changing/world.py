@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from random import Random, SystemRandom
-from typing import cast
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.retention import Retention
-from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, EpochRecord, Published
 from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import CommitRecord, TableRef
-from airflow_provider.stores.base import CatalogSwap, Exists, Number, Put, Receipt, Transaction
-from airflow_provider.tables.base import Place, TableFormat
-from airflow_provider.tables.factory import TableFormats
+from airflow_provider.stores import codec
+from airflow_provider.stores.base import Put, Receipt, Transaction
+from airflow_provider.tables.base import Place
+from airflow_provider.testing.simulation.cascade import FAR
+from airflow_provider.testing.simulation.changing.ids import Ids
+from airflow_provider.testing.simulation.changing.ignoring import check_labels
 from airflow_provider.testing.simulation.changing.landing import Landing
 from airflow_provider.testing.simulation.changing.plan import DOMAIN, Version, draw_jobs, table_of
+from airflow_provider.testing.simulation.changing.sourced import Sourced
 from airflow_provider.testing.simulation.changing.truth import Truth
 from airflow_provider.testing.simulation.events import Event
 from airflow_provider.testing.simulation.history import Violation, expect
 from airflow_provider.testing.simulation.readers import rows_of
 from airflow_provider.testing.simulation.scheduler import Process, Scheduler
-from airflow_provider.testing.simulation.site import Site
-from airflow_provider.testing.simulation.wire import Line, SimulatedFormat, Weather
+from airflow_provider.testing.simulation.site import CONSULTED, Site, everything
+from airflow_provider.testing.simulation.wire import Line, Weather
 
-FAR = datetime.fromisoformat("2100-01-01T00:00:00+00:00")
-MOST_LOST = 6
-"""So many preparations a publish may lose to others, beside one for each fault that its own process met."""
+SMALL_RECORD_BYTES = 6_000
+"""The limit of a record in worlds where they are small."""
+_NEARLY = 0.4
+_GROW = frozenset({Kind.TABLE, Kind.FENCE, Kind.VERSIONS, Kind.RETENTION, Kind.WITHDRAWN, Kind.TOPOLOGY})
+"""Records that grow with what happens."""
 
 
 class ChangingWorld(Site):
@@ -44,6 +48,7 @@ class ChangingWorld(Site):
     :ivar truth: what the store must hold. :ivar jobs: the jobs as they are drawn. :ivar length: its hours.
     :ivar streams: how many short epochs one job computes beside all others. :ivar slow: a job whose publishes take long
         to prepare then; empty for none. :ivar forks: whether processes are forked.
+    :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
     """
 
     def __init__(self, scheduler: Scheduler, random: Random, defaults: Defaults) -> None:
@@ -53,32 +58,24 @@ class ChangingWorld(Site):
         kinds = {table: kind for one in self.jobs for table, kind in one.kinds.items()}
         self.slow = random.choice(self.jobs).job if self.streams and random.random() < 0.6 else ""
         self.skipped: list[tuple[str, Interval]] = []
-        self.truth = Truth(kinds={**kinds, "s1": TableKind.INCREMENTAL})
-        self.length = random.choice((6, 9, 12))
-        self.landing = Landing(random, self.length)
+        self.regretted: list[tuple[str, Interval]] = []
+        self.length = random.choice((6, 9, 9, 12))
+        self.landing = Landing(random, self.length, Ids(random))
+        kinds["s1"] = TableKind.INCREMENTAL
+        self.truth = Truth(kinds=kinds, source=Sourced(self.landing.labels))
         self.forks = random.random() < 0.3
         self.published: Published | None = None
         self._parent = random.getrandbits(64)
-        self._held: dict[tuple[str, datetime, int], Process] = {}
-        self._lost: Counter[str] = Counter()
+        self._holders: dict[tuple[str, datetime, int], Process] = {}
         self._refs: dict[str, list[tuple[datetime, frozenset[str], TableRef]]] = {}
+        self._held: dict[str, tuple[datetime, frozenset[str]]] = {}
         self._clean = Cuts(self.store, self.plain_formats(), clock=scheduler.clock, random=Random(0))  # noqa: S311
 
-    def plain_formats(self) -> TableFormats:
-        """The tables without a line: no turn, no fault."""
-        return TableFormats({self.tables.name: lambda: self.tables}, projected=self._projected)
+    @property
+    def history(self) -> Truth:
+        return self.truth
 
     # --- what a process gets -----------------------------------------------------------------------------------
-
-    def coordinator(self, process: Process, preparing: timedelta = timedelta(0)) -> Coordinator:
-        line = self._line(process)
-        return Coordinator(
-            self._wire(line),
-            self._formats(line, preparing),
-            clock=self._clock(process),
-            random=self._forked_random(),
-            defaults=self.defaults,
-        )
 
     def undisturbed(self, process: Process) -> Coordinator:
         """The coordinator of a process that takes turns, and meets no fault."""
@@ -93,11 +90,6 @@ class ChangingWorld(Site):
             defaults=self.defaults,
         )
 
-    def cuts(self, process: Process) -> Cuts:
-        line = self._line(process)
-        clock, random = self._clock(process), self._own_random()
-        return Cuts(self._wire(line), self._formats(line), clock=clock, random=random)
-
     def retention(self, process: Process) -> Retention:
         line = self._line(process)
         return Retention(
@@ -108,7 +100,7 @@ class ChangingWorld(Site):
             defaults=self.defaults,
         )
 
-    def _forked_random(self) -> Random:
+    def _random_of_process(self) -> Random:
         """Children of one process go on where it was: what they draw is the same, unless it comes from the system."""
         if not self.forks or self.random.random() < 0.5:
             return self._own_random()
@@ -116,19 +108,12 @@ class ChangingWorld(Site):
         parent = Coordinator(self.store, self.plain_formats()).random
         return self._own_random() if isinstance(parent, SystemRandom) else Random(self._parent)  # noqa: S311 - drawn
 
-    def _formats(self, line: Line, preparing: timedelta = timedelta(0)) -> TableFormats:
-        simulated = SimulatedFormat(
-            self.tables, line, self._discard, deleting=self._reclaim, preparing=preparing
-        )
-        tables = cast("TableFormat", simulated)
-        return TableFormats({tables.name: lambda: tables}, projected=self._projected)
-
     # --- what is looked at -------------------------------------------------------------------------------------
 
     def begin(self, attempt: Attempt, version: Version, process: Process) -> None:
         """Take a begun attempt: it belongs to one process (R10)."""
         name = str(attempt.job), attempt.interval.start, attempt.token
-        holder = self._held.setdefault(name, process)
+        holder = self._holders.setdefault(name, process)
         expect(holder is process, "R10", f"{attempt} of {process.name} is that of {holder.name}, too")
         self.truth.begun[name] = version
 
@@ -140,25 +125,23 @@ class ChangingWorld(Site):
         for delta in commit.tables:
             if delta.ref is not None:
                 self._check_version(str(delta.table), delta.ref, receipt.at)
-        for delta in commit.tables:
-            self.check_cut(str(delta.table))
+        moved = {str(delta.table) for delta in commit.tables}
+        others = [table for table in self._refs if table not in moved]
+        for table in (*sorted(moved), *self.random.sample(others, min(1, len(others)))):
+            self.check_cut(table)
+        for table in self._refs:
+            self.load_by_catalog(self.table(table))
+        if self.random.random() < CONSULTED:
+            self.consult_doctor(DOMAIN)
 
-    def _refused(self, transaction: Transaction, requirement: object) -> None:
-        self.scheduler.note("refused")
-        if transaction.number is None or not transaction.number.commit.members:
-            return
-        table = isinstance(requirement, Exists) and requirement.key.kind is Kind.TABLE
-        if table or isinstance(requirement, Number | CatalogSwap):
-            self.count(Event.HEAD_LOST)
-        change_set = transaction.number.commit.change_set
-        self._lost[change_set] += 1
-        expect(
-            self._lost[change_set] <= MOST_LOST,
-            "R11",
-            f"{change_set} has lost {self._lost[change_set]} preparations to others",
-        )
+    def _refused(self, transaction: Transaction) -> None:
+        """Nothing: the race for the head is looked at for every site."""
 
     def _events_of(self, transaction: Transaction) -> None:
+        if codec.MAX_RECORD_BYTES <= SMALL_RECORD_BYTES:
+            grown = (one for one in transaction.updates if isinstance(one, Put) and one.key.kind in _GROW)
+            if any(len(codec.encode(one.key, one.record)) > _NEARLY * SMALL_RECORD_BYTES for one in grown):
+                self.count(Event.NEARLY_FULL)
         commit = transaction.number.commit if transaction.number else None
         for put in (one for one in transaction.updates if isinstance(one, Put)):
             if isinstance(put.record, EpochRecord) and commit is not None:
@@ -184,27 +167,32 @@ class ChangingWorld(Site):
         }
         if done.skipped:
             self.skipped.append((str(commit.members[0].job), now.interval))
+            if not self.weather.clear and self.random.random() < 0.8:
+                self.regretted.append(self.skipped[-1])
         for event in (one for one, did in happened.items() if did):
             self.count(event)
 
     def _check_version(self, table: str, ref: TableRef, at: datetime) -> None:
         """What was published is there, and holds what the model says (I6, I7, I10)."""
-        described = self.tables.describe(table_of(table, self.truth.kinds[table]))
-        assert described is not None
-        expect(described.version <= ref.version, "I10", f"{table} points at {described.version} before {ref}")
-        everything = _everything(table, ref, self.truth.csn)
-        files = frozenset(self.tables.files(everything))
+        declared, csn = self.table(table), self.truth.csn
+        self.refuse_ahead(declared, ref)
+        files = frozenset(self.tables.files(everything(declared.name, ref, csn)))
         gone = files - set(self.store.catalog.objects)
-        expect(not gone, "I6", f"{table} at CSN {self.truth.csn}: published without {sorted(gone)}")
+        expect(not gone, "I6", f"{table} at CSN {csn}: published without {sorted(gone)}")
         if self.truth.kinds[table] is TableKind.INCREMENTAL:
-            found = rows_of(self.tables.read(everything, described.schema))
-            expected = self.truth.stored(table, self.truth.csn)
-            expect(found == expected, "I7", f"{table} at CSN {self.truth.csn}: {found}, not {expected}")
+            found, expected = self.rows_at(declared, ref, csn), self.truth.stored(table, csn)
+            expect(found == expected, "I7", f"{table} at CSN {csn}: {found}, not {expected}")
         versions = self._refs.setdefault(table, [])
         if versions:  # superseded now
             _, before, old = versions[-1]
             versions[-1] = at, before, old
         versions.append((FAR, files | {ref.location}, ref))
+        chain = self.truth.chain(table, csn)
+        shown = () if chain is None else self.truth.state(table, chain[1], csn)
+        self.outsiders.published(table, ref, csn, shown)
+
+    def table(self, name: str) -> EpochTable:
+        return table_of(name, self.truth.kinds[name])
 
     def check_cut(self, table: str) -> None:
         """What a cut of *table* alone returns now, and at some barrier before (R3, R4)."""
@@ -227,6 +215,8 @@ class ChangingWorld(Site):
             found = rows_of(self._clean.read(cut, name))
             expected = self.truth.state(table, barrier, csn)
             expect(found == expected, "R4", f"{table} at {barrier}, CSN {csn}: {found}, not {expected}")
+            if check_labels(self.truth, cut):
+                self.count(Event.OUTDATED)
 
     def check_restored(self) -> None:
         """A session that has only published knows which store that was (R20, R33)."""
@@ -254,7 +244,27 @@ class ChangingWorld(Site):
             for until, files, _ in versions:
                 if until + self.defaults.read_grace > now:
                     found |= files
+        for until, files in self._held.values():
+            if until > now:
+                found |= files
         return frozenset(found)
+
+    def hold(self, lease: Lease) -> None:
+        """Take that a lease is held: what it reads stays until it ends."""
+        states = [state for state in lease.cut.states.values() if state.ref is not None]
+        files = {uri for state in states for uri in self.tables.files(state)}
+        files |= {state.ref.location for state in states if state.ref is not None}
+        self._held[str(lease.id)] = lease.until, frozenset(files)
+
+    def let_go(self, lease: Lease) -> None:
+        """Take that it is not needed any more."""
+        self._held.pop(str(lease.id), None)
+
+    def is_superseded(self, table: str, location: str) -> bool:
+        """Whether nothing but a lease keeps a version: it was superseded, and its grace is over."""
+        now = self.scheduler.clock.now()
+        found = (until for until, _, ref in self._refs.get(table, ()) if ref.location == location)
+        return any(until + self.defaults.retention_grace < now for until in found)
 
     def _discard(self, place: Place, discard: Callable[[], None]) -> None:
         protected = self._protected()
@@ -273,15 +283,3 @@ class ChangingWorld(Site):
         lost = set(gone) & protected
         expect(not lost, "I6", f"a sweep deleted {sorted(lost)}")
         return gone
-
-
-def _everything(table: str, ref: TableRef, csn: int) -> State:
-    """All slices of one version, of a full table too."""
-    return State(
-        table=table_of(table, TableKind.INCREMENTAL).name,
-        kind=TableKind.INCREMENTAL,
-        barrier=FAR,
-        low=None,
-        csn=csn,
-        ref=ref,
-    )

@@ -1,0 +1,57 @@
+"""Eyes that see: an error in what the simulation looks at, planted in the real code, ends it with the rule's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination import reserving
+from airflow_provider.coordination.outdated import OutdatedRows
+from airflow_provider.coordination.reserving import Race
+from airflow_provider.tables.memory_versions import Version
+from airflow_provider.testing.simulation.run import simulate
+
+LABELLED = (59,)
+"""Seeds in which edges without revisions leave rows behind."""
+
+
+def first_violation(seeds: Iterable[int]) -> str:
+    return next((found for seed in seeds if (found := simulate(seed).violation)), "")
+
+
+def test_a_catalog_that_shows_what_no_cut_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R17: an older state of a full table, an epoch beyond a gap."""
+    monkeypatch.setattr(Version, "shown", property(lambda version: version.slices))
+    assert first_violation(range(1, 9)).startswith("R17: ")
+
+
+def test_rows_without_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R18: rows that an edge without revisions has left behind."""
+
+    def none(*_given: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(OutdatedRows, "of", none)
+    assert first_violation(LABELLED).startswith("R18: ")
+
+
+def test_a_publisher_that_never_reserves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11: it loses a third preparation."""
+    monkeypatch.setattr(reserving, "LOST_BEFORE_RESERVING", 100)
+    assert first_violation(range(10)).startswith("R11: ")
+
+
+def test_a_publisher_that_looks_at_no_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11: it publishes before the one that has reserved the head."""
+    look: Callable[..., Any] = Race.look
+
+    def blind(race: Race, reading: Any) -> tuple[()]:
+        with suppress(reserving.Reserved):
+            look(race, reading)
+        return ()
+
+    monkeypatch.setattr(Race, "look", blind)
+    assert "while the head is reserved" in first_violation(range(10))
