@@ -40,9 +40,9 @@ class Pair:
         return self.primary.url(self.database).replace(f"127.0.0.1:{self.primary.port}", servers)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def postgresql_pair() -> Iterator[Pair]:
-    """Two servers of a module's own, which it may end and promote."""
+    """Two servers of a test's own, which it may end and promote."""
     programs = binaries()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed: apt-get install postgresql")
