@@ -48,8 +48,8 @@ def explain_epoch(arguments: Namespace) -> None:
             "withdrawn": ", ".join(found.withdrawn),
             "retired": found.retired,
             "waits for": "; ".join(found.waiting_for),
-            "brought by": "\n".join(map(str, found.brought_by)),
-            "Airflow says": "\n".join(ended),
+            "writers": "\n".join(map(str, found.brought_by)),
+            "Airflow": "\n".join(ended),
             "lapsed": found.lapsed
             and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
             "kept in": "\n".join(found.places),

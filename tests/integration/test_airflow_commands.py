@@ -117,7 +117,7 @@ def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
     connection = epochs_connection(tmp_path)
     told = epochs("explain", "report", "2013-02-07", connection=connection).stdout
     assert f"flights: brought by job clean of DAG {holder.dag_id}, begun by run {holder.run_id}" in told
-    assert "Airflow says" not in told
+    assert "ended as" not in told
     with Session(airflow) as session:
         run = {"id": 1, "dag_id": holder.dag_id, "run_id": holder.run_id, "state": "success"}
         session.execute(insert(DagRun).values(**run, run_type="manual", run_after=ORIGIN, log_template_id=1))

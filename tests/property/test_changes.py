@@ -39,6 +39,7 @@ from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import Late, Root
 from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
+from airflow_provider.testing.simulation.changing.ids import Ids
 from airflow_provider.testing.simulation.changing.landing import Landing, LandingSource
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
 
@@ -108,7 +109,7 @@ class Changes(RuleBasedStateMachine):
         self.world = Backend("memory", Path(), Path()).world()
         small = replace(DEFAULTS, versions_in_page=2, ranges_in_page=1, most_stretches=3)
         self.world.retention.defaults = self.world.coordinator.defaults = small
-        self.landing = Landing(Random(0), HALVES)
+        self.landing = Landing(Random(0), HALVES, Ids(Random(0)))
         self.source = LandingSource(self.landing, lambda: None)
         self.versions = versions(self.world)
         self.now: dict[str, EpochJob] = {}
