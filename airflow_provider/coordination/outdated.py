@@ -119,17 +119,22 @@ class OutdatedRows:
         last = None if None in ends else max(end for end in ends if end is not None)
         between = time_key(job.cadence.last_before(low)), None if last is None else time_key(last)
 
-        def missed(*, reverse: bool) -> Epochs | None:
+        def missed(*, reverse: bool) -> Iterator[Epochs]:
             for epoch in self._scanned(domain, job.name, between, reverse=reverse):
                 rewrite = missed_rewrite(epoch, edge.table, rewrites)
                 if rewrite is not None:
-                    return epoch.interval.start, epoch.interval.end, rewrite.csn
-            return None
+                    yield epoch.interval.start, epoch.interval.end, rewrite.csn
 
-        first, final = missed(reverse=False), missed(reverse=True)
+        first, final = next(missed(reverse=False), None), next(missed(reverse=True), None)
         if first is None or final is None:
             return None
-        return first[0], final[1], max(first[2], final[2])
+        unknown, newest = max(first[2], final[2]), max(rewrite.csn for rewrite in rewrites)
+        if unknown < newest:  # an epoch between the two may have missed a later rewrite than both
+            for _, end, csn in missed(reverse=False):
+                unknown = max(unknown, csn)
+                if unknown == newest or end >= final[1]:
+                    break
+        return first[0], final[1], unknown
 
     def _scanned(
         self, domain: DomainName, job: JobName, between: tuple[str, str | None], *, reverse: bool

@@ -317,6 +317,18 @@ def test_rows_that_an_ignored_revision_left_behind_carry_a_label(world: World) -
     assert explain(world.store, DOMAIN, "d", day(2)).outdated == ()
 
 
+def test_a_label_names_the_newest_commit_that_any_of_its_rows_does_not_know(world: World) -> None:
+    """R18: also that of an epoch between the first and the last of them."""
+    job = world.job("d")
+    reader = world.job("r", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number])
+        world.run(reader, day(number), [number])
+    again = [world.run(job, day(number), [number * 10], owner("manual")) for number in (1, 3, 2)]
+    found = [(label.csn, label.start, label.end) for label in world.cut("r").outdated]
+    assert found == [(again[-1].csn, day(1).start, day(3).end)]
+
+
 def test_a_job_that_builds_on_its_past_hands_on_what_it_has_not_read(world: World) -> None:
     """R18: each of its later states has rows of the one before, and so does what reads them."""
     full = world.table("r", kind="full")

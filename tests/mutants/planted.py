@@ -260,6 +260,14 @@ PLANTED = (
         tests=(REWRITES,),
     ),
     Mutant(
+        name="a label names what its first and its last rows do not know only",
+        rule="R18",
+        file="coordination/outdated.py",
+        old="if unknown < newest:",
+        new="if unknown > newest:",
+        tests=(REWRITES,),
+    ),
+    Mutant(
         name="rows that stand on an earlier state of an input carry no label",
         rule="R18",
         file="domain/outdated.py",
