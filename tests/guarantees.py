@@ -303,7 +303,7 @@ PROMISES = (
     ),
     Promise(
         rule="R17",
-        text="a program that commits other rows beside the epochs",
+        text="the next commit to a table with rows of another program (engines read these until they are rolled back)",
         stated=refused,
         observed=others_rows,
     ),
