@@ -49,7 +49,7 @@ def cut(arguments: Namespace) -> None:
         }
     )
     columns = ["table", "from", "barrier", "format", "version", "found from"]
-    answer_table(columns, [list(one.values())[: len(columns)] for one in states])
+    answer_table(columns, [list(state.values())[: len(columns)] for state in states])
     for one in states:
         for uri in one.get("files", ()):
             answer_facts({one["table"]: uri})

@@ -82,7 +82,7 @@ def explain_epoch(arguments: Namespace) -> None:
 
 
 def _ended_as(owner: Owner) -> str:
-    """How Airflow's database says that a run has ended; empty while it runs, or where nobody can tell."""
+    """State in which a run has ended, by Airflow's database; empty while it runs or when the database does not say."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
 
@@ -129,7 +129,7 @@ def _plain(found: Explanation) -> dict[str, object]:
         "csn": found.csn,
         "summary": found.summary,
         "waiting_for": list(found.waiting_for),
-        "brought_by": [str(one) for one in found.brought_by],
+        "brought_by": [str(bringer) for bringer in found.brought_by],
         "next_step": found.next_step,
         "findings": [
             {"check": one.check, "table": one.table, "figure": one.figure, "sample": list(one.sample)}

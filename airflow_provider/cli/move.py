@@ -16,7 +16,7 @@ from airflow_provider.stores.factory import redacted
 def move(arguments: Namespace) -> None:
     """Move a domain from one store to another.
 
-    :raises InvalidInput: the connections name different warehouses, and nobody has said that files were copied.
+    :raises InvalidInput: the connections name different warehouses, without ``--warehouse``.
     """
     settings = [EpochsHook(name).get_settings() for name in (arguments.source, arguments.target)]
     if settings[0].warehouse != settings[1].warehouse and not arguments.warehouse:

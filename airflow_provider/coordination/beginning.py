@@ -215,7 +215,7 @@ class Begin:
                 *(table_key(domain, table.name) for table in self.job.outputs),
                 *self._bounding.keys,
             ],
-            pointers=() if self.coordinator.formats.projected else [one.name for one in self.job.outputs],
+            pointers=() if self.coordinator.formats.projected else [table.name for table in self.job.outputs],
         )
 
     def _opening(

@@ -337,7 +337,7 @@ class _Doctor:
                 )
 
     def _unread(self) -> Iterator[Symptom]:
-        """What came late to roots, or was replaced, and no epoch reads; and roots of which nobody can tell."""
+        """Late or replaced data of roots that no epoch reads, and roots whose sources do not answer."""
         for one in unread(self.reader, self.domain, self.sources):
             if one.problem is not None:
                 yield Symptom(

@@ -81,7 +81,7 @@ class Explanation:
     @property
     def holders(self) -> tuple[Owner, ...]:
         """The runs that have begun what is waited for, or the epoch itself, and not ended it."""
-        others = (one.owner for one in self.brought_by if one.is_open)
+        others = (bringer.owner for bringer in self.brought_by if bringer.is_open)
         return tuple(dict.fromkeys(one for one in (self.owner, *others) if one is not None))
 
 
