@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random, SystemRandom
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_provider.coordination.claims import claimed_versions, end_expired
 from airflow_provider.coordination.dependents import reading_jobs
@@ -16,10 +16,10 @@ from airflow_provider.coordination.reserving import await_unreserved
 from airflow_provider.coordination.resolving import names_of
 from airflow_provider.coordination.sealing import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.settling import decided
+from airflow_provider.coordination.superseding import Superseded, superseded, superseded_now
 from airflow_provider.coordination.table_commits import hull_commit, prepared_or_moved, table_commit
 from airflow_provider.coordination.versions import (
     forget_versions,
-    newest_version,
     remember_versions,
     split_versions,
     version_pages,
@@ -36,7 +36,7 @@ from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import reached, standing
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.errors import Conflict, InvalidInput
+from airflow_provider.domain.errors import Conflict, InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
 from airflow_provider.domain.interval import Interval, as_utc, time_key
 from airflow_provider.domain.records import (
@@ -47,11 +47,10 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
-from airflow_provider.domain.retention import Version, VersionsRecord
+from airflow_provider.domain.retention import Version
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import (
     TableRecord,
-    TableRef,
     shown,
 )
 from airflow_provider.stores.base import (
@@ -155,14 +154,11 @@ class Retention:
         deleted: list[str] = []
         left = 0
         for name in names:
-            newest = newest_version(self.store, checked, name, horizon)
             for page in version_pages(self.store, checked, name):
-                superseded = page.record.superseded(horizon, newest)
-                gone = [one for one in superseded if one.ref not in claimed.get(name, [])]
-                left += len(superseded) - len(gone)
-                if gone:
-                    kept = [*claimed.get(name, []), *([newest.ref] if newest else [])]
-                    deleted += self._delete(name, page, gone, kept)
+                found = superseded(self.store, name, page, horizon, claimed)
+                went, found = self._deleted(page.key, name, found)
+                deleted += went
+                left += found.claimed
         swept = self._sweep_leftovers(checked)
         return Swept(
             horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, leftovers=tuple(swept)
@@ -344,24 +340,30 @@ class Retention:
         self._write(reading, key, replace(record, horizon=horizon), topology)
         return len(commits) == most and commits[-1].csn == horizon
 
-    def _delete(
-        self, name: TableName, page: Stamped[VersionsRecord], gone: list[Version], kept: list[TableRef]
-    ) -> list[str]:
-        """Delete the versions *gone* of a page, but for what is in others; return what went.
+    def _deleted(self, key: Key, name: TableName, found: Superseded) -> tuple[list[str], Superseded]:
+        """Delete what was found at *key*; return the URIs, and what was found when it was deleted.
 
-        What later pages have of the same files either goes with them, or is in *kept*.
+        Another sweep may delete what this one found claimed, or newest, a moment ago, and keeps: its files are
+        missing then, and nothing was deleted. It is decided anew; what is missing now as before is an error.
         """
-        domain = page.key.domain
-        key = table_key(domain, name)
-        record: TableRecord = self.store.read(domain, [key]).records[key].record
-        kept = [*kept, *(one.ref for one in page.record.versions if one not in gone)]
-        if record.ref is not None:
-            kept.append(record.ref)
-        table = _table(domain, name, record, gone[-1].ref.format)
+        while found.gone:
+            try:
+                return self._delete(key, name, found), found
+            except Unavailable:
+                before, found = found, superseded_now(self.store, name, key)
+                if found == before:
+                    raise
+        return [], found
+
+    def _delete(self, key: Key, name: TableName, found: Superseded) -> list[str]:
+        """Delete the versions that are gone, but for what is in others; return what went."""
+        record = cast("TableRecord", found.record)
+        table = _table(key.domain, name, record, found.gone[-1].ref.format)
         if record.ref is not None:  # a pointer that lags would keep what is to go
             attempted(self.formats[table.format], table, record.ref)
-        deleted = self.formats[table.format].reclaim(table, [one.ref for one in gone], kept)
-        self._done(lambda: forget_versions(self.store, page.key, gone))
+        refs = [version.ref for version in found.gone]
+        deleted = self.formats[table.format].reclaim(table, refs, found.kept)
+        self._done(lambda: forget_versions(self.store, key, found.gone))
         return deleted
 
     def _write(self, reading: Reading, key: Key, record: Any, *others: Key) -> None:

@@ -54,6 +54,16 @@ def between(world: World, method: str, action: Callable[[], object]) -> FaultySt
     return FaultyStore(world.store, plan)
 
 
+def before_call(world: World, number: int, action: Callable[[], object]) -> FaultyStore:
+    """The world's store, with *action* before its *number*-th call."""
+
+    def plan(call: Call) -> None:
+        if call.number == number:
+            action()
+
+    return FaultyStore(world.store, plan)
+
+
 def held(world: World, table: str, at_barrier: datetime | None = None, name: str = "report") -> Lease:
     return world.leases.cut(DOMAIN, [table], name=name, owner="me", at=at_barrier, ttl=DAY)
 
@@ -537,3 +547,33 @@ def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fa
         finally:
             world.close()
     pytest.fail("the operations never ended without a fault")
+
+
+def test_r24_another_sweep_at_each_call_of_a_sweep(backend: Backend) -> None:
+    """R24: what the first found claimed, or newest, goes meanwhile: it decides anew, and the newest rows stay."""
+    for number in range(0, 200, 1 if backend.name == "memory" else 6):
+        world = backend.world()
+        try:
+            job = full_job(world, 1)
+            leases = [held(world, "f", name=f"report-{revision}") for revision in range(2)]
+            for value in (2, 3, 4):
+                world.run(job, day(1), [value], owner(f"again-{value}"))
+                world.clock.advance(PAST_GRACE)
+            world.leases.drop(leases[1])
+
+            def other(world: World = world, job: EpochJob = job, lease: Lease = leases[0]) -> None:
+                world.leases.drop(lease)
+                world.run(job, day(1), [5], owner("again-5"))
+                world.clock.advance(PAST_GRACE)
+                world.keeper(seed=1).sweep(DOMAIN)
+
+            store = before_call(world, number, other)
+            world.keeper(store).sweep(DOMAIN)
+            if number >= len(store.calls):
+                return
+            world.clock.advance(PAST_GRACE)
+            world.retention.sweep(DOMAIN)
+            assert world.data() == world.newest_data("f")
+        finally:
+            world.close()
+    pytest.fail("the sweep never ended by itself")

@@ -36,6 +36,14 @@ PLANTED_IN_UPKEEP = (
         tests=(UPKEEP,),
     ),
     Mutant(
+        name="what another sweep has deleted is asked for as if it had to be kept",
+        rule="R24",
+        file="coordination/retention.py",
+        old="                if found == before:\n",
+        new="                if before.gone:\n",
+        tests=(RETENTION,),
+    ),
+    Mutant(
         name="the version that was the newest at the horizon goes",
         rule="R24",
         file="domain/retention.py",
