@@ -31,6 +31,9 @@ WITH_CUTS = ("epochs", "words")
 BUDGET_S = 600
 FIRST_PUBLISH_BUDGET_S = 120
 
+PART_OF_CUTS = 0.5
+"""Of the different cuts that were there to be read: on a fast machine there are fewer reads between two commits."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadCounts:
@@ -62,6 +65,44 @@ class ReadCounts:
     def bad(self) -> int:
         """Reads that were wrong or failed."""
         return self.outcomes[WRONG] + self.outcomes[FAILED]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Least:
+    """What a family's readers must have read when its half ends; a fast machine's readers go on for it.
+
+    :param reads: all of them.
+    :param of_all: those that compared all tables of New York.
+    :param cuts: different ones, of those that can be read at the end, too.
+    """
+
+    reads: int
+    of_all: int = 0
+    cuts: int = 0
+
+    def reached(self, counts: ReadCounts) -> bool:
+        """Whether so much has been read."""
+        return (
+            counts.reads >= self.reads
+            and counts.by_tables[len(TABLES)] >= self.of_all
+            and counts.cuts >= self.cuts
+        )
+
+
+def least_of(days: int) -> dict[str, Least]:
+    """What a demo of some days promises to read, by the readers' family.
+
+    :param days: that it computes with the package.
+    """
+    share = min(1.0, days / WHOLE_DEMO_DAYS)
+    reads = int(LEAST_READS * share)
+    return {
+        # A week ends with the first day of the whole demo and with the last of any.
+        "epochs": Least(reads=reads, of_all=LEAST_OF_ALL if share == 1 else 1),
+        # Each book's end is a cut that can be read as soon as the last book is there.
+        "words": Least(reads=int(LEAST_WORD_READS * share), cuts=LEAST_WORD_CUTS),
+        "twin": Least(reads=reads),
+    }
 
 
 def count_reads(folder: Path, family: str) -> ReadCounts:
@@ -126,19 +167,21 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int 
     :param twin_days: that it computed without; 0 when the twin did not run.
     :param faults: times that the store's server was to be broken while an epoch was in publish.
     """
-    share = min(1.0, days / WHOLE_DEMO_DAYS)
+    families = least_of(days)
     # The first day has one barrier; later ones add barriers, and commits at which each of them can be read.
     later_share = min(1.0, (days - 1) / (WHOLE_DEMO_DAYS - 1))
+    there = figures["demo.epochs.cuts_there"]
     least = {
-        "demo.epochs.reads": int(LEAST_READS * share),
-        "demo.epochs.cuts": max(1, int(LEAST_CUTS * later_share**2)),
+        "demo.epochs.reads": families["epochs"].reads,
+        # The last commit of all leaves each day's end to be read.
+        "demo.epochs.cuts_there": days,
+        "demo.epochs.cuts": max(1, int(min(LEAST_CUTS * later_share**2, PART_OF_CUTS * there))),
         "demo.epochs.tables": len(TABLES),
-        # A week ends with the first day of the whole demo and with the last of any.
-        "demo.epochs.reads_of_all": LEAST_OF_ALL if share == 1 else 1,
-        "demo.words.reads": int(LEAST_WORD_READS * share),
-        "demo.words.cuts": LEAST_WORD_CUTS,
-        "demo.waits.deferred": max(1, int(LEAST_WAITS * share)),
-        "demo.twin.reads": int(LEAST_READS * share),
+        "demo.epochs.reads_of_all": families["epochs"].of_all,
+        "demo.words.reads": families["words"].reads,
+        "demo.words.cuts": families["words"].cuts,
+        "demo.waits.deferred": max(1, int(LEAST_WAITS * min(1.0, days / WHOLE_DEMO_DAYS))),
+        "demo.twin.reads": families["twin"].reads,
         "demo.twin.inconsistent": 1,
         "demo.faults": faults,
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
-from demo.figures import ReadCounts, count_reads
+from demo.figures import Least, ReadCounts, count_reads
 from demo.processes import ManagedProcess, ask_to_end, end
 from demo.progress import Moment, Progress, RunStates
 from demo.readers.reading import FAILED, RETRY_FOR_S, WRONG
@@ -16,7 +16,7 @@ from demo.stack import DemoStack
 
 POLL_S = 3.0
 READ_ON_FOR_S = 120.0
-"""So long readers may go on after the last run to reach their number of reads, on a busy machine too."""
+"""So long readers may go on after the last run to read what is promised, on a busy machine too."""
 FAILED_RUN = "failed"
 FINISHED = ("success", FAILED_RUN)
 
@@ -68,7 +68,7 @@ class Phase:
     :param stack: started.
     :param pipeline: what runs.
     :param progress: shows it.
-    :param least_reads: readers go on for this many reads.
+    :param least: what each family's readers go on for.
     :param readers: number of ad-hoc readers.
     :param notes: further facts to show, asked for at each poll.
     """
@@ -79,14 +79,15 @@ class Phase:
         stack: DemoStack,
         pipeline: Pipeline,
         progress: Progress,
-        least_reads: int,
+        least: Mapping[str, Least],
         readers: int,
         notes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._stack = stack
         self._pipeline = pipeline
         self._progress = progress
-        self._least_reads = least_reads
+        families = (pipeline.family, *pipeline.beside)
+        self._least = {family: least[family] for family in families}
         self._readers = [
             stack.reader(pipeline.family, number, period_s=pipeline.read_period_s)
             for number in range(1, readers + 1)
@@ -158,13 +159,15 @@ class Phase:
         self._progress.show(Moment(title=self._pipeline.title, runs=runs, notes=(reads, *self._notes())))
 
     def _read_on(self, runs: RunStates) -> None:
-        """Let the readers reach their number of reads; they see the last state then."""
+        """Let the readers of every family read what they must; they see the last state then."""
         deadline = time.monotonic() + READ_ON_FOR_S
-        while time.monotonic() < deadline:
-            if count_reads(self._stack.reads, self._pipeline.family).reads >= self._least_reads:
-                return
+        while time.monotonic() < deadline and not self._have_read_enough():
             self._show(runs)
             time.sleep(POLL_S)
+
+    def _have_read_enough(self) -> bool:
+        reads = self._stack.reads
+        return all(least.reached(count_reads(reads, family)) for family, least in self._least.items())
 
 
 def _stop(readers: list[ManagedProcess]) -> None:

@@ -22,15 +22,15 @@ from demo.faults import Aim
 from demo.figures import BUDGET_S, FIRST_PUBLISH_BUDGET_S, Figures, ReadCounts
 from demo.phase import Outcome, Phase, Pipeline
 from demo.progress import Progress
-from demo.published import Published, published
+from demo.published import Published, cuts_there, published
 from demo.source import Days
 from demo.stack import DemoStack, Plan
 
 DOMAIN, WORDS_DOMAIN = "nyc", "words"
 READERS = 2
 READ_PERIOD_S = 0.3
-WORDS_READ_PERIOD_S = 1.0
-"""Longer: the words are published in the first minutes, and all later reads find the same cut."""
+WORDS_READ_PERIOD_S = 0.5
+"""Longer: the words are published in the first minutes, and all later reads find the same cuts."""
 TWIN_READ_PERIOD_S = 0.1
 """Shorter: the twin's tables can be read only late in its two days, and nothing is to be seen after them."""
 
@@ -43,7 +43,7 @@ EPOCHS_DAGS = (
     "nyc_trends",
     "nyc_reader",
 )
-WEEKLY_DAGS = ("nyc_weekly",)
+WEEKLY_DAGS, WEEKLY_JOBS = ("nyc_weekly",), ("airport_week",)
 WORD_DAGS = ("words",)
 """Of one day, on which eight books land: the first."""
 TWIN_DAGS = (
@@ -80,6 +80,7 @@ class Result:
     :param twin: the half without; None when it did not run.
     :param words: what was read of the word tables meanwhile.
     :param published: what the package's store says of New York at the end. :param published_words: of the books.
+    :param cuts_there: different cuts of New York's daily tables that could be read at some time.
     """
 
     epochs: Outcome
@@ -87,6 +88,7 @@ class Result:
     words: ReadCounts
     published: Published
     published_words: int
+    cuts_there: int
 
 
 def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
@@ -117,6 +119,7 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
         **figures.reading_figures("epochs", result.epochs.counts),
         **figures.reading_figures("words", result.words),
         **figures.cut_figures(result.epochs.counts, result.words),
+        "demo.epochs.cuts_there": result.cuts_there,
         "demo.epochs.published": result.published.epochs,
         "demo.words.published": result.published_words,
         "demo.waits.deferred": len(result.epochs.waits),
@@ -166,6 +169,9 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
         words=figures.count_reads(stack.reads, "words"),
         published=published(settings, DOMAIN),
         published_words=published(settings, WORDS_DOMAIN).epochs,
+        cuts_there=cuts_there(
+            settings, DOMAIN, days=plan.epochs.ends, a_day=EPOCHS_A_DAY, besides=WEEKLY_JOBS
+        ),
     )
 
 
@@ -227,13 +233,12 @@ def _half(
     notes: Callable[[], tuple[str, ...]],
 ) -> Outcome:
     days = list(pipeline.days)
-    share = min(1.0, stack.plan.days / figures.WHOLE_DEMO_DAYS)
     with Progress(console=console, dags=pipeline.dags, days=days, started=started) as progress:
         phase = Phase(
             stack=stack,
             pipeline=pipeline,
             progress=progress,
-            least_reads=int(figures.LEAST_READS * share),
+            least=figures.least_of(stack.plan.days),
             readers=READERS,
             notes=notes,
         )

@@ -62,6 +62,11 @@ class Days:
         return midnight(self.last + timedelta(days=1))
 
     @property
+    def ends(self) -> list[datetime]:
+        """Where each of them ends."""
+        return [midnight(day + timedelta(days=1)) for day in self]
+
+    @property
     def last_of_weeks(self) -> tuple[date, ...]:
         """Those with which a week ends."""
         return tuple(day for day in self if (day + timedelta(days=1)).weekday() == WEEK_BEGINS_ON)

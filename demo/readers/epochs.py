@@ -14,7 +14,6 @@ from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
 from demo.connection import settings_from_environment
 from demo.measures import COLUMNS, measure
 from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
-from demo.source import midnight
 from demo.totals import TABLES, WEEKLY_TABLES, SourceTotals
 
 DOMAIN = "nyc"
@@ -101,11 +100,10 @@ def read_all_the_time(*, reader: str, period_s: float) -> None:
     """Read until SIGTERM; the ad-hoc reader."""
     settings = ReaderSettings.from_environment("epochs")
     totals = SourceTotals.load(settings.totals)
-    ends = [midnight(day + timedelta(days=1)) for day in settings.days]
     with EpochService.open(settings_from_environment()) as service:
         read_until_told(
             ReadLog(settings, family="epochs", reader=reader),
-            AdHocReader(service, totals, ends=ends, name=reader).read,
+            AdHocReader(service, totals, ends=settings.days.ends, name=reader).read,
             is_early=is_early,
             is_retryable=is_retryable,
             period_s=period_s,
