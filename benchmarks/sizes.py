@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
+
+Of = TypeVar("Of", int, float)
 
 
 class Size(Enum):
@@ -12,6 +15,6 @@ class Size(Enum):
     SMALLEST = "smallest"
     """Its figures mean nothing: `make test` runs it so that the measurements cannot rot."""
 
-    def of(self, full: int, smallest: int) -> int:
+    def of(self, full: Of, smallest: Of) -> Of:
         """Return *full*, or *smallest* in the smallest run."""
         return full if self is Size.FULL else smallest

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.stores.factory import upgrade_schema
-from benchmarks.__main__ import ONCE, PARTS, SLOW
+from benchmarks import against
+from benchmarks.__main__ import ONCE, PARTS, SLOW, main
 from benchmarks.sizes import Size
 from benchmarks.stores import STORES, Store
 
@@ -55,6 +56,75 @@ def test_a_slow_part_runs(part: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_part_of_one_store_runs(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     ONCE[part](Size.SMALLEST)
     assert figures(capsys)
+
+
+def test_this_commit_is_compared_with_itself_by_turns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(name="sqlite", url=f"sqlite:///{tmp_path}/store.db")
+    with against.tree_of("HEAD") as tree:
+        result = against.compare(store, tree, "publish.*", Size.SMALLEST)
+    assert result.failed == {}
+    names = against.wanted("sqlite", "publish.*")
+    assert [comparison.name for comparison in result.compared] == names
+    assert figures(capsys).keys() == {f"bench.against.{name}" for name in names}
+    assert {name.rpartition(".")[0] for name in names} == {
+        "publish.sqlite.memory",
+        "publish.sqlite.iceberg",
+        "publish.sqlite.side_by_side",
+    }
+
+
+def test_each_side_of_a_comparison_has_a_store_of_its_own(store: Store) -> None:
+    first, second = against.own_url(store.url), against.own_url(store.url)
+    assert len({first, second, store.url}) == 3
+    upgrade_schema(first)
+    upgrade_schema(second)
+
+
+def test_a_commit_without_what_is_measured_is_named_with_each_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as one before a package of that name: what is installed is not measured in its place."""
+    (tmp_path / "tree").mkdir()
+    store = Store(name="sqlite", url=f"sqlite:///{tmp_path}/store.db")
+    result = against.compare(store, tmp_path / "tree", "begin.*.cpu", Size.SMALLEST)
+    assert set(result.failed) == {"begin.sqlite.memory.cpu", "begin.sqlite.iceberg.cpu"}
+    assert "the other commit: " in result.failed["begin.sqlite.memory.cpu"]
+    assert against.report(result, against.AT_MOST) == 2
+    assert "begin.sqlite.memory.cpu cannot be compared: the other commit: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--against", "no-such-commit"], "--against no-such-commit: no such commit in "),
+        (["--only", "publish.*"], ""),
+        (["--against", "HEAD", "--slow"], ""),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_measured(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == 2 or str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(("pairs", "left_out"), [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (12, 2), (20, 5)])
+def test_the_spread_of_a_ratio_leaves_out_what_a_median_lies_between(pairs: int, left_out: int) -> None:
+    """From tables of confidence intervals of a median by ranks: of 20 values the 6th to the 15th."""
+    assert against.left_out_of(pairs) == left_out
+
+
+def test_a_figure_above_what_is_asked_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = against.Comparison(name="publish.x", before_ms=1.0, now_ms=1.2, ratios=[1.2, 1.0, 1.3])
+    result = against.Result(compared=[slow])
+    assert against.report(result, 1.1) == 1
+    assert "publish.x is slower: 1.20, at most 1.10 is asked, within its spread" in capsys.readouterr().err
+    assert against.report(result, 1.25) == 0
+    assert against.report(against.Result(), 1.1) == 2
 
 
 def test_every_store_that_is_measured_is_tried_here() -> None:
