@@ -351,13 +351,15 @@ class _Doctor:
             step = f"{self._command(f'bind {one.root.name} INTERVAL --reason …')}, then clear the tasks of the epoch."
             if one.comes:
                 step = "nothing: the next begin reads them."
+            elif one.skipped:
+                step = "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
             elif ignored:
                 step = "nothing, as late='ignore' says; or land them where a later epoch looks."
             yield Symptom(
                 subject=f"root {one.root.name}",
                 found=str(one),
                 next_step=step,
-                urgent=not (one.comes or ignored),
+                urgent=not (one.comes or one.skipped or ignored),
             )
 
     def _leftovers(self) -> Iterator[Symptom]:

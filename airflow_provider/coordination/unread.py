@@ -1,4 +1,6 @@
-"""Data of roots that came late and that no epoch reads, or that was replaced after an epoch had read it (section 5)."""
+"""Data of roots that no epoch reads, since it came late or its epoch was skipped, and data that was replaced after an
+epoch had read it (section 5).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import Late, Root, RootKind, RootRecord
+from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -26,7 +29,7 @@ class Unread:
     """What of a root no epoch reads.
 
     :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
-    :param comes: the next begin reads the late ones.
+    :param comes: the next begin reads the late ones. :param skipped: they lie where only skipped epochs would look.
     :param problem: why nobody could look; then nothing is known of it.
     """
 
@@ -34,15 +37,17 @@ class Unread:
     late: tuple[str, ...]
     replaced: tuple[str, ...]
     comes: bool = False
+    skipped: bool = False
     problem: EpochError | None = None
 
     def __str__(self) -> str:
         if self.problem is not None:
             return f"late data was not looked for: {self.problem.message}"
+        unread = "are of skipped epochs" if self.skipped else "came late"
         parts = [
             f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
             for names, what in (
-                (self.late, "came late and are read by no epoch"),
+                (self.late, f"{unread} and are read by no epoch"),
                 (self.replaced, "were replaced after an epoch had read them"),
             )
             if names
@@ -60,7 +65,8 @@ def unread(
 ) -> Iterator[Unread]:
     """Yield what came late to the roots of *domain*, wherever epochs have read: at the newest 1,000 barriers of each.
 
-    A root whose source does not answer, or whose connection is not known here, is yielded with that ``problem``.
+    Without *at* also files that lie where only skipped epochs would look. A root whose source does not answer, or whose
+    connection is not known here, is yielded with that ``problem``.
 
     :param at: only at the barrier that ends it. :param names: only of these roots.
     """
@@ -71,7 +77,14 @@ def unread(
             continue
         records = _records(reader, domain, root, None if at is None else at.end)
         try:
-            yield from _of_root(root, records, sources, at)
+            found = [*_of_root(root, records, sources, at)]
+            yield from found
+            if at is None and root.kind is RootKind.FILES:
+                readers = [job for job in jobs if not job.retired and root.name in job.all_roots]
+                skipped = _skipped(reader, domain, readers)
+                yield from _of_skipped(
+                    root, records, sources, skipped, {name for one in found for name in one.late}
+                )
         except EpochError as error:
             yield Unread(root=root, late=(), replaced=(), problem=error)
 
@@ -130,3 +143,44 @@ def _of_root(
         yield Unread(root=root, late=tuple(comes), replaced=(), comes=True)
     if gone or replaced:
         yield Unread(root=root, late=tuple(gone), replaced=tuple(replaced))
+
+
+def _skipped(reader: MetadataReader, domain: DomainName, readers: Collection[JobRecord]) -> list[RootRecord]:
+    """Empty bounds at the barriers that *readers* have skipped and that none of them has read or is yet to reach."""
+    skipped: dict[datetime, RootRecord] = {}
+    read: set[datetime] = set()
+    reached: list[datetime] = []
+    for job in readers:
+        newest = None
+        for stamped in pages(reader, domain, Kind.EPOCH, job.name):
+            epoch: EpochRecord = stamped.record
+            newest = epoch.interval.end
+            if epoch.attempt is None and epoch.committed is not None and epoch.committed.skipped:
+                bounds = RootBounds(root="")
+                skipped[newest] = RootRecord(bounds=bounds, job=job.name, interval=epoch.interval)
+            else:
+                read.add(newest)
+        if newest is not None:
+            reached.append(newest)
+    until = min(reached, default=None)
+    left = [end for end in skipped if end not in read and until is not None and end <= until]
+    return [skipped[end] for end in sorted(left)[-MOST_BARRIERS:]]
+
+
+def _of_skipped(
+    root: Root,
+    records: list[RootRecord],
+    sources: RootSources,
+    skipped: list[RootRecord],
+    told: Collection[str],
+) -> Iterator[Unread]:
+    """Files at the locations of *skipped* that no epoch reads; what a failed attempt has found there was not read."""
+    beyond = records[MOST_BARRIERS].interval if len(records) > MOST_BARRIERS else None
+    wanted = [one for one in skipped if one.interval and not (beyond and one.interval.end <= beyond.end)]
+    ends = {one.interval.end for one in wanted if one.interval}
+    read = [one for one in records if one.interval is None or one.interval.end not in ends]
+    late, _ = sources.unread(root, wanted, read)
+    shared = None if beyond is None else sources.place(root, beyond)
+    left = {name for interval, name in late if name not in told and sources.place(root, interval) != shared}
+    if left:
+        yield Unread(root=root, late=tuple(sorted(left)), replaced=(), skipped=True)

@@ -330,6 +330,49 @@ def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: s
     assert found()[-1][1]
 
 
+@pytest.mark.parametrize("late", ["next", "ignore", "revision", "refuse"])
+@pytest.mark.parametrize("tried", [False, True], ids=["never tried", "failed before"])
+def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: str, tried: bool) -> None:
+    """R5: no epoch reads them, also not a later one; doctor says so until the epoch is computed after all."""
+    job = loading(world, f"{tmp_path}/{PATTERN}", late=late, complete=none_needed())
+    for number in (1, 2, 3):
+        land(tmp_path, number, "a.csv")
+    assert run(world, job, day(1)) == ["2024-01-01/a.csv"]
+    if tried:
+        failed = world.begin(job, day(2), roots=FILES)
+        assert names(failed) == ["2024-01-02/a.csv"]
+        world.coordinator.abort(failed, "a broken delivery")
+    world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
+    assert run(world, job, day(3)) == ["2024-01-03/a.csv"]
+
+    def told() -> list[tuple[str, bool]]:
+        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+        return [(one.found, one.urgent) for one in symptoms if one.subject == "root landing"]
+
+    file = f"file://{place(tmp_path, 2, 'a.csv')}"
+    assert told() == [(f"1 are of skipped epochs and are read by no epoch, such as {file}", False)]
+    after_all = names(world.begin(job, day(2), owner("after all"), roots=FILES))
+    assert after_all == ["2024-01-02/a.csv"]
+    assert told() == []
+
+
+def test_files_that_another_job_reads_or_is_to_read_are_not_of_skipped_epochs(
+    world: World, tmp_path: Path
+) -> None:
+    """R5: one of two readers skips the epoch: the files are the other's, whether it has come there or not."""
+    job, other = (
+        loading(world, f"{tmp_path}/{PATTERN}", name, complete=none_needed()) for name in ("load", "other")
+    )
+    for number in (1, 2):
+        land(tmp_path, number, "a.csv")
+    run(world, job, day(1))
+    run(world, other, day(1))
+    world.coordinator.skip(DOMAIN, "load", day(2), "not here", by="ada")
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
+    run(world, other, day(2))
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
+
+
 def test_src3_late_ids(world: World, postgresql: PostgresqlServer) -> None:
     """I11: an id that appears below the span before last is an error that names its epoch, and doctor names it."""
     database = postgresql.create_database()
