@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import Fenced, StoreReplaced
 from airflow_provider.domain.records import Key, epoch_key
 from airflow_provider.stores.base import MetadataReader
@@ -21,16 +19,37 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
     reading = reader.read(attempt.domain, [key])
     if reading.head.incarnation != attempt.incarnation:
         return replaced(attempt, attempt.incarnation, reading.head.incarnation)
-    epoch = reading.get(key)
-    found: Any = None if epoch is None else epoch.record.token
-    by = epoch.record.attempt.owner if epoch is not None and epoch.record.attempt else None
+    stamped = reading.get(key)
+    record: EpochRecord | None = None if stamped is None else stamped.record
+    newest = None if record is None else record.attempt or record.committed
+    why, step = _ended(attempt, record)
+    span = f"{attempt.interval.start.isoformat()}/{attempt.interval.end.isoformat()}"
     return Fenced(
-        f"{attempt}: this attempt is over; the newest token is {found}" + (f", of {by}." if by else "."),
-        next_step="let this process end; it has changed nothing. See `airflow epochs explain`.",
+        f"{attempt}: this attempt is over; {why}.",
+        next_step=f"{step}. See `airflow epochs explain {attempt.job} {span} --domain {attempt.domain}`.",
         expected=attempt.token,
-        found=found,
-        by=by,
+        found=None if record is None else record.token,
+        by=None if newest is None else newest.owner,
     )
+
+
+def _ended(attempt: Attempt, epoch: EpochRecord | None) -> tuple[str, str]:
+    """Return what ended *attempt*, and what is to be done, where *epoch* is what the store has of its epoch."""
+    again = "let this process end; its task, run again (in Airflow: cleared), begins a new attempt"
+    if epoch is None:
+        return "the store has no record of its epoch", again
+    newest = epoch.attempt or epoch.committed
+    if epoch.token != attempt.token:
+        by = "" if newest is None else f", of {newest.owner}"
+        return (
+            f"the newest token is {epoch.token}{by}",
+            "let this process end; the newer attempt does the work",
+        )
+    if epoch.attempt is None:
+        return "it has published the epoch", "nothing is to be done: its rows are committed"
+    if epoch.attempt.aborted is not None:
+        return f"it has ended without a commit: {epoch.attempt.aborted}", again
+    return "what it holds its epoch by has changed", again
 
 
 def replaced(begun: object, expected: str, found: str) -> StoreReplaced:

@@ -29,7 +29,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_o
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.domain.topology import EpochJob, OnRerun, as_job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import handover, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
@@ -79,7 +79,7 @@ def epoch_run(
     with _opened(order, spark) as service:
         attempt = order.attempt or _begin(service, order.job, _only_epoch(order), _owner_of(order))
         if isinstance(attempt, AlreadyCommitted):
-            raise _computed(attempt)
+            raise _computed(attempt, order.job)
         with _run(service, order, attempt, spark) as run:
             yield run
 
@@ -154,7 +154,7 @@ def shared_epoch_run(
             service, job, _only_epoch(order), _owner_of(order), participants=participants, lock_ttl=ttl
         )
         if isinstance(attempt, AlreadyCommitted):
-            raise _computed(attempt)
+            raise _computed(attempt, job)
         with SharedRun(service, job, attempt, spark=spark) as run:
             yield run
 
@@ -194,7 +194,7 @@ def epoch_participant(
     with _service(_given_place(local, settings), spark) as service:
         run = participate(service, job, part, owner=owner, spark=spark)
         if isinstance(run, AlreadyCommitted):
-            raise _computed(run)
+            raise _computed(run, job)
         with run:
             yield run
 
@@ -210,10 +210,15 @@ def _each(run: EpochRun) -> Iterator[EpochRun]:
         raise refusals.not_entered(run.attempt)
 
 
-def _computed(committed: AlreadyCommitted) -> AlreadyComputed:
+def _computed(committed: AlreadyCommitted, job: EpochJob) -> AlreadyComputed:
+    again = (
+        "clear its task (outside of Airflow: ask with another run_id, or a higher generation of the Owner)"
+    )
+    if job.on_rerun is OnRerun.KEEP:
+        again = f'declare on_rerun="new_revision", since this job keeps what is committed, and {again}'
     return AlreadyComputed(
         f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN {committed.csn}.",
-        next_step="nothing is to be done; to compute it anew, begin with a higher generation.",
+        next_step=f"nothing is to be done; to compute it anew, {again}.",
         committed=committed,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.fencing import fenced
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     EpochBusy,
@@ -118,6 +120,40 @@ def test_att1_a_queueing_zombie_may_not_begin_again(world: World) -> None:
         world.begin(job, day(1), owner(try_number=1))
     world.write(newer)
     world.coordinator.publish(newer)
+
+
+def _overtaken(world: World, attempt: Attempt) -> None:
+    world.begin(world.job(attempt.job), day(1), owner(try_number=2))
+
+
+def _aborted(world: World, attempt: Attempt) -> None:
+    world.coordinator.abort(attempt, "given up")
+
+
+def _published(world: World, attempt: Attempt) -> None:
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+
+
+@pytest.mark.parametrize(
+    ("end", "why", "step", "found"),
+    [
+        (_overtaken, "the newest token is 2, of .*try 2", "the newer attempt does the work", 2),
+        (_aborted, "it has ended without a commit: given up", "run again", 1),
+        (_published, "it has published the epoch", "its rows are committed", 1),
+    ],
+)
+def test_an_attempt_that_is_over_is_told_what_ended_it(
+    world: World, end: Callable[[World, Attempt], None], why: str, step: str, found: int
+) -> None:
+    """R10: a newer token exists only where another attempt has begun; the command that shows more can be typed."""
+    attempt = world.begin(world.job("d"), day(1))
+    end(world, attempt)
+    error = fenced(world.store, attempt)
+    assert re.search(why, error.message)
+    assert step in error.next_step
+    assert f"`airflow epochs explain d {day(1).start.isoformat()}/" in error.next_step
+    assert (error.expected, error.found, error.by.try_number) == (1, found, found)
 
 
 def test_a_run_of_another_dag_is_another_run(world: World) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
-from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochError,
@@ -25,7 +25,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
-from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.local_epochs import LocalEpochs
@@ -63,6 +63,31 @@ def test_rows_of_a_test_are_read_as_any_others(local_epochs: LocalEpochs) -> Non
     assert local_epochs.rows(RIDES, at=SECOND) == ONE
     assert [row["station"] for row in local_epochs.rows("rides")] == ["Castle", "Harbour", "Museum"]
     assert local_epochs.pandas(RIDES)["minutes"].sum() == 12 + 31 + 44
+
+
+@pytest.mark.parametrize(
+    ("on_rerun", "step"),
+    [
+        (
+            "keep",
+            'declare on_rerun="new_revision", since this job keeps what is committed, and clear its task',
+        ),
+        ("new_revision", "to compute it anew, clear its task (outside of Airflow: ask with another run_id"),
+    ],
+)
+def test_how_to_compute_anew_what_is_committed_is_told(
+    local_epochs: LocalEpochs, on_rerun: str, step: str
+) -> None:
+    job = EpochJob("load", outputs=[RIDES], cadence="@daily", on_rerun=on_rerun)
+    asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service.coordinator
+    attempt = coordinator.begin(job, DAY, asking)
+    assert isinstance(attempt, Attempt)
+    write_rows(coordinator, attempt, "rides", pa.table({"minutes": [12]}))
+    published = coordinator.publish(attempt)
+    with pytest.raises(AlreadyComputed) as answer:
+        epoch_run(job, DAY, settings=local_epochs.settings, owner=asking).__enter__()
+    assert step in answer.value.next_step
+    assert answer.value.committed.csn == published.csn
 
 
 def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
