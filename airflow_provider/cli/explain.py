@@ -83,6 +83,8 @@ def explain_epoch(arguments: Namespace) -> None:
 
 def _ended_as(owner: Owner) -> str:
     """State in which a run has ended, by Airflow's database; empty while it runs or when the database does not say."""
+    if not owner.names_dag:
+        return ""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
 

@@ -196,8 +196,7 @@ class Bringer:
     def __str__(self) -> str:
         if self.job is None:
             return f"{self.table}: no job that writes it has run{self.meant}"
-        # "@": a program that was started by hand (USER@HOST), since no DAG id may hold that character
-        dag = "" if self.owner is None or "@" in self.owner.dag_id else f" of DAG {self.owner.dag_id}"
+        dag = f" of DAG {self.owner.dag_id}" if self.owner and self.owner.names_dag else ""
         begun = f", begun by run {self.owner.run_id} and not ended" if self.owner and self.is_open else ""
         return f"{self.table}: brought by job {self.job}{dag}{begun}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,11 +37,14 @@ class EpochState(StrEnum):
     """Ended by a check; what was staged is kept to be looked at, until the epoch is begun again."""
 
 
+_DAG_ID = re.compile(r"[\w.-]+")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Owner:
     """Who wants an epoch computed.
 
-    :param dag_id: the DAG, or any name of a program outside Airflow.
+    :param dag_id: the DAG, or any name of a program outside Airflow: one that no DAG can have is not taken for a DAG's.
     :param run_id: the run; the same (dag_id, run_id) supersedes its own earlier attempts at once.
     :param generation: counts the clearings of this task; a higher one asks for a new revision.
     :param try_number: counts the tries of one generation.
@@ -52,6 +56,14 @@ class Owner:
     generation: int = 0
     try_number: int = 1
     request_id: str = ""
+
+    @property
+    def names_dag(self) -> bool:
+        """Whether *dag_id* may be a DAG's, by the characters that Airflow allows there.
+
+        Not so the USER@HOST of a program that was started by hand, and the author of a skip.
+        """
+        return _DAG_ID.fullmatch(self.dag_id) is not None
 
     @property
     def order(self) -> tuple[int, int]:

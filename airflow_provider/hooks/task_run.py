@@ -161,9 +161,10 @@ def tell_bringers(log: Any, found: Iterable[Bringer], context: Mapping[str, Any]
     """Say in a waiting task's log who brings what it waits for, and when a run has ended without its epoch's end."""
     for one in found:
         log.info("Waiting for %s", one)
-        ended = _ended_as(context.get("ti"), one.owner) if one.is_open and one.owner else None
-        if ended and one.owner:
-            log.warning("%s", told_end(one.owner, ended))
+        owner = one.owner if one.is_open and one.owner and one.owner.names_dag else None
+        ended = _ended_as(context.get("ti"), owner) if owner else None
+        if ended and owner:
+            log.warning("%s", told_end(owner, ended))
 
 
 def told_end(owner: Owner, state: str) -> str:

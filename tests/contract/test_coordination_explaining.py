@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.waiting import JobInputs, check_inputs, wait_for
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
@@ -53,6 +53,22 @@ def test_what_a_job_waits_for_is_named_once(world: World) -> None:
     job = world.job("r", inputs=[world.table(name) for name in "ab"])
     missing = check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).missing
     assert [(one.table, one.wanted) for one in missing] == [("b", barrier(1))]
+
+
+@pytest.mark.parametrize(
+    ("name", "dag"), [("team.orders-v2", " of DAG team.orders-v2"), ("ada@laptop", ""), ("skip by ada", "")]
+)
+def test_only_what_may_be_a_dag_is_called_one(world: World, name: str, dag: str) -> None:
+    """Section 10: who starts a program by hand, or skips, is none."""
+    orders = world.job("orders")
+    world.run(orders, day(1))
+    world.begin(orders, day(2), Owner(dag_id=name, run_id="1"))
+    world.coordinator.register(world.job("r", inputs=[world.table("orders")]))
+    told = explain(world.store, DOMAIN, "r", day(2))
+    assert [str(one) for one in told.brought_by] == [
+        f"orders: brought by job orders{dag}, begun by run 1 and not ended"
+    ]
+    assert [one.names_dag for one in told.holders] == [bool(dag)]
 
 
 def test_who_brings_what_is_waited_for_is_told(world: World) -> None:

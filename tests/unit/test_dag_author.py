@@ -19,10 +19,11 @@ from airflow.sdk import (
     task,
 )
 from airflow.sdk.api.datamodels._generated import DagRunType
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider.coordination.waiting import JobInputs
+from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochBusy,
@@ -579,3 +580,16 @@ def test_a_trigger_of_a_later_version_is_understood() -> None:
 
 def test_a_trigger_of_this_version_needs_no_more_than_the_first_had() -> None:
     assert trigger().serialize()[1]["epochs_conn_id"] == "epochs_default"
+
+
+@pytest.mark.parametrize(
+    "name", ["nightly", "team.orders-v2_1", "umsätze", "ada@laptop", "skip by ada", "a/b", ""]
+)
+def test_an_owner_names_a_dag_where_airflow_allows_it(name: str) -> None:
+    try:
+        DAG(dag_id=name)
+    except (AirflowException, ValueError):
+        allowed = False
+    else:
+        allowed = True
+    assert Owner(dag_id=name, run_id="1").names_dag is allowed
