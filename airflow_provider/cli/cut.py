@@ -100,6 +100,7 @@ def _facts(found: Cut, states: list[dict[str, Any]]) -> dict[str, Any]:
                 "table": one.table,
                 "source": one.source,
                 "csn": one.csn,
+                "revision": one.revision,
                 "start": one.start.isoformat(),
                 "end": None if one.end is None else one.end.isoformat(),
             }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_provider.coordination.dependents import refuse_dependents, together
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.errors import InvalidInput, TopologyError
-from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.epoch import Provenance
+from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.origins import refuse_unjoined
 from airflow_provider.domain.records import Stamped
@@ -73,6 +74,19 @@ def refuse_ended(job: JobRecord, own: Tables) -> None:
     for name, stamped in own.items():
         if stamped is not None:
             refuse_not_own(job.name, name, stamped.record)
+
+
+def refuse_withdrawn_inputs(job: JobName, interval: Interval, gone: Sequence[Provenance]) -> None:
+    """:raises Unavailable: *gone* is not empty: what the epoch would read was withdrawn (R24)."""
+    if gone:
+        raise Unavailable(
+            f"{job} {interval}: withdrawn: "
+            + ", ".join(f"{read.table} at {read.high.isoformat()}" for read in gone)
+            + ".",
+            next_step="leave this epoch: what it would read was taken back by retention.",
+            tables=tuple(read.table for read in gone),
+            kept=(),
+        )
 
 
 def refuse_changes(

@@ -12,9 +12,11 @@ from airflow_provider.coordination.admitting import (
     refuse_ended,
     refuse_participants,
     refuse_shared_ttl,
+    refuse_withdrawn_inputs,
 )
 from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
@@ -30,11 +32,13 @@ from airflow_provider.domain.beginning import (
     computes_first,
     decide,
     inheritable,
+    inputs_behind,
     next_revision,
     reads_of_skip,
     resolve_inputs,
     withdrawn,
 )
+from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
@@ -50,7 +54,7 @@ from airflow_provider.domain.epoch import (
     completed,
     written_output,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
 from airflow_provider.domain.filling import inputs_of_fill, tables_to_fill
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
@@ -155,15 +159,16 @@ class Begin:
         """
         stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
         epoch = stamped.record if stamped else None
-        fills = tables_to_fill(
-            epoch, self.interval, self._own(reading), determinism=job.determinism, skips=bool(self.skips)
-        )
+        behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
+        # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
+        fills = () if behind else self._fills(reading, job, epoch)
         earlier = None if self.skips else self._earlier_commit(epoch)
         if earlier is not None:
             return lambda: earlier
         lock = reading.get(self._lock_key)
+        skips = bool(self.skips)
         decision = decide(
-            job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=bool(self.skips)
+            job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=skips, behind=behind
         )
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
             committed = self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
@@ -174,6 +179,10 @@ class Begin:
         refuse_ended(job, self._own(reading))
         refuse_lost(self.coordinator.formats, reading, unseen)
         return self._opening(reading, job, stamped, fills, dry=dry)
+
+    def _fills(self, reading: Reading, job: JobRecord, epoch: EpochRecord | None) -> tuple[TableName, ...]:
+        own, skips = self._own(reading), bool(self.skips)
+        return tables_to_fill(epoch, self.interval, own, determinism=job.determinism, skips=skips)
 
     def _granted(
         self,
@@ -285,15 +294,16 @@ class Begin:
         domain = self.job.domain
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
         retention = withdrawals(self.coordinator.store, domain, reading)
+        behind = behind_of(reading, domain)
         if before is not None:
             retention.load_inputs(before.inputs, tables)
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
             over = invalidated(before.inputs, fences) or withdrawn(before.inputs, tables, retention)
-            if not over and not altered(before.inputs, tables):
+            if not (over or altered(before.inputs, tables) or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
         found, missing, stale = resolve_inputs(
-            edges, self.interval, tables, reading.head.csn, copies=bool(self.skips)
+            edges, self.interval, tables, reading.head.csn, copies=bool(self.skips), behind=behind
         )
         if stale:
             return None, True
@@ -313,19 +323,8 @@ class Begin:
             lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
             found = inputs_of_fill([one for one in recorded if one not in lost], found)
         retention.load_inputs(found, tables)
-        self._refuse_withdrawn(withdrawn(found, tables, retention))
+        refuse_withdrawn_inputs(self.job.name, self.interval, withdrawn(found, tables, retention))
         return found, True
-
-    def _refuse_withdrawn(self, gone: list[Provenance]) -> None:
-        if gone:
-            raise Unavailable(
-                f"{self.job.name} {self.interval}: withdrawn: "
-                + ", ".join(f"{one.table} at {one.high.isoformat()}" for one in gone)
-                + ".",
-                next_step="leave this epoch: what it would read was taken back by retention.",
-                tables=tuple(one.table for one in gone),
-                kept=(),
-            )
 
     def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
         """Token under which complete output lies that this attempt may publish."""

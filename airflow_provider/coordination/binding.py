@@ -1,25 +1,28 @@
 """Binding a root anew: an operator decides that what its source has now is what a barrier reads (I11, R5).
 
-Whoever has committed what it computed from the earlier revision stands on that until its task is cleared; `doctor`
-names those epochs. All that begins after it reads the new revision, and no attempt publishes what it has read before.
+All that begins after it reads the new revision, and no attempt publishes what it has read before. Epochs that have
+committed what they computed from an earlier one are *behind*: until they are computed again nothing reads them beside
+those that have read the newer one (R18), and cuts of them carry a label.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.bounding import Bounding, RootSource
 from airflow_provider.coordination.dependents import Dependent
-from airflow_provider.coordination.root_readers import root_readers
+from airflow_provider.coordination.leaving_behind import LeavingBehind
+from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.skipping import worded
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
-from airflow_provider.domain.identifiers import DomainName, JobName, domain_name, table_name
+from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.records import Kind, Stamped, topology_key
 from airflow_provider.domain.registration import JobRecord, declaration
-from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.roots import RootBounds, RootRecord
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
 
 if TYPE_CHECKING:
@@ -73,6 +76,9 @@ def bind(
     :param reason: why; kept with the bounds, and in the log of the epochs that read them. :param by: who says so.
     :raises UnknownName: no job declares such a root. :raises InvalidInput: nothing is recorded for the interval.
     :raises NotReady: the source is not complete.
+    :raises DependentReaders: an epoch that would be behind has committed readers: it could not be computed again.
+    :raises TopologyError: likewise, since its job is retired, or no longer declares a table that has rows of it.
+    :raises RecordFull: too many epochs are behind.
     """
     worded(reason=reason, by=by)
     request = _Bind(coordinator, domain_name(domain), root, interval, source, reason.strip(), by.strip())
@@ -87,6 +93,8 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class _Bind:
+    """:param recorded: what this request has tried to record: found in the store, its reply was lost."""
+
     coordinator: Coordinator
     domain: DomainName
     root: str
@@ -94,6 +102,7 @@ class _Bind:
     source: RootSource
     reason: str
     by: str
+    recorded: list[RootRecord] = field(default_factory=list)
 
     def run(self) -> Bound:
         """:raises RequirementFailed: somebody was faster: decide again."""
@@ -107,7 +116,9 @@ class _Bind:
             roots=(root,),
             source=self.source,
         )
-        reading = store.read(self.domain, bounding.keys)
+        reading = store.read(self.domain, [topology_key(self.domain), *bounding.keys])
+        topology: Stamped[TopologyRecord] = reading.records[topology_key(self.domain)]
+        refuse_sealed(self.domain, topology)
         known = bounding.recorded(reading, root)
         if not known:
             raise InvalidInput(
@@ -117,27 +128,29 @@ class _Bind:
                 next_step="run the task of the job: its begin records them.",
             )
         newest = known[max(known)]
-        if newest.reason == self.reason and newest.by == self.by:
-            return self._answer(newest.whole, is_new=True)  # the reply of this request was lost
+        leaving = LeavingBehind(
+            coordinator=self.coordinator,
+            domain=self.domain,
+            root=self.root,
+            interval=self.interval,
+            topology=topology,
+        )
+        if newest in self.recorded:
+            return Bound(bounds=newest.whole, is_new=True, behind=leaving.of(known, newest.whole).epochs)
         found = bounding.anew(reading, root, self.reason, self.by)
-        if found.bounds.same_as(newest.whole) or found.record is None:
-            return self._answer(newest.whole, is_new=False)
+        left = leaving.of(known, found.bounds)
+        if found.record is None or (found.bounds.same_as(newest.whole) and not left.unknown):
+            return Bound(bounds=newest.whole, is_new=False, behind=left.epochs)
         bounded = bounding.together([found])
+        required, updates = leaving.changes(left)
+        required = [*(unchanged(reading, key) for key in bounded.required), *required]
+        self.recorded.append(found.record)
         store.transact(
             Transaction(
                 domain=self.domain,
                 store=SameStore(reading.head.incarnation),
-                requires=tuple(unchanged(reading, key) for key in bounded.required),
-                updates=tuple(Put(key, record) for key, record in bounded.updates.items()),
+                requires=tuple(dict.fromkeys(required)),
+                updates=(*(Put(key, record) for key, record in bounded.updates.items()), *updates),
             )
         )
-        return self._answer(found.bounds, is_new=True)
-
-    def _answer(self, bounds: RootBounds, *, is_new: bool) -> Bound:
-        behind: list[Dependent] = []
-        for revision in range(1, bounds.revision):
-            readers = root_readers(
-                self.coordinator.store, self.domain, self.root, self.interval, revision, but=JobName("")
-            )
-            behind += readers.committed
-        return Bound(bounds=bounds, is_new=is_new, behind=tuple(behind))
+        return Bound(bounds=found.bounds, is_new=True, behind=left.epochs)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from airflow_provider.coordination.adopting import foreign_span
 from airflow_provider.coordination.auditing import missing_files, stale_reads
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.explain import Explanation, explain
 from airflow_provider.coordination.holes import holes
@@ -131,6 +132,7 @@ class _Doctor:
             self._leases,
             self._leftovers,
             self._unread,
+            self._behind,
             self._stale_reads,
             self._missing_files,
         )
@@ -361,6 +363,14 @@ class _Doctor:
                 next_step=step,
                 urgent=not (one.comes or one.skipped or ignored),
             )
+
+    def _behind(self) -> Iterator[Symptom]:
+        """Epochs that stand behind a source that was bound anew: what reads them waits."""
+        behind = behind_of(self.reader.read(self.domain, [topology_key(self.domain)]), self.domain)
+        for entry in behind:
+            if not entry.until:
+                subject, step = f"{entry.job} {entry.interval}", f"{entry.way_out}."
+                yield Symptom(subject=subject, found=entry.why, next_step=step)
 
     def _leftovers(self) -> Iterator[Symptom]:
         found: dict[TableName, int] = {}

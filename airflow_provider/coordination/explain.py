@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.outdated import OutdatedRows
@@ -14,6 +15,7 @@ from airflow_provider.coordination.waiting import Bringer, bringers
 from airflow_provider.coordination.withdrawals import Withdrawals, withdrawals
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
+from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.cut import State, as_of
 from airflow_provider.domain.epoch import (
@@ -128,6 +130,9 @@ def explain(
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
+        explained = _with_source(
+            explained, [one for one in behind_of(reading, name) if one.is_of(owner, epoch)]
+        )
     if at_roots and found is not None and found.record.committed is not None and record.roots:
         own = {root.name for root in record.roots}
         late = unread(reader, name, sources or RootSources(), at=epoch, names=own)
@@ -191,6 +196,17 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
     )
 
 
+def _with_source(explained: Explanation, behind: list[Behind]) -> Explanation:
+    """What is committed may stand behind a source that was bound anew since."""
+    if not behind:
+        return explained
+    return replace(
+        explained,
+        summary=f"{explained.summary}; but {'; '.join(entry.why for entry in behind)}",
+        next_step=f"{behind[0].way_out}; until then what reads it waits.",
+    )
+
+
 def _not_begun(
     reader: MetadataReader,
     job: JobRecord,
@@ -200,7 +216,8 @@ def _not_begun(
 ) -> Explanation:
     domain = retention.domain
     tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
-    ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn)
+    behind = behind_of(reading, domain)
+    ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn, behind=behind)
     gone = withdrawn(ready, tables, retention)
     waiting = tuple(str(one) for one in missing)
     if gone:
@@ -209,6 +226,8 @@ def _not_begun(
         step = "`airflow epochs skip`: what it would read was taken back by retention."
     elif waiting:
         step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
+        again = [one.way_out for one in missing if behind and one.way_out]
+        step = f"{'; '.join(dict.fromkeys(again))}." if again else step
     elif epoch.end > reading.now:
         waiting = (f"time: it ends at {epoch.end.isoformat()}",)
         step = "nothing: it is not due yet."

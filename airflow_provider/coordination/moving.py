@@ -214,7 +214,8 @@ class _Mover:
             warehouse = found.record.warehouse if found else ""
             if self.led.names:
                 warehouse = self.target.formats.warehouse
-            record = TopologyRecord(generation=1, move=self.arriving, warehouse=warehouse)
+            known = found.record if found else TopologyRecord(generation=0)
+            record = replace(known, generation=1, move=self.arriving, warehouse=warehouse)
             self.target.store.transact(
                 Transaction(
                     domain=self.domain,

@@ -1,4 +1,6 @@
-"""Finds rows that were computed from what an ``ignore`` edge has let go: the label of cuts and of ``explain`` (R18)."""
+"""Finds rows that were computed from what an ``ignore`` edge has let go, or from a source before it was bound anew: the
+label of cuts and of ``explain`` (R18).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from airflow_provider.domain.outdated import (
     Outdated,
     ignoring_edges,
     known_rewrites,
+    let_through,
     missed_rewrite,
+    outdated_by_source,
     spread,
     upstream_jobs,
 )
@@ -51,20 +55,22 @@ class OutdatedRows:
     ) -> tuple[Outdated, ...]:
         """Return the outdated rows of *states*, sorted; *csn* is that of the cut."""
         jobs = [] if topology is None else self._known_jobs(domain, topology.version)
+        behind = [] if topology is None else outdated_by_source(topology.record.behind, csn)
         ignoring = ignoring_edges(jobs)
         if ignoring:
             upstream = upstream_jobs(jobs, states)
             ignoring = [(job, edge) for job, edge in ignoring if job.name in upstream]
-        if not ignoring:
+        if not ignoring and not behind:
             return ()
         found = self._found(domain, ignoring, csn)
         kinds = {table.name: table.kind for job in jobs for table in job.outputs}
+        found += let_through(behind, ignoring, kinds)
         read = [
             one
-            for one in spread(found, jobs, kinds)
+            for one in (*behind, *spread(found, jobs, kinds))
             if one.table in states and one.is_read_at(states[one.table].kind, states[one.table].barrier)
         ]
-        return tuple(sorted(read, key=lambda one: (one.table, one.source)))
+        return tuple(sorted(dict.fromkeys(read), key=lambda one: (one.table, one.source, one.start)))
 
     def _known_jobs(self, domain: DomainName, version: int) -> list[JobRecord]:
         known = self._jobs.get(domain)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.adopting import adopt
+from airflow_provider.coordination.catching_up import catching_up, is_torn, refuse_behind_inputs
 from airflow_provider.coordination.dependents import rewrite_requirements, together
 from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.filling import refuse_other_rows
@@ -31,7 +32,7 @@ from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Topology
 from airflow_provider.domain.filling import filled
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import marked_fence, moved_table, slice_of
+from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
 from airflow_provider.domain.records import (
     Key,
     Stamped,
@@ -52,7 +53,6 @@ from airflow_provider.domain.version import (
     FenceRecord,
     Member,
     SchemaRecord,
-    TableDelta,
     TableRecord,
     shown,
 )
@@ -128,7 +128,10 @@ class Publish:
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
             raise fenced(self.coordinator.store, attempt)
         reserved = race.look(reading)
+        if is_torn(attempt, reading):
+            return None
         refuse_invalid(attempt, record.inputs, reading)
+        refuse_behind_inputs(attempt, record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
         read = () if record.fills else record.roots  # a fill reads what the commit has read
@@ -332,11 +335,13 @@ class Publish:
         inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
         held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.changes)]
         requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
-        requires.update(dict.fromkeys(extra))
+        unchanged, mended = catching_up(attempt, record, reading)
+        requires.update(dict.fromkeys((*extra, *unchanged)))
         updates: list[Any] = [
             Put(epoch.key, self._committed_epoch(epoch.record, record)),
             Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
             self._log(record),
+            *mended,
             *ending,
         ]
         deltas = []
@@ -348,7 +353,7 @@ class Publish:
                 # No cut of the whole domain waited for it until now, so none may go back for it (R7).
                 moved = replace(moved, joins=furthest(self.coordinator.store, attempt.domain))
             updates += self._sink_updates(sink, one, moved, record)
-            deltas.append(self._delta(sink, moved))
+            deltas.append(delta_of(attempt, sink.table.name, moved, sink.output))
         commit = CommitRecord(
             change_set=attempt.change_set,
             members=(Member(job=attempt.job, interval=attempt.interval, revision=attempt.revision),),
@@ -413,16 +418,6 @@ class Publish:
             key = schema_key(domain, name, ref.table_uuid, ref.schema_id)
             updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
         return updates
-
-    def _delta(self, sink: _Sink, moved: TableRecord) -> TableDelta:
-        return TableDelta(
-            table=sink.table.name,
-            interval=self.attempt.interval,
-            revision=self.attempt.revision,
-            watermark=moved.progress.watermark,
-            ref=None if moved.ref is None else moved.ref.lasting(),
-            rows=sum(one.rows for one in sink.output),
-        )
 
     def _published(self, csn: int) -> Published:
         """The answer of the call that took *csn*, from what it recorded."""

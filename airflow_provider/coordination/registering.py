@@ -211,10 +211,10 @@ class Register:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         before: Stamped[TopologyRecord] | None = reading.get(topology)
-        generation = before.record.generation + 1 if before else 1
-        changed = TopologyRecord(
-            generation=generation,
-            move=before.record.move if before else None,
+        known = before.record if before else TopologyRecord(generation=0)
+        changed = replace(
+            known,
+            generation=known.generation + 1,
             warehouse=found_warehouse(self.store, job.domain, before, self.warehouse),
         )
         requires: list[Exists | Absent] = [
@@ -222,7 +222,7 @@ class Register:
         ]
         updates = [Put(topology, changed), Put(own, record)]
         start = self._start_of_new_tables(reading)
-        known = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
+        records = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
         for table in job.outputs:
             key = table_key(job.domain, table.name)
             stamped: Stamped[TableRecord] | None = reading.get(key)
@@ -234,7 +234,7 @@ class Register:
                 requires.append(Absent(key))
                 updates.append(Put(key, self._new_table(table, record, start)))
                 updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
-            elif start != job.origin and None in known:
+            elif start != job.origin and None in records:
                 # What is committed decided where the new tables begin.
                 requires.append(Exists(key, stamped.version))
         number = self._move_tables(reading, record, others, requires, updates)

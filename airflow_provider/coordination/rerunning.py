@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.domain.beginning import computes_again
+from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, table_key
+from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, table_key, topology_key
 from airflow_provider.domain.topology import EpochJob, OnRerun
 from airflow_provider.stores.base import MetadataReader
 
@@ -38,7 +40,7 @@ def refuse_reruns(
         return
     keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
     tables = {table.name: table_key(job.domain, table.name) for table in job.outputs}
-    reading = reader.read(job.domain, [*keys, *tables.values()])
+    reading = reader.read(job.domain, [topology_key(job.domain), *keys, *tables.values()])
     own = {name: reading.get(key) for name, key in tables.items()}
     again = [
         epoch
@@ -49,12 +51,13 @@ def refuse_reruns(
         and not tables_to_fill(stamped.record, epoch, own, determinism=job.determinism, skips=False)
         and not _committed_before(reader, job, epoch, owner)
     ]
-    if again and job.on_rerun is OnRerun.FAIL:
+    kept = [epoch for epoch in again if not is_behind(behind_of(reading, job.domain), job.name, epoch)]
+    if kept and job.on_rerun is OnRerun.FAIL:
         raise FinalError(
-            f"{_told(job, again, epochs)} committed, and the job says on_rerun='fail'; none was begun.",
+            f"{_told(job, kept, epochs)} committed, and the job says on_rerun='fail'; none was begun.",
             next_step="ask for the others only, or declare on_rerun='keep'.",
             job=job.name,
-            missing=tuple(again),
+            missing=tuple(kept),
         )
     refused: list[tuple[Interval, DependentReaders]] = []
     for epoch in again:

@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
 
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn
 from airflow_provider.coordination.withdrawals import withdrawals
-from airflow_provider.domain.beginning import holder
+from airflow_provider.domain.beginning import holder, left_behind
+from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import (
     Lag,
@@ -140,7 +142,11 @@ def inputs_readiness(
         low, high = edge_range(edge, interval, stood[0])
         if starts_with(edge, stood[0], high):
             continue
-        missing += lagging({edge.table: stood}, high) or _before_origin(edge.table, stood, low, high)
+        missing += (
+            lagging({edge.table: stood}, high)
+            or _before_origin(edge.table, stood, low, high)
+            or _behind(edge, stood, (low, high), behind_of(reading, name))
+        )
         if stood[0].kind is TableKind.FULL and reached(*stood, high):
             refuse_withdrawn(retention, found, {edge.table: high})
     missing += _incomplete(reader, name, inputs, sources or RootSources())
@@ -263,6 +269,19 @@ def _before_origin(
     if not reason:
         return ()
     return (Lag(table=table, watermark=stood[1].watermark, wanted=high, reason=reason),)
+
+
+def _behind(
+    edge: Edge,
+    stood: tuple[TableRecord, Moved],
+    wanted: tuple[datetime | None, datetime],
+    behind: tuple[Behind, ...],
+) -> tuple[Lag, ...]:
+    """What is to be computed again before it can be read, since its source was bound anew."""
+    entry = left_behind(edge.table, edge.on_upstream_revision, wanted, behind)
+    if entry is None:
+        return ()
+    return (Lag(table=edge.table, watermark=stood[1].watermark, wanted=wanted[1], reason=entry.why),)
 
 
 def _without_owner(table: TableName, barrier: datetime) -> Lag:

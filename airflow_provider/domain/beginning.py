@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from airflow_provider.domain.behind import Behind, behind_in
 from airflow_provider.domain.cut import as_of, before_origin, edge_range, lagging, reached, starts_with
 from airflow_provider.domain.epoch import (
     AttemptRecord,
@@ -21,7 +22,15 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, EpochTable, OnRerun, TableKind
+from airflow_provider.domain.topology import (
+    Determinism,
+    Edge,
+    EdgeKind,
+    EpochTable,
+    OnRerun,
+    OnUpstreamRevision,
+    TableKind,
+)
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.domain.withdrawn import Withdrawals
 
@@ -90,10 +99,12 @@ def decide(
     *,
     fills: bool = False,
     skips: bool = False,
+    behind: bool = False,
 ) -> Beginning:
     """Decide what a begin of *owner* comes to.
 
     :param fills: the epoch is committed, and some of the job's tables lack it.
+    :param behind: a source that it has read was bound anew: it is computed again, whatever the job does else.
     :param skips: *owner* declares that nothing is to come of it: what is committed stays, whatever the job does.
     :raises EpochBusy: a live attempt of another run.
     :raises Fenced: *owner* is older than the newest attempt of its own run.
@@ -110,7 +121,9 @@ def decide(
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
     _refuse_live(job.name, epoch, lock, owner, now)
-    if epoch.committed is None or epoch.committed.skipped or skips or job.on_rerun is OnRerun.NEW_REVISION:
+    if epoch.committed is None or epoch.committed.skipped or skips or behind:
+        return Beginning.OPEN
+    if job.on_rerun is OnRerun.NEW_REVISION:
         return Beginning.OPEN
     if fills and job.on_rerun is OnRerun.KEEP:
         return Beginning.OPEN
@@ -212,10 +225,12 @@ def resolve_inputs(
     csn: int,
     *,
     copies: bool = False,
+    behind: Sequence[Behind] = (),
 ) -> tuple[list[Provenance], list[Missing], bool]:
     """Resolve each edge at *csn*.
 
     :param copies: the job copies what its own tables had the epoch before, also below their origin.
+    :param behind: epochs that are no input before they are computed again.
     :return: the provenance of those that are ready, those that are not, and whether some table's record has
         moved too far past *csn* to answer (then the head is to be read again).
     """
@@ -234,7 +249,12 @@ def resolve_inputs(
         starts_here = starts_with(edge, record, high)
         is_there = starts_here or (copies and low is not None and record.progress.covers(Interval(low, high)))
         reason = "" if is_there else _not_ready(record, moved, low, high)
-        if not reason:
+        stands = (
+            None if starts_here else left_behind(edge.table, edge.on_upstream_revision, (low, high), behind)
+        )
+        if stands is not None and not reason:
+            missing.append(Missing(table=edge.table, reason=stands.why, way_out=stands.way_out))
+        elif not reason:
             found.append(
                 Provenance(
                     table=edge.table,
@@ -251,6 +271,27 @@ def resolve_inputs(
             way_out = _way_out(record, moved, low, high)
             missing.append(Missing(table=edge.table, reason=reason, way_out=way_out))
     return found, missing, False
+
+
+def left_behind(
+    table: TableName,
+    policy: OnUpstreamRevision,
+    wanted: tuple[datetime | None, datetime],
+    behind: Iterable[Behind],
+) -> Behind | None:
+    """An epoch within *wanted* of *table* that must be computed again first; none for edges that ignore revisions."""
+    if policy is OnUpstreamRevision.IGNORE:
+        return None
+    low, high = wanted
+    return behind_in(behind, table, low, high)
+
+
+def inputs_behind(inputs: Iterable[Provenance], behind: Sequence[Behind]) -> list[tuple[Provenance, Behind]]:
+    """The *inputs* that have read rows of epochs that must be computed again first, each with the first of them."""
+    asked = (
+        (one, left_behind(one.table, one.on_upstream_revision, (one.low, one.high), behind)) for one in inputs
+    )
+    return [(one, entry) for one, entry in asked if entry is not None] if behind else []
 
 
 def withdrawn(

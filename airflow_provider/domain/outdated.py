@@ -1,11 +1,14 @@
-"""Rows that were computed from what an ``ignore`` edge has let go (R18): how they spread. Pure functions."""
+"""Rows computed from what an ``ignore`` edge has let go, or from a source before it was bound anew (R18): how they
+spread. Pure functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence
@@ -17,9 +20,11 @@ from airflow_provider.domain.version import FenceRecord, Rewrite
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outdated:
-    """Rows of a table that stand on an earlier state of *source*, because an edge ignores its revisions.
+    """Rows of a table that stand on an earlier state of *source*: a table whose revisions an edge ignores, or a source
+    outside of the domain that was bound anew.
 
-    :param csn: the newest commit of *source* that these rows do not know.
+    :param csn: the newest commit of *source*, a table, that these rows do not know; else 0.
+    :param revision: the newest one of *source*, from outside, that these rows do not know; else 0.
     :param start: of the first epoch with such rows. :param end: of the last one; None where later ones add to them.
     """
 
@@ -28,9 +33,15 @@ class Outdated:
     csn: int
     start: datetime
     end: datetime | None
+    revision: int = 0
 
     def __str__(self) -> str:
         until = "on" if self.end is None else f"to {self.end.isoformat()}"
+        if self.revision:
+            return (
+                f"{self.table}: rows from {self.start.isoformat()} {until} were computed before source {self.source} "
+                f"was bound anew (revision {self.revision})"
+            )
         return (
             f"{self.table}: rows from {self.start.isoformat()} {until} were computed before {self.source} "
             f"was computed again (CSN {self.csn})"
@@ -90,11 +101,43 @@ def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewr
     return None
 
 
+def outdated_by_source(entries: Iterable[Behind], csn: int) -> list[Outdated]:
+    """Rows of the epochs in *entries* that were behind their source at *csn*."""
+    return [
+        Outdated(
+            table=table,
+            source=TableName(entry.root),
+            csn=0,
+            revision=entry.revision,
+            start=entry.interval.start,
+            end=entry.interval.end,
+        )
+        for entry in entries
+        if not entry.until or entry.until > csn
+        for table in entry.tables
+    ]
+
+
+def let_through(
+    found: Iterable[Outdated],
+    ignoring: Sequence[tuple[JobRecord, Edge]],
+    kinds: Mapping[TableName, TableKind],
+) -> list[Outdated]:
+    """What *ignoring* edges have read of *found*: rows that are behind their source, which nothing else reads."""
+    return [
+        replace(rows, table=table, end=_last_reader(edge, rows.end, kinds.get(edge.table), job.cadence))
+        for rows in found
+        for job, edge in ignoring
+        if edge.table == rows.table
+        for table in job.all_outputs
+    ]
+
+
 def spread(
     found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind]
 ) -> list[Outdated]:
     """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated."""
-    known = {(one.table, one.source): one for one in found}
+    known = {(one.table, one.source, bool(one.revision)): one for one in found}
     waiting = list(known.values())
     while waiting:
         outdated = waiting.pop()
@@ -106,7 +149,7 @@ def spread(
                 if edge.kind is EdgeKind.PREVIOUS and job.name in upstream_jobs(jobs, [edge.table]):
                     end = None  # a job that builds on its own past hands them on from epoch to epoch
                 for table in job.all_outputs:
-                    key = (table, outdated.source)
+                    key = (table, outdated.source, bool(outdated.revision))
                     merged = _merged(known.get(key), outdated, table, end)
                     if known.get(key) != merged:
                         known[key] = merged
@@ -129,11 +172,12 @@ def _last_reader(
 
 def _merged(known: Outdated | None, cause: Outdated, table: TableName, end: datetime | None) -> Outdated:
     if known is None:
-        return Outdated(table=table, source=cause.source, csn=cause.csn, start=cause.start, end=end)
+        return replace(cause, table=table, end=end)
     return Outdated(
         table=table,
         source=cause.source,
         csn=max(known.csn, cause.csn),
+        revision=max(known.revision, cause.revision),
         start=min(known.start, cause.start),
         end=None if known.end is None or end is None else max(known.end, end),
     )

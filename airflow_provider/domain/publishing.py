@@ -20,6 +20,7 @@ from airflow_provider.domain.version import (
     FenceRecord,
     Rewrite,
     SliceRecord,
+    TableDelta,
     TableRecord,
     TableRef,
 )
@@ -88,7 +89,19 @@ def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: De
     if record.latest is not None and stamped.csn is not None:
         newest = Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end)
         earlier = (newest, *earlier)
-    return FenceRecord(latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))
+    return replace(record, latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))
+
+
+def touched_fence(stamped: Stamped[FenceRecord], binds: int, defaults: Defaults) -> FenceRecord:
+    """The fence after epochs of its table were left behind their source: who requires it as it was looks again.
+
+    :param binds: the domain's count. The record's stamp is no longer that of its newest rewrite.
+    """
+    record = stamped.record
+    earlier = record.earlier
+    if record.latest is not None and stamped.csn is not None:
+        earlier = (Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end), *earlier)
+    return FenceRecord(earlier=_bounded(earlier, defaults.rewrites_remembered), binds=binds)
 
 
 def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
@@ -145,4 +158,18 @@ def slice_of(attempt: Attempt, output: Sequence[Committable], token: int) -> Sli
         files=sum(one.files for one in output),
         size_bytes=sum(one.size_bytes for one in output),
         schema_id=max(one.schema_id for one in output),
+    )
+
+
+def delta_of(
+    attempt: Attempt, table: TableName, moved: TableRecord, output: Sequence[Committable]
+) -> TableDelta:
+    """What publishing *output* does to *table*, whose record becomes *moved*."""
+    return TableDelta(
+        table=table,
+        interval=attempt.interval,
+        revision=attempt.revision,
+        watermark=moved.progress.watermark,
+        ref=None if moved.ref is None else moved.ref.lasting(),
+        rows=sum(part.rows for part in output),
     )

@@ -1,10 +1,13 @@
-"""What a domain knows of itself: how often its jobs changed, where it is moved to or from, and where its files are."""
+"""What a domain knows of itself: how often its jobs changed, where it is moved to or from, where its files are, and
+which of its epochs stand behind their source.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.record_format import since
 
 
@@ -35,8 +38,12 @@ class TopologyRecord:
 
     :param move: of the whole domain, from here or to here.
     :param warehouse: where the files of its tables are; empty where an older store does not say.
+    :param behind: epochs that stand on an older revision of a source than the one bound since, and some that did.
+    :param binds: how often a source was bound anew with epochs behind it.
     """
 
     generation: int
     move: Move | None = None
     warehouse: str = field(default="", metadata=since(2, optional=True))
+    behind: tuple[Behind, ...] = field(default=(), metadata=since(2))
+    binds: int = field(default=0, metadata=since(2))

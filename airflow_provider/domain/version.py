@@ -130,10 +130,13 @@ class FenceRecord:
 
     :param latest: range of the newest rewrite; its CSN is this record's stamp.
     :param earlier: rewrites before it, newest first; each may stand for several that were near each other.
+    :param binds: count of the domain when epochs of the table were last left behind their source: what is required
+        of this record is not decided on a topology of before that.
     """
 
     latest: Interval | None = None
     earlier: tuple[Rewrite, ...] = ()
+    binds: int = field(default=0, metadata=since(2))
 
 
 TOLD_APART_SINCE = 2

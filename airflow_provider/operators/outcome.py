@@ -8,9 +8,11 @@ from typing import Any
 
 from airflow.sdk.observability import stats
 
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.unread import ignored
 from airflow_provider.domain.beginning import computes_again
+from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
@@ -27,7 +29,14 @@ from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key, table_key
+from airflow_provider.domain.records import (
+    Kind,
+    Stamped,
+    barrier_partition,
+    epoch_key,
+    table_key,
+    topology_key,
+)
 from airflow_provider.domain.roots import Late
 from airflow_provider.domain.topology import EpochJob, OnRerun
 from airflow_provider.domain.version import CommitRecord
@@ -84,14 +93,17 @@ def _read(
 ) -> tuple[Reading, list[Stamped[EpochRecord]]]:
     """The records of *epochs* that there are, and of the job's tables."""
     keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
-    reading = reader.read(job.domain, [*keys, *(table_key(job.domain, one.name) for one in job.outputs)])
+    tables = [table_key(job.domain, one.name) for one in job.outputs]
+    reading = reader.read(job.domain, [topology_key(job.domain), *keys, *tables])
     found = [(reading.get(key), epoch) for key, epoch in keys.items()]
     return reading, [one for one, epoch in found if one is not None and one.record.interval == epoch]
 
 
 def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
-    """Whether the job keeps *epoch* as it is committed: not what was skipped, nor what lacks a table (R7)."""
+    """Whether the job keeps *epoch* as it is committed: not what was skipped, what lacks a table (R7), or is behind."""
     if job.on_rerun is not OnRerun.KEEP or epoch.committed is None or epoch.committed.skipped:
+        return False
+    if is_behind(behind_of(reading, job.domain), job.name, epoch.interval):
         return False
     own = {one.name: reading.get(table_key(job.domain, one.name)) for one in job.outputs}
     return not tables_to_fill(epoch, epoch.interval, own, determinism=job.determinism, skips=False)

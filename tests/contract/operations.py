@@ -227,8 +227,13 @@ def roots(record: Record, world: World) -> None:
     for name, root in (("landing", files), ("queue", chained)):
         bounds = {name: RootBounds(root=name, files=(BoundFile(uri="/z", size_bytes=1),))}
         how = "" if root is files else ", whose bounds depend on those beside them"
-        with record.of(f"bind: a root{how}", "I11"):
+        with record.of(f"bind: a root{how}, of a committed epoch", "R18, I11"):
             bind(world.coordinator, DOMAIN, name, day(1), as_source(bounds), reason="it was mended", by="ada")
+        attempt = world.begin(root, day(1), owner("mended"), roots=bounds)
+        world.write(attempt)
+        if root is files:
+            with record.of("publish: an epoch that stood behind its source", "R3, R10, R11, R18, I11"):
+                world.coordinator.publish(attempt)
 
 
 def participants(record: Record, world: World) -> None:

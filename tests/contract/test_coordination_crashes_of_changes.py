@@ -63,9 +63,12 @@ def prepared(world: World) -> None:
     world.run(pair(world, both=False), day(4), [4])
 
 
-def compute(world: World, own: Coordinator, job: EpochJob, number: int, reserved_s: float = 0) -> None:
+def compute(
+    world: World, own: Coordinator, job: EpochJob, number: int, *, reserved_s: float = 0, run: str = "again"
+) -> None:
     """Compute an epoch, whichever try of it this is."""
-    begun = own.begin(job, day(number), owner("again", generation=1), roots=landed("first"))
+    roots = landed("first" if run == "again" else run)
+    begun = own.begin(job, day(number), owner(run, generation=1), roots=roots)
     if isinstance(begun, AlreadyCommitted):
         return
     if not begun.adopted:
@@ -125,8 +128,21 @@ def fed(world: World) -> None:
 
 
 def bind_anew(world: World, own: Coordinator) -> None:
+    """Bind an epoch that has failed, and one that is committed, which stands behind then."""
     del world
-    bind(own, DOMAIN, "feed", day(2), as_source(landed("mended")), **WHY)
+    for number in (2, 1):
+        bind(own, DOMAIN, "feed", day(number), as_source(landed("mended")), **WHY)
+
+
+def bound(world: World) -> None:
+    fed(world)
+    bind_anew(world, world.coordinator)
+
+
+def catch_up(world: World, own: Coordinator) -> None:
+    """Compute again what stands behind its source."""
+    job = world.job("fed", inputs=[FEED], on_rerun="keep")
+    compute(world, own, job, 1, run="mended")
 
 
 def given(world: World) -> None:
@@ -205,6 +221,7 @@ OPERATIONS: dict[Operation, Callable[[World], None]] = {
     correct_a_skip: skipped,
     backfill: grown,
     bind_anew: fed,
+    catch_up: bound,
     take_over: given,
     retire: nothing,
     register_again: lost,

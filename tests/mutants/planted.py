@@ -128,7 +128,7 @@ PLANTED = (
         name="a rewrite leaves no mark",
         rule="R13",
         file="domain/publishing.py",
-        old="return FenceRecord(latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))",
+        old="return replace(record, latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))",
         new="return record",
     ),
     Mutant(

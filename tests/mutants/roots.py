@@ -6,8 +6,57 @@ from tests.mutants.mutant import Mutant
 
 LANDING = "tests/contract/test_coordination_landing.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
+BEHIND = "tests/contract/test_coordination_behind.py"
 
 PLANTED_IN_ROOTS = (
+    Mutant(
+        name="begin reads epochs that stand behind a source that was bound anew",
+        rule="R18",
+        file="domain/beginning.py",
+        old="if stands is not None and not reason:",
+        new="if stands is not None and reason:",
+        tests=(BEHIND,),
+    ),
+    Mutant(
+        name="publish takes what was read of epochs before their source was bound anew",
+        rule="R18",
+        file="coordination/catching_up.py",
+        old="found = inputs_behind(record.inputs, behind)",
+        new="found = inputs_behind(record.inputs, ())",
+        tests=(BEHIND,),
+    ),
+    Mutant(
+        name="binding a source anew does not touch the fences of what it leaves behind",
+        rule="R18",
+        file="coordination/leaving_behind.py",
+        old="return required, [Put(self.topology.key, topology), *touched]",
+        new="return required, [Put(self.topology.key, topology)]",
+        tests=(BEHIND,),
+    ),
+    Mutant(
+        name="a source is bound anew under epochs that have committed readers",
+        rule="R18",
+        file="coordination/leaving_behind.py",
+        old="required += self._unread(tables)",
+        new="pass",
+        tests=(BEHIND,),
+    ),
+    Mutant(
+        name="a job keeps what stands behind its source",
+        rule="I11",
+        file="domain/beginning.py",
+        old="if epoch.committed is None or epoch.committed.skipped or skips or behind:",
+        new="if epoch.committed is None or epoch.committed.skipped or skips:",
+        tests=(BEHIND,),
+    ),
+    Mutant(
+        name="cuts of epochs that stand behind their source carry no label",
+        rule="R18",
+        file="domain/outdated.py",
+        old="if not entry.until or entry.until > csn",
+        new="if entry.until > csn",
+        tests=(BEHIND,),
+    ),
     Mutant(
         name="a root is read anew although another job has committed what it read of it",
         rule="I11",

@@ -1,0 +1,76 @@
+"""Epochs that stand behind a source since it was bound anew: what must not read them, and what mends them (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider.domain.beginning import inputs_behind
+from airflow_provider.domain.behind import Behind, caught_up, is_behind
+from airflow_provider.domain.epoch import Attempt, AttemptRecord
+from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Stamped, fence_key, topology_key
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.stores.base import Exists, Put, Reading
+
+
+def behind_of(reading: Reading, domain: DomainName) -> tuple[Behind, ...]:
+    """The epochs of *domain* that are behind, as *reading* has its topology; none before its first registration."""
+    topology = reading.get(topology_key(domain))
+    return () if topology is None else topology.record.behind
+
+
+def is_torn(attempt: Attempt, reading: Reading) -> bool:
+    """Whether *reading* has the topology from before a source was bound anew, and a fence from after: read again.
+
+    Records of one reading are not of one moment in every store.
+    """
+    topology = reading.records[topology_key(attempt.domain)].record
+    names = {one.table for one in attempt.inputs} | {sink.name for sink in attempt.sinks}
+    fences = (reading.get(fence_key(attempt.domain, name)) for name in names)
+    return any(fence is not None and fence.record.binds > topology.binds for fence in fences)
+
+
+def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Reading) -> None:
+    """Refuse to publish what was computed from epochs that stand behind their source (R18).
+
+    That they do not is decided on the topology; binding touches the fences of their tables, which publish requires.
+
+    :raises Conflict: begin again, which waits until they are computed again.
+    """
+    behind = behind_of(reading, attempt.domain)
+    found = inputs_behind(record.inputs, behind)
+    if found:
+        raise Conflict(
+            f"{attempt}: sources of its inputs were bound anew meanwhile: "
+            + "; ".join(f"{read.table}: {entry.why}" for read, entry in found)
+            + ".",
+            next_step="; ".join(dict.fromkeys(entry.way_out for _, entry in found))
+            + ". Then begin again: a new attempt reads the new rows.",
+            inputs=tuple(read for read, _ in found),
+        )
+    if record.fills and not record.skips and is_behind(behind, attempt.job, attempt.interval):
+        raise Conflict(
+            f"{attempt}: a source was bound anew since; {', '.join(record.fills)} would have rows of before.",
+            next_step="begin again: the epoch is computed again with all tables.",
+            tables=record.fills,
+        )
+
+
+def catching_up(
+    attempt: Attempt, record: AttemptRecord, reading: Reading
+) -> tuple[Sequence[Exists], Sequence[Put]]:
+    """What the commit of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
+
+    A fill requires that its epoch is not behind. What computes an epoch again lets its tables be read.
+    """
+    topology: Stamped[TopologyRecord] = reading.records[topology_key(attempt.domain)]
+    unchanged = [Exists(topology.key, topology.version)]
+    if record.fills:
+        return unchanged, ()
+    if not is_behind(topology.record.behind, attempt.job, attempt.interval):
+        return (), ()
+    tables = [sink.name for sink in attempt.sinks]
+    behind = caught_up(topology.record.behind, attempt.job, attempt.interval, tables, reading.head.csn + 1)
+    return unchanged, [Put(topology.key, replace(topology.record, behind=behind))]

@@ -1,0 +1,123 @@
+"""Committed epochs that stand on an older revision of a source since it was bound anew (I11, R18). Pure functions.
+
+Whatever reads their rows beside those of a job that has read the newer revision would have rows of both. So they are
+no input until they are computed again, and cuts of them carry a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from airflow_provider.domain.errors import RecordFull
+from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.interval import Interval
+
+MOST_BEHIND = 1_000
+"""Tables of the epochs of one domain that are behind at one time."""
+MOST_CAUGHT_UP = 100
+"""Epochs that are remembered after they were computed again: cuts that were made before still read the older rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Behind:
+    """A committed epoch that has read an older revision of a source than the one bound since.
+
+    :param tables: that have rows of it. :param root: name of the source. :param read: the revision that it has read.
+    :param revision: the one that was bound. :param until: the commit that computed it again; 0 while none has.
+    """
+
+    job: JobName
+    interval: Interval
+    tables: tuple[TableName, ...]
+    root: str
+    read: int
+    revision: int
+    until: int = 0
+
+    @property
+    def why(self) -> str:
+        return (
+            f"job {self.job} has computed {self.interval} from revision {self.read} of source {self.root!r}, which was "
+            f"bound anew as revision {self.revision}"
+        )
+
+    @property
+    def way_out(self) -> str:
+        return (
+            f"clear the task of job {self.job} for {self.interval}, which computes it again (of a job that is over, "
+            "read the table with on_upstream_revision='ignore': its rows carry a label)"
+        )
+
+    def is_of(self, job: JobName, interval: Interval) -> bool:
+        """Whether *interval* of *job* is to be computed again because of it."""
+        return not self.until and (self.job, self.interval) == (job, interval)
+
+
+def behind_in(
+    entries: Iterable[Behind], table: TableName, low: datetime | None, high: datetime
+) -> Behind | None:
+    """The first of *entries* that has rows in ``[low, high)`` of *table* and has not been computed again."""
+    for entry in entries:
+        if not entry.until and table in entry.tables and entry.interval.meets(low, high):
+            return entry
+    return None
+
+
+def is_behind(entries: Iterable[Behind], job: JobName, interval: Interval) -> bool:
+    """Whether *interval* of *job* is to be computed again, whatever the job does with committed epochs."""
+    return any(entry.is_of(job, interval) for entry in entries)
+
+
+def bound_anew(
+    entries: Sequence[Behind], root: str, barrier: datetime, new: Sequence[Behind]
+) -> tuple[Behind, ...]:
+    """*entries* after *root* was bound anew at *barrier*.
+
+    :param new: the epochs that are behind now, in place of those that were behind for this source and barrier.
+    :raises RecordFull: too many at one time.
+    """
+    kept = [one for one in entries if one.until or one.root != root or one.interval.end != barrier]
+    return _bounded([*kept, *new])
+
+
+def caught_up(
+    entries: Sequence[Behind], job: JobName, interval: Interval, tables: Iterable[TableName], csn: int
+) -> tuple[Behind, ...]:
+    """*entries* after the commit *csn* has computed *interval* of *job* again and written *tables*."""
+    written, found = set(tables), list[Behind]()
+    for entry in entries:
+        if not entry.is_of(job, interval):
+            found.append(entry)
+            continue
+        left = tuple(table for table in entry.tables if table not in written)
+        done = tuple(table for table in entry.tables if table in written)
+        if left:
+            found.append(replace(entry, tables=left))
+        if done:
+            found.append(replace(entry, tables=done, until=csn))
+    return _bounded(found)
+
+
+def _bounded(entries: Sequence[Behind]) -> tuple[Behind, ...]:
+    """All that are behind, and the newest of those that were.
+
+    :raises RecordFull: more are behind than the record holds.
+    """
+    active = [entry for entry in entries if not entry.until]
+    number = sum(len(entry.tables) for entry in active)
+    if number > MOST_BEHIND:
+        raise RecordFull.of(
+            "tables of epochs that stand behind a source that was bound anew",
+            number,
+            MOST_BEHIND,
+            next_step="clear the tasks of those that are behind first: `airflow epochs doctor` names them.",
+        )
+    past = sorted((entry for entry in entries if entry.until), key=lambda entry: entry.until, reverse=True)
+    kept = []
+    for entry in past[:MOST_CAUGHT_UP]:
+        number += len(entry.tables)
+        if number <= MOST_BEHIND:
+            kept.append(entry)
+    return (*active, *kept)

@@ -1,0 +1,355 @@
+"""Epochs that stand behind a source since it was bound anew: nothing reads them beside those that do not (I11, R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.binding import Bound, bind
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.rerunning import refuse_reruns
+from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.domain.behind import MOST_BEHIND, Behind, bound_anew, caught_up
+from airflow_provider.domain.epoch import AlreadyCommitted
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    NotReady,
+    RecordFull,
+    TopologyError,
+)
+from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
+from airflow_provider.sources.roots import RootSources
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.interruptions import interrupted
+from tests.contract.test_coordination_root_revisions import compute, feed, land
+
+FILES = RootSources()
+
+
+def bound(world: World, number: int = 1, reason: str = "a file came late") -> Bound:
+    return bind(world.coordinator, DOMAIN, "feed", day(number), FILES, reason=reason, by="ada")
+
+
+def behind(world: World) -> list[tuple[str, int, int]]:
+    """Jobs that are behind, each with the revision that it has read and the newest."""
+    key = topology_key(DOMAIN)
+    entries = world.store.read(DOMAIN, [key]).records[key].record.behind
+    return sorted((str(one.job), one.read, one.revision) for one in entries if not one.until)
+
+
+def two_jobs(world: World, directory: Path, **options: Any) -> tuple[EpochJob, EpochJob, EpochJob]:
+    """D and E read the source, F reads both tables."""
+    d = world.job("d", inputs=[feed(directory)], **options)
+    e = world.job("e", inputs=[feed(directory)])
+    f = world.job("f", inputs=[increment(world.table("d")), increment(world.table("e"))])
+    return d, e, f
+
+
+def late_file(world: World, directory: Path, *jobs: EpochJob) -> None:
+    """All *jobs* have committed their first epoch; then a file comes late to it."""
+    land(directory, 1, x="1")
+    for job in jobs:
+        compute(world, job, 1)
+    land(directory, 1, y="100")
+
+
+# --- what reads them ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_rerun", ["keep", "new_revision", "fail"])
+def test_src2_no_reader_mixes_two_revisions_of_a_root(world: World, tmp_path: Path, on_rerun: str) -> None:
+    """I11, R18: after `bind` a reader of both waits for the second one, which is computed again whatever it says."""
+    d, e, f = two_jobs(world, tmp_path, on_rerun=on_rerun)
+    late_file(world, tmp_path, d, e)
+    assert bound(world).is_new
+    assert compute(world, e, 1, owner("again")) == 2
+    with pytest.raises(NotReady, match="job d has computed .* from revision 1 of source 'feed'") as refused:
+        world.begin(f, day(1))
+    assert [one.table for one in refused.value.missing] == ["d"]
+    assert "clear the task of job d" in refused.value.next_step
+    waiting = check_inputs(world.store, DOMAIN, JobInputs.of(f, day(1)), FILES)
+    assert [(str(lag.table), "revision 1 of source" in lag.reason) for lag in waiting.missing] == [
+        ("d", True)
+    ]
+    refuse_reruns(world.store, d, [day(1), day(2)], owner("again"))
+    assert compute(world, d, 1, owner("again")) == 2
+    assert check_inputs(world.store, DOMAIN, JobInputs.of(f, day(1)), FILES).ready
+    world.run(f, day(1))
+    assert world.rows("d", "e") == {"d": [(1, 101)], "e": [(1, 101)]}
+    assert behind(world) == []
+    same = world.coordinator.begin(d, day(1), owner("again"), roots=FILES)
+    assert isinstance(same, AlreadyCommitted)
+
+
+def test_a_reader_that_began_before_is_not_published(world: World, tmp_path: Path) -> None:
+    """I11, R18: it has read revision 1; its next try waits."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    slow = world.begin(f, day(1))
+    world.write(slow, [2])
+    bound(world)
+    before = world.commits()
+    with pytest.raises(
+        Conflict, match="sources of its inputs were bound anew meanwhile: d: job d"
+    ) as refused:
+        world.coordinator.publish(slow)
+    assert "clear the task of job d" in refused.value.next_step
+    assert world.commits() == before
+    with pytest.raises(NotReady):
+        world.begin(f, day(1), owner(try_number=2))
+
+
+@pytest.mark.parametrize("first", ["bind", "reader"])
+def test_bind_and_a_reader_that_publishes_meanwhile(world: World, tmp_path: Path, first: str) -> None:
+    """I11, R18: one of them loses, wherever the other came between its look and its transaction."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    attempt = world.begin(f, day(1))
+    world.write(attempt, [2])
+    if first == "bind":
+        with pytest.raises(Conflict, match="bound anew"):
+            interrupted(world, lambda: bound(world)).publish(attempt)
+        assert behind(world) == [("d", 1, 2), ("e", 1, 2)]
+        return
+    other = interrupted(world, lambda: world.coordinator.publish(attempt))
+    with pytest.raises(DependentReaders, match="cannot be bound anew"):
+        bind(other, DOMAIN, "feed", day(1), FILES, reason="a file came late", by="ada")
+    assert behind(world) == []
+
+
+def test_bind_and_a_reader_that_begins_meanwhile(world: World, tmp_path: Path) -> None:
+    """R18: begin decides on the topology that it requires."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    world.coordinator.register(f)
+    with pytest.raises(NotReady):
+        interrupted(world, lambda: bound(world)).begin(f, day(1), owner())
+
+
+@pytest.mark.parametrize("kind", ["previous", "skip", "state"])
+def test_what_reads_over_ranges_waits(world: World, tmp_path: Path, kind: str) -> None:
+    """R18: a job's own next epoch, the copy that a skip would make of a full table, and whole states."""
+    table = world.table("d", kind=TableKind.FULL if kind == "skip" else TableKind.INCREMENTAL)
+    inputs = [feed(tmp_path), *([previous(table)] if kind == "previous" else [])]
+    d = world.job("d", outputs=[table], inputs=inputs)
+    late_file(world, tmp_path, d)
+    bound(world)
+    land(tmp_path, 2, x="2")
+    whole = world.job("f", inputs=[state(table)])
+    if kind == "state":
+        compute(world, d, 2)
+    reads: dict[str, Callable[[], object]] = {
+        "skip": lambda: world.coordinator.skip(DOMAIN, "d", day(2), "nothing comes", by="ada"),
+        "previous": lambda: compute(world, d, 2),
+        "state": lambda: world.begin(whole, day(2)),
+    }
+    with pytest.raises(NotReady, match="bound anew as revision 2"):
+        reads[kind]()
+    assert compute(world, d, 1, owner("again")) == 2
+    reads[kind]()
+
+
+def test_an_edge_that_ignores_revisions_reads_them_with_a_label(world: World, tmp_path: Path) -> None:
+    """R18: and so do those who read it, until the rows are computed again; a lease of before keeps its label."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    late_file(world, tmp_path, d, e)
+    bound(world)
+    compute(world, e, 1, owner("again"))
+    loose = world.job("f", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    world.run(loose, day(1))
+    cut = world.cut("d", "e", "f")
+    assert [(str(one.table), str(one.source), one.revision) for one in cut.outdated] == [
+        ("d", "feed", 2),
+        ("f", "feed", 2),
+    ]
+    assert "before source feed was bound anew (revision 2)" in str(cut.outdated[0])
+    assert world.cut("e").outdated == ()
+    lease = world.leases.acquire(cut, name="old", owner="reader")
+    compute(world, d, 1, owner("again"))
+    assert [(str(one.table), one.revision) for one in world.cut("d", "e").outdated] == []
+    found = world.leases.find(DOMAIN, "old")
+    assert found is not None
+    assert {(str(one.table), one.revision) for one in found.cut.outdated if one.revision} == {
+        ("d", 2),
+        ("f", 2),
+    }
+    world.leases.drop(lease)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", ["another job", "its own past"])
+def test_what_has_committed_readers_is_not_left_behind(world: World, tmp_path: Path, reader: str) -> None:
+    """R18: it could not be computed again, so nothing is bound; who reads it by `ignore` is no reason."""
+    own = [previous(world.table("d"))] if reader == "its own past" else []
+    d = world.job("d", inputs=[feed(tmp_path), *own])
+    loose = world.job("g", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    late_file(world, tmp_path, d)
+    world.run(loose, day(1))
+    if reader == "its own past":
+        land(tmp_path, 2, x="2")
+        compute(world, d, 2)
+    else:
+        world.run(world.job("f", inputs=[increment(world.table("d"))]), day(1))
+    before = world.exactly()
+    with pytest.raises(DependentReaders, match="cannot be bound anew .* committed readers") as refused:
+        bound(world)
+    assert [str(one.job) for one in refused.value.readers] == ["d" if own else "f"]
+    assert world.exactly() == before
+
+
+@pytest.mark.parametrize("over", ["retired", "left"])
+def test_what_nothing_can_compute_again_is_not_left_behind(world: World, tmp_path: Path, over: str) -> None:
+    """R18: the epoch of a job that is retired, or a table that its job has left."""
+    both = [world.table("d"), world.table("d2")]
+    d = world.job("d", outputs=both, inputs=[feed(tmp_path)])
+    e = world.job("e", inputs=[feed(tmp_path)])
+    late_file(world, tmp_path, d, e)
+    if over == "retired":
+        world.coordinator.retire(DOMAIN, "d", reason="not needed", by="ada")
+    else:
+        world.coordinator.register(world.job("d", outputs=both[:1], inputs=[feed(tmp_path)]))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="is retired" if over == "retired" else "no longer declares d2"):
+        bound(world)
+    assert world.exactly() == before
+    if over == "retired":
+        world.coordinator.revive(DOMAIN, "d")
+    else:
+        world.coordinator.register(world.job("d", outputs=both, inputs=[feed(tmp_path)], lapses_after=9))
+    assert bound(world).is_new
+
+
+def test_a_job_that_is_retired_while_it_is_behind(world: World, tmp_path: Path) -> None:
+    """R18: its readers are told the way that is left, an edge that ignores revisions, which labels the rows."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    bound(world)
+    compute(world, e, 1, owner("again"))
+    world.coordinator.retire(DOMAIN, "d", reason="not needed", by="ada")
+    with pytest.raises(NotReady) as refused:
+        world.begin(f, day(1))
+    assert "on_upstream_revision='ignore'" in refused.value.next_step
+    loose = increment(world.table("d"), on_upstream_revision="ignore")
+    world.run(world.job("f", inputs=[loose, increment(world.table("e"))]), day(1))
+    assert {str(one.table) for one in world.cut("d", "e", "f").outdated} == {"d", "f"}
+
+
+def test_more_epochs_behind_than_the_topology_holds() -> None:
+    """M5: the record of the topology is read by everything that begins, so that it stays small."""
+
+    def entry(number: int) -> Behind:
+        tables = tuple(TableName(f"t{table}") for table in range(10))
+        return Behind(job=JobName("d"), interval=day(number), tables=tables, root="r", read=1, revision=2)
+
+    entries = bound_anew((), "r", day(1).end, [entry(number) for number in range(1, MOST_BEHIND // 10 + 1)])
+    with pytest.raises(RecordFull, match="1010, and 1000 is the most") as refused:
+        bound_anew(entries, "r", day(500).end, [entry(500)])
+    assert "clear the tasks" in refused.value.next_step
+    done = caught_up(entries, JobName("d"), day(1), entries[0].tables, 7)
+    assert len([one for one in bound_anew(done, "r", day(500).end, [entry(500)]) if not one.until]) == 100
+
+
+# --- how they catch up --------------------------------------------------------------------------------------------
+
+
+def test_a_source_that_is_bound_back_to_what_it_was(world: World, tmp_path: Path) -> None:
+    """I11: who has read the same is not behind, whichever number it has; who has read the other is."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    bound(world)
+    compute(world, e, 1, owner("again"))
+    assert behind(world) == [("d", 1, 2)]
+    (tmp_path / f"{day(1).start:%Y-%m-%d}" / "y").unlink()
+    back = bound(world, reason="it was wrong")
+    assert (back.bounds.revision, [str(one.job) for one in back.behind]) == (3, ["e"])
+    assert behind(world) == [("e", 2, 3)]
+    assert compute(world, e, 1, owner("and back")) == 3
+    world.run(f, day(1))
+    assert world.rows("d", "e") == {"d": [(1, 1)], "e": [(1, 1)]}
+
+
+def test_two_files_that_come_late_for_the_same_reason(world: World, tmp_path: Path) -> None:
+    """I11: the second one is bound, too; the same without a change is told from it."""
+    d, e, _ = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    assert (bound(world).bounds.revision, bound(world).is_new) == (2, False)
+    land(tmp_path, 1, z="1000")
+    again = bound(world)
+    assert (again.bounds.revision, again.is_new) == (3, True)
+    assert behind(world) == [("d", 1, 3), ("e", 1, 3)]
+    assert compute(world, d, 1, owner("again")) == 3
+
+
+def test_a_revision_that_came_to_nothing_is_bound(world: World, tmp_path: Path) -> None:
+    """I11: D has recorded revision 2 and failed: nothing else changed, and still it stands behind."""
+    d, e, _ = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d)
+    failed = world.begin(d, day(1), owner("again"), roots=FILES)
+    world.coordinator.abort(failed, "it failed")
+    with pytest.raises(DependentReaders, match="airflow epochs bind"):
+        world.begin(e, day(1), roots=FILES)
+    assert bound(world).bounds.revision == 3
+    assert behind(world) == [("d", 1, 3)]
+    assert (compute(world, e, 1), compute(world, d, 1, owner("and again"))) == (3, 3)
+    assert world.rows("d", "e") == {"d": [(1, 101)], "e": [(1, 101)]}
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_tables_are_not_added_to_an_epoch_that_is_behind(world: World, tmp_path: Path, when: str) -> None:
+    """R7, R18: a fill reads what the commit has read; the epoch is computed again with all tables."""
+    both = [world.table("d"), world.table("d2")]
+    d, more = (
+        world.job("d", outputs=outputs, inputs=[feed(tmp_path)], on_rerun="keep")
+        for outputs in (both[:1], both)
+    )
+    land(tmp_path, 1, x="1")
+    land(tmp_path, 2, x="2")
+    for job in (d, more):
+        world.coordinator.register(job)
+    compute(world, more, 2)
+    compute(world, d, 1)  # its DAG was of the older declaration: the new table lacks it
+    land(tmp_path, 1, y="100")
+    if when == "meanwhile":
+        fill = world.begin(more, day(1), owner("fill"), roots=FILES)
+        world.write(fill, [1])
+        bound(world)
+        with pytest.raises(Conflict, match="bound anew"):
+            world.coordinator.publish(fill)
+        world.coordinator.abort(fill, "Conflict")
+    else:
+        bound(world)
+    skipped = world.coordinator.skip(DOMAIN, "d", day(1), "nothing comes", by="ada")
+    assert skipped.left == (day(1),)
+    compute(world, more, 1, owner("again"))
+    assert world.rows("d", "d2", at=day(1).end) == {"d": [(1, 101)], "d2": [(1, 101)]}
+    assert behind(world) == []
+
+
+def test_where_they_are_told(world: World, tmp_path: Path) -> None:
+    """R18: explain of the epoch and of its reader, and doctor, each with the task to clear."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    world.coordinator.register(f)
+    bound(world)
+    compute(world, e, 1, owner("again"))
+    own = explain(world.store, DOMAIN, "d", day(1), sources=FILES)
+    assert "from revision 1 of source 'feed', which was bound anew as revision 2" in own.summary
+    assert own.next_step.startswith("clear the task of job d")
+    assert own.outdated
+    reader = explain(world.store, DOMAIN, "f", day(1), sources=FILES)
+    assert any("bound anew as revision 2" in line for line in reader.waiting_for)
+    assert reader.next_step.startswith("clear the task of job d")
+    told = [one for one in examine(world.store, world.formats, DOMAIN).symptoms if "bound anew" in one.found]
+    assert [(one.subject, one.urgent) for one in told] == [(f"d {day(1)}", True)]
+    compute(world, d, 1, owner("again"))
+    assert examine(world.store, world.formats, DOMAIN, sources=FILES).symptoms == ()
+    assert explain(world.store, DOMAIN, "d", day(1), sources=FILES).next_step == "nothing to do."
