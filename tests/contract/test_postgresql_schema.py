@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier, Event
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from pyiceberg.catalog.sql import SqlCatalog, SqlCatalogBaseTable
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import Connection, create_engine, inspect
 
 from airflow_provider.domain.errors import PackageTooOld, StoreIncompatible, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
@@ -24,7 +26,8 @@ from airflow_provider.domain.records import Key, Kind
 from airflow_provider.stores.base import CATALOG_NAME, Delete, Exists, Put, Transaction
 from airflow_provider.stores.factory import check_schema, open_store, upgrade_schema
 from airflow_provider.stores.requests import checked
-from airflow_provider.stores.schema_status import Fit
+from airflow_provider.stores.schema_status import Fit, SchemaStatus
+from airflow_provider.stores.sql import migrate
 from airflow_provider.stores.sql.postgresql import statements
 from airflow_provider.stores.sql.schema import REVISIONS, VERSION_TABLE, metadata
 from airflow_provider.testing.servers.postgresql import SERVER_USER, PostgresqlServer
@@ -80,6 +83,54 @@ def test_upgrades_side_by_side_make_one_schema(url: str) -> None:
     assert {one.fit for one in found if one} == {Fit.CURRENT}
     with open_store(url) as store:
         assert publish(store, DOMAIN).csn == 1
+
+
+@pytest.mark.parametrize("options", ["", "?pooled=true"])
+@pytest.mark.parametrize("table", ["epochs_head", "epochs_record", "epochs_store"])
+def test_a_migration_beside_publishers_waits_for_them_and_they_for_it(
+    postgresql: PostgresqlServer, database: str, monkeypatch: pytest.MonkeyPatch, table: str, options: str
+) -> None:
+    """R11, R36: it holds the store's lock when it alters a table; neither is taken for a deadlock's victim."""
+    url = postgresql.url(database, options=options)
+    upgrade_schema(url)
+    numbers: list[int] = []
+    altered, under_way = Event(), Barrier(5)
+
+    def migrated(connection: Connection, location: str) -> SchemaStatus:
+        sleep(0.3)  # until the publishers wait for it
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN more integer")
+        sleep(0.1)
+        return migrate.status(connection, location)
+
+    def publishing(name: str) -> None:
+        with open_store(url) as store:
+            under_way.wait(10)
+            while not altered.is_set():
+                numbers.append(publish(store, DOMAIN, f"{name}-{len(numbers)}").csn or 0)
+            numbers.append(publish(store, DOMAIN, f"{name}-last").csn or 0)
+
+    def writing(name: str) -> None:
+        with open_store(url) as store:
+            under_way.wait(10)
+            while not altered.is_set():
+                write(store, put(counter_key(DOMAIN, name)))
+                store.read(DOMAIN, [counter_key(DOMAIN, name)])
+
+    monkeypatch.setattr(migrate, "upgrade", migrated)
+    with ThreadPoolExecutor(4) as threads:
+        works = [threads.submit(publishing, name) for name in "abc"] + [threads.submit(writing, "d")]
+        under_way.wait(10)
+        try:
+            upgrade_schema(url)
+        finally:
+            altered.set()
+        for work in works:
+            work.result(20)
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    with open_store(url) as store:
+        assert [one.csn for one in store.changes(DOMAIN, 0, limit=10_000)] == sorted(numbers)
+    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    assert execute(postgresql, database, deadlocks) == [(0,)]
 
 
 def test_a_newer_schema_is_left_alone(postgresql: PostgresqlServer, database: str, url: str) -> None:

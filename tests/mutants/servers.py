@@ -8,6 +8,7 @@ CONNECTIONS = "stores/sql/postgresql/connections.py"
 DIALECT = "stores/sql/postgresql/dialect.py"
 FAILOVER = "tests/contract/test_postgresql_failover.py"
 POOLER = "tests/contract/test_pgbouncer.py"
+SCHEMA = "tests/contract/test_postgresql_schema.py"
 SIZES = "tests/contract/test_zookeeper_sizes.py"
 STATEMENTS = "stores/sql/postgresql/statements.py"
 WAITING = "tests/integration/test_airflow_waiting.py"
@@ -38,6 +39,15 @@ PLANTED_IN_SERVERS = (
         old='f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"',
         new='f"SELECT {_OF_STORE}"',
         tests=(f"{FAILOVER}::test_what_was_decided_before_a_new_incarnation_waits_and_is_refused",),
+        servers=True,
+    ),
+    Mutant(
+        name="a migration takes the store's lock before the heads'",
+        rule="R36",
+        file=DIALECT,
+        old="    driver.execute(statements.LOCK_HEADS)\n",
+        new="",
+        tests=(f"{SCHEMA}::test_a_migration_beside_publishers_waits_for_them_and_they_for_it",),
         servers=True,
     ),
     Mutant(

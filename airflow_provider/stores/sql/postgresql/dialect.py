@@ -142,8 +142,10 @@ class PostgresqlDialect(SqlDialect):
         driver, domain = _driver(connection), request.domain
         taken = pointers = None
         driver.execute(statements.BEGIN, prepare=False)
-        if self._address.pooled or not request.commit:
+        if not request.commit:
             self._share(driver)
+        elif self._address.pooled:
+            driver.execute(statements.telling(self.limits.settings()))
         if request.commit:
             taken = driver.execute(statements.TAKE_NUMBER, {"domain": domain})
         if request.swaps:
@@ -313,6 +315,7 @@ def _alone(driver: BoundedConnection) -> Iterator[None]:
     driver.deadline = None
     driver.execute("SET LOCAL statement_timeout = 0")
     driver.execute(statements.LOCK_SCHEMA)
+    driver.execute(statements.LOCK_HEADS)
     driver.execute(statements.LOCK_STORE)
     yield
 

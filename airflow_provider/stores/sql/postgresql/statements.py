@@ -108,6 +108,14 @@ SHARE_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock_shared({_OF_S
 
 LOCK_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock({_OF_STORE}, 0)"
 
+LOCK_HEADS: Final[LiteralString] = """
+DO $$ BEGIN
+    IF to_regclass('epochs_head') IS NOT NULL THEN LOCK TABLE epochs_head IN SHARE ROW EXCLUSIVE MODE; END IF;
+END $$
+"""
+"""Before :data:`LOCK_STORE`, as :data:`TAKE_NUMBER` does: who takes a number has locked the heads when it waits for the
+store, and a migration that then altered them would wait for it. Readers go on."""
+
 TAKE_NUMBER: Final[LiteralString] = f"""
 INSERT INTO epochs_head AS head (domain, csn) VALUES (%(domain)s, 1)
 ON CONFLICT (domain) DO UPDATE SET csn = head.csn + 1 RETURNING csn, pg_advisory_xact_lock_shared({_OF_STORE}, 0)
@@ -232,6 +240,11 @@ def opened(settings: Mapping[str, str]) -> sql.Composed:
 def sharing(settings: Mapping[str, str]) -> sql.Composed:
     """Return :data:`SHARE_STORE`, and what a session that was told nothing is told for the transaction."""
     return sql.SQL("{}, {}").format(sql.SQL(SHARE_STORE), set_for(settings, local=True))
+
+
+def telling(settings: Mapping[str, str]) -> sql.Composed:
+    """Return what tells a session that was told nothing for the transaction, and locks nothing."""
+    return sql.SQL("SELECT {}").format(set_for(settings, local=True))
 
 
 def taking_turn(domain: str, patience: timedelta) -> sql.Composed:
