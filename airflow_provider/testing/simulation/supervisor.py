@@ -9,6 +9,7 @@ from random import Random
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.testing.simulation.cascade import (
     CHANGING,
+    HOUR,
     JOBS,
     KEPT,
     ORIGIN,
@@ -30,6 +31,9 @@ _SILENT = timedelta(seconds=90)
 _REFUSED_LONGER = 15
 _OFTEN_LATE = "loose"
 """A job for which only cuts of the whole domain wait, until it has lapsed."""
+_LATER_S = 5400
+"""Seconds after which the second half of the hours is computed in every second domain, and that job's in twice as many:
+it has lapsed then, and cuts of the whole domain go on without it."""
 
 
 class Supervisor:
@@ -46,6 +50,7 @@ class Supervisor:
             for job, run in (*((one, _SCHEDULED) for one in JOBS.values()), (SLOWED, "slowed"))
             for interval in job.epochs(length)
         ]
+        second_half_s = random.choice((0, _LATER_S))
         for task in self.tasks:
             stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
             if stray:
@@ -54,6 +59,8 @@ class Supervisor:
                 task.name == OWNERS[KEPT.name] and task.interval.start > ORIGIN
             ):
                 task.after = random.uniform(0, 900 if task.name == _OFTEN_LATE else 1800)
+            if second_half_s and task.interval.start >= ORIGIN + length // 2 * HOUR:
+                task.after += second_half_s * (2 if task.name == _OFTEN_LATE else 1)
         self.hours = length
         self._intentions = Intentions(retires=random.random() < 0.97, revives=random.random() < 0.1)
         self.quiet = False
@@ -96,6 +103,9 @@ class Supervisor:
     def calm(self) -> None:
         """The faults have stopped: nothing new is asked for, who stands still goes on within half a TTL."""
         self.quiet = True
+        now = self.world.scheduler.clock.monotonic()
+        for task in self.tasks:
+            task.after = min(task.after, now + _REFUSED_LONGER)
         self.world.calm()
 
     def _look_at(self, task: Task, supervisor: Process, now: float) -> None:

@@ -27,7 +27,7 @@ _DUE = timedelta(days=2)
 _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
 _HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
-_MORE = ((), ("skip",), ("skip", "land"))
+_MORE = ((), ("skip",), ("skip", "skip", "skip", "land"))
 
 
 def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:

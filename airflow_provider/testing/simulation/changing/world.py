@@ -167,7 +167,7 @@ class ChangingWorld(Site):
         }
         if done.skipped:
             self.skipped.append((str(commit.members[0].job), now.interval))
-            if not self.weather.clear and self.random.random() < 0.8:
+            if not self.weather.clear:
                 self.regretted.append(self.skipped[-1])
         for event in (one for one, did in happened.items() if did):
             self.count(event)
