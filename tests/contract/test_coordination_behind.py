@@ -88,6 +88,19 @@ def test_src2_no_reader_mixes_two_revisions_of_a_root(world: World, tmp_path: Pa
     assert isinstance(same, AlreadyCommitted)
 
 
+@pytest.mark.parametrize(("on_rerun", "binds"), [("keep", True), ("new_revision", False)])
+def test_how_a_file_that_came_late_is_read(world: World, tmp_path: Path, on_rerun: str, binds: bool) -> None:
+    """I11: as docs/how-to/write-jobs.md says: clearing is enough unless the job keeps what it has committed."""
+    job = world.job("d", inputs=[feed(tmp_path)], on_rerun=on_rerun)
+    late_file(world, tmp_path, job)
+    if binds:
+        kept = world.coordinator.begin(job, day(1), owner(generation=1), roots=FILES)
+        assert isinstance(kept, AlreadyCommitted)
+        bound(world)
+    assert compute(world, job, 1, owner(generation=2)) == 2
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
+
+
 def test_a_reader_that_began_before_is_not_published(world: World, tmp_path: Path) -> None:
     """I11, R18: it has read revision 1; its next try waits."""
     d, e, f = two_jobs(world, tmp_path)
