@@ -42,6 +42,7 @@ SPARK_MODULES = frozenset(
         "test_anomalies_plain",
         "test_benchmark_share",
         "test_demo_transforms",
+        "test_demo_twin",
         "test_readme",
         "test_spark_bad_input",
         "test_spark_columns",
@@ -79,7 +80,6 @@ TIERS: dict[str, Tier] = {
             name="system",
             meaning="everything as a user starts it, the demo among it",
             budget_s=480,
-            share=Share.ALONE,
         ),
         Tier(
             name="slow",
@@ -92,7 +92,7 @@ TIERS: dict[str, Tier] = {
 """Every tier by name, in the order in which they run."""
 
 ORDER_OF_WORKERS = (
-    "architecture", "unit", "property", "integration", "contract", "simulation", "system", "slow",
+    "architecture", "unit", "property", "system", "integration", "contract", "simulation", "slow",
 )  # fmt: skip
 """The same for workers: few long modules go before many short ones, with which both end at about the same time."""
 

@@ -218,7 +218,7 @@ def test_workers_share_modules_keep_a_tier_whole_and_leave_another_alone(
             write("end")
         """
     )
-    for tier, modules in {"unit": "abc", "integration": "deh", "system": "fg"}.items():
+    for tier, modules in {"unit": "abc", "integration": "deh", "slow": "fg"}.items():
         for module in modules:
             source = "\n".join(f"def test_{module}{number}(): pass" for number in range(4))
             path = pytester.mkpydir(f"{tier}_of_{module}") / tier / f"test_{module}.py"
@@ -320,9 +320,10 @@ def test_workers_are_given_what_takes_long_first() -> None:
         ("tests/contract/test_many.py::test_2", "contract"),
         ("tests/integration/test_plain.py::test_1", "integration"),
         ("tests/integration/test_spark_reads.py::test_1", "integration"),
+        ("tests/system/test_s.py::test_1", "system"),
         ("tests/unit/test_u.py::test_1", "unit"),
     ]
-    assert in_turn(given) == [4, 5, 3, 1, 2, 0]
+    assert in_turn(given) == [4, 6, 5, 3, 1, 2, 0]
 
 
 def test_modules_that_use_sparks_sessions_run_together() -> None:
