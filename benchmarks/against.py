@@ -32,9 +32,9 @@ TABLES = ("memory", "iceberg")
 SIDE_BY_SIDE = "side_by_side"
 JOBS = 8
 """Side by side."""
-TURNS = {"memory": 20, "iceberg": 20, SIDE_BY_SIDE: 8}
+TURNS = {"memory": 20, "iceberg": 20, SIDE_BY_SIDE: 9}
 """Of each side."""
-EPOCHS = 4
+EPOCHS = {"memory": 4, "iceberg": 4, SIDE_BY_SIDE: 10}
 """In a turn; of each job where they run side by side."""
 
 
@@ -193,7 +193,8 @@ def wanted(store: str, only: str) -> list[str]:
         (step, table, clock) for table in TABLES for step in ("begin", "publish") for clock in ("cpu", "wall")
     ]
     names = [f"{step}.{store}.{table}.{clock}" for step, table, clock in clocks]
-    return [name for name in (*names, f"publish.{store}.{SIDE_BY_SIDE}.wall") if fnmatchcase(name, only)]
+    names += [f"publish.{store}.{SIDE_BY_SIDE}.{clock}" for clock in ("cpu", "wall")]
+    return [name for name in names if fnmatchcase(name, only)]
 
 
 def compare(store: Store, tree: Path, only: str = "*", size: Size = Size.FULL) -> Result:
@@ -239,16 +240,16 @@ def _by_turns(before: Side, now: Side, kind: str, names: Sequence[str], size: Si
             name=name,
             before_ms=statistics.median(was),
             now_ms=statistics.median(is_),
-            ratios=[new / old for old, new in zip(was, is_, strict=True)],
+            ratios=[new / old if old else 1.0 for old, new in zip(was, is_, strict=True)],
         )
 
 
 def _turn(measured: Side, kind: str, size: Size) -> side.Epoch:
     """Return the medians of a turn's epochs."""
     if kind == SIDE_BY_SIDE:
-        epochs = measured.ask(kind, jobs=size.of(JOBS, 2), publishes=size.of(EPOCHS, 1))
+        epochs = measured.ask(kind, jobs=size.of(JOBS, 2), publishes=size.of(EPOCHS[kind], 1))
     else:
-        epochs = measured.ask("epochs", table=kind, number=size.of(EPOCHS, 1))
+        epochs = measured.ask("epochs", table=kind, number=size.of(EPOCHS[kind], 1))
     return {key: statistics.median(epoch[key] for epoch in epochs) for key in epochs[0]}
 
 

@@ -8,6 +8,7 @@ and answers each with one. Of the tree it uses only what the benchmarks of every
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 Epoch = dict[str, float]
 """Milliseconds by ``STEP.CLOCK``."""
@@ -58,7 +61,10 @@ class Side:
         return [self._run[table]() for _ in range(number)]
 
     def side_by_side(self, jobs: int, publishes: int) -> list[Epoch]:
-        """Publish so many epochs of each of so many jobs, all at the same time; return what one publish took."""
+        """Publish so many epochs of each of so many jobs, all at the same time; return the means of a publish.
+
+        A job of the smallest run is a thread, whose processor time is not told apart.
+        """
         from benchmarks.publish import PublishingJob
         from benchmarks.workers import Workers, common_start
 
@@ -66,10 +72,10 @@ class Side:
             size = _smallest_size() if self._smallest else ()
             self._crowd = self._open.enter_context(Workers(jobs, PublishingJob, self._url, *size))
         self._crowd.all("prepare", publishes)
-        start = common_start()
-        answers = self._crowd.all("publish_all", start)
-        last = max(ended for took in answers for _, ended in took)
-        return [{"publish.wall": (last - start) * 1000 / (jobs * publishes)}]
+        before = _cpu_of_children()
+        answers = self._crowd.all("publish_all", common_start())
+        cpu, waits = _cpu_of_children() - before, [ended - began for took in answers for began, ended in took]
+        return [{"publish.cpu": cpu * 1000 / len(waits), "publish.wall": sum(waits) * 1000 / len(waits)}]
 
     def close(self) -> None:
         self._open.close()
@@ -111,6 +117,12 @@ class Side:
             return clocks.took
 
         return run
+
+
+def _cpu_of_children() -> float:
+    """Seconds that the processes of the jobs have computed until now, to the hundredth for each."""
+    times = [psutil.Process(child.pid).cpu_times() for child in multiprocessing.active_children()]
+    return float(sum(one.user + one.system for one in times))
 
 
 def _smallest_size() -> tuple[Any, ...]:
