@@ -92,7 +92,7 @@ TIERS: dict[str, Tier] = {
 """Every tier by name, in the order in which they run."""
 
 ORDER_OF_WORKERS = (
-    "architecture", "unit", "property", "system", "integration", "contract", "simulation", "slow",
+    "architecture", "unit", "property", "system", "simulation", "integration", "contract", "slow",
 )  # fmt: skip
 """The same for workers: few long modules go before many short ones, with which both end at about the same time."""
 

@@ -6,6 +6,7 @@ import ast
 import configparser
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +34,14 @@ def modules(*prefixes: str) -> list[str]:
     return [name for name in names if any(name == one or name.startswith(f"{one}.") for one in wanted)]
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and full name of everything that *path* imports, also inside functions and for types only."""
-    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
+    """Return line and full name of everything that *path* imports, also inside functions and for types only."""
+    return tuple(_imports_in(ast.parse(path.read_text(), filename=str(path))))
+
+
+def _imports_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
