@@ -23,7 +23,9 @@ def test_a_mutant_is_one_change_that_compiles(mutant: Mutant) -> None:
     compile(planted_text(mutant), mutant.file, "exec")
     assert mutant.old != mutant.new
     assert mutant.tests
-    assert [one for one in mutant.tests if not (ROOT / one.partition("::")[0]).is_file()] == []
+    modules = [ROOT / test.partition("::")[0] for test in mutant.tests]
+    cases = [*modules, *(ROOT / "airflow_provider" / "testing" / "table_cases").glob("*.py")]
+    assert not mutant.by or any(f"def {mutant.by}(" in path.read_text() for path in cases)
 
 
 def test_there_are_enough_mutants_with_names_of_their_own() -> None:
@@ -56,7 +58,13 @@ def test_a_run_says_what_failed(tmp_path: Path) -> None:
         == "seed 7: I2: a gap"
     )
     assert run(tmp_path, ("-c", "raise SystemExit('no such module')")).failure == "no such module\n"
+    assert run(tmp_path, ("-c", "import os; os.kill(os.getpid(), 9)")).failure == "exit code -9"
     assert run(tmp_path, ("-c", "print('FAILED but well')")).failure == ""
+
+
+def test_a_run_without_a_test_is_no_verdict(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing ran"):
+        run(tmp_path, ("-m", "pytest", "-p", "no:cacheprovider", "-k", "no_such_test"))
 
 
 def test_who_is_told_to_end_leaves_no_copy_and_no_process(tmp_path: Path) -> None:

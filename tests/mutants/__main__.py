@@ -1,7 +1,8 @@
 """``python -m tests.mutants``: plant each wrong rule in a copy of the project; something must fail.
 
-The unchanged code runs first. It must pass, and it says how long a run takes: a mutant that takes several times
-as long counts as found, by a run that did not end.
+The test that is known to notice it runs first; when it does not, the modules that it is one of run as a whole, and
+then the simulation. Each of these runs on the unchanged code, too. It must pass there, and that says how long it
+takes: a mutant that takes several times as long counts as found, by a run that did not end.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import FrameType
 
 import psutil
@@ -32,7 +34,12 @@ PATIENCE = 6
 SHORTEST_LIMIT_S = 60.0
 SIMULATION = ("-m", f"{PACKAGE}.testing.simulation", "--seeds", "0:12", "--processes", "1")
 TESTING = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
-NO_SERVERS = ("-k", "not postgresql and not zookeeper")
+NO_SERVERS = "not postgresql and not zookeeper"
+ITS_TEST = "its test"
+NO_TEST_RAN = 5
+"""The exit code of pytest that says nothing of the code."""
+
+Command = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +53,42 @@ class Ran:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds after which the simulation, and the tests of a mutant, are taken for endless."""
+class BrokenBeforeError(RuntimeError):
+    """The code fails although nothing is planted."""
 
-    simulation_s: float
-    tests_s: float
+
+class Unchanged:
+    """The project with nothing planted: what runs on a mutant must pass here.
+
+    :param place: its copy.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._limits: dict[Command, float] = {}
+        self._one_at_a_time = Lock()
+
+    def run(self, what: str, command: Command) -> float:
+        """Run a command and return after how many seconds a mutant's counts as endless.
+
+        :raises BrokenBeforeError: it fails.
+        """
+        ran = run(self._place, command)
+        if ran.failure:
+            raise BrokenBeforeError(f"the code fails before anything is planted: {what}, {ran.failure}")
+        limit_s = max(SHORTEST_LIMIT_S, PATIENCE * ran.seconds)
+        print(
+            f"{ran.seconds:5.0f} s  nothing planted: {what} passed; over {limit_s:.0f} s is endless",
+            flush=True,
+        )
+        return limit_s
+
+    def limit_s(self, what: str, command: Command) -> float:
+        """The same, but run it only when nobody has."""
+        with self._one_at_a_time:
+            if command not in self._limits:
+                self._limits[command] = self.run(what, command)
+            return self._limits[command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +107,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     chosen = [one for one in PLANTED if options.only in one.name or options.only == one.rule]
-    print("first the simulation and the tests with nothing planted, one to three minutes", flush=True)
     signal.signal(signal.SIGTERM, _interrupt)
-    with tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory:
-        limits = _limits(_copy(Path(directory), "unchanged"), chosen)
-        if limits is None:
+    with (
+        tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory,
+        ThreadPoolExecutor(options.processes) as pool,
+    ):
+        unchanged = Unchanged(_copy(Path(directory), "unchanged"))
+        try:
+            first = list(pool.map(lambda one: unchanged.run("known tests", one), _known_tests(chosen)))
+            judge = Judge(Path(directory), unchanged, known_s=max(first, default=SHORTEST_LIMIT_S))
+            verdicts = list(pool.map(lambda one: _told(judge.judged(one)), chosen))
+        except BrokenBeforeError as broken:
+            pool.shutdown(cancel_futures=True)
+            print(broken)
             return 1
-        with ThreadPoolExecutor(options.processes) as pool:
-            verdicts = list(pool.map(lambda one: _told(_judged(Path(directory), one, limits)), chosen))
     survivors = [one for one in verdicts if not one.killer]
     print(f"figure mutants.planted {len(verdicts)}")
     print(f"figure mutants.killed {len(verdicts) - len(survivors)}")
@@ -103,8 +146,11 @@ def planted_text(mutant: Mutant, root: Path = ROOT) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def run(place: Path, command: Sequence[str], limit_s: float | None = None) -> Ran:
-    """Run Python with *command* in *place*; after *limit_s* end it, with all that it started."""
+def run(place: Path, command: Command, limit_s: float | None = None) -> Ran:
+    """Run Python with *command* in *place*; after *limit_s* end it, with all that it started.
+
+    :raises ValueError: no test is what the command asks for.
+    """
     environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
     started = time.monotonic()
     with subprocess.Popen(
@@ -125,13 +171,34 @@ def run(place: Path, command: Sequence[str], limit_s: float | None = None) -> Ra
                 for one in (root, *root.children(recursive=True)):
                     with suppress(psutil.NoSuchProcess):
                         one.kill()
-    failure = "" if process.returncode == 0 else _first_failure(said)
+    if process.returncode == NO_TEST_RAN:
+        raise ValueError(f"nothing ran: {' '.join(command)}: {said[-300:]}")
+    failure = "" if process.returncode == 0 else _first_failure(said) or f"exit code {process.returncode}"
     return Ran(failure, time.monotonic() - started)
 
 
-def testing(tests: Sequence[str], *, servers: bool) -> tuple[str, ...]:
-    """Return what runs *tests*, on servers, too, or only where none is needed."""
-    return (*TESTING, *(() if servers else NO_SERVERS), *tests)
+def known(chosen: Sequence[Mutant]) -> Command:
+    """Return what runs the tests that are known to notice *chosen*, which all need servers or all need none.
+
+    Cases of the slow tier are left out: the same test runs on other stores.
+    """
+    modules = sorted({module for one in chosen for module in one.tests})
+    names = " or ".join(sorted({one.by for one in chosen}))
+    where = "" if chosen[0].servers else f" and {NO_SERVERS}"
+    return (*TESTING, "-m", "not slow", "-k", f"({names}){where}", *modules)
+
+
+def whole(mutant: Mutant) -> Command:
+    """Return what runs a mutant's modules as a whole."""
+    return (*TESTING, *(() if mutant.servers else ("-k", NO_SERVERS)), *mutant.tests)
+
+
+def _known_tests(chosen: Sequence[Mutant]) -> list[Command]:
+    """Return what runs all known tests: those on servers, which take longest, and two halves of the others."""
+    plain = sorted((one for one in chosen if one.by and not one.servers), key=lambda one: one.tests)
+    on_servers = [one for one in chosen if one.by and one.servers]
+    middle = len(plain) // 2
+    return [known(some) for some in (on_servers, plain[:middle], plain[middle:]) if some]
 
 
 def _first_failure(said: str) -> str:
@@ -140,40 +207,36 @@ def _first_failure(said: str) -> str:
     return next((one for one in lines if one.startswith(("seed ", "FAILED", "ERROR"))), said[-150:])[:150]
 
 
-def _limits(unchanged: Path, chosen: Sequence[Mutant]) -> Limits | None:
-    """How long a run may take, from what the unchanged code takes; None when that fails."""
-    commands: list[tuple[str, Sequence[str]]] = [("simulation", SIMULATION)]
-    for servers in (False, True):
-        tests = sorted({test for one in chosen if one.servers is servers for test in one.tests})
-        if tests:
-            commands.append(("tests on servers" if servers else "tests", testing(tests, servers=servers)))
-    found: list[float] = []
-    for what, command in commands:
-        ran = run(unchanged, command)
-        if ran.failure:
-            print(f"the code fails before anything is planted: {what}, {ran.failure}")
-            return None
-        found.append(max(SHORTEST_LIMIT_S, PATIENCE * ran.seconds))
-        print(
-            f"{ran.seconds:5.0f} s  nothing planted: {what} passed; "
-            f"a mutant's that take over {found[-1]:.0f} s count as endless",
-            flush=True,
-        )
-    return Limits(found[0], max(found[1:]))
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Looks what notices a mutant.
 
+    :param directory: of the copies. :param known_s: after so long a known test counts as endless.
+    """
 
-def _judged(directory: Path, mutant: Mutant, limits: Limits) -> Verdict:
-    started = time.monotonic()
-    place = _copy(directory, f"mutant-{PLANTED.index(mutant)}")
-    (place / PACKAGE / mutant.file).write_text(planted_text(mutant, place))
-    killer, failure = (
-        "test",
-        run(place, testing(mutant.tests, servers=mutant.servers), limits.tests_s).failure,
-    )
-    if not failure:
-        killer, failure = "simulation", run(place, SIMULATION, limits.simulation_s).failure
-    shutil.rmtree(place)
-    return Verdict(mutant, f"{killer}, {failure}" if failure else "", time.monotonic() - started)
+    directory: Path
+    unchanged: Unchanged
+    known_s: float
+
+    def judged(self, mutant: Mutant) -> Verdict:
+        """Plant it in a copy, and run what may notice it until something does."""
+        started = time.monotonic()
+        place = _copy(self.directory, f"mutant-{PLANTED.index(mutant)}")
+        (place / PACKAGE / mutant.file).write_text(planted_text(mutant, place))
+        killer = failure = ""
+        for killer, command in self._in_turn(mutant):
+            limit_s = self.known_s if killer == ITS_TEST else self.unchanged.limit_s(killer, command)
+            failure = run(place, command, limit_s).failure
+            if failure:
+                break
+        shutil.rmtree(place)
+        return Verdict(mutant, f"{killer}, {failure}" if failure else "", time.monotonic() - started)
+
+    def _in_turn(self, mutant: Mutant) -> Iterator[tuple[str, Command]]:
+        if mutant.by:
+            yield ITS_TEST, known([mutant])
+        yield "its modules", whole(mutant)
+        yield "the simulation", SIMULATION
 
 
 def _told(verdict: Verdict) -> Verdict:

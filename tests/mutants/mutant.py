@@ -15,7 +15,8 @@ class Mutant:
 
     :param name: what is wrong. :param rule: the protocol's rule that it breaks.
     :param file: module in the package. :param old: text that is there exactly once. :param new: what it becomes.
-    :param tests: modules that run first; the simulation does when they have not noticed.
+    :param tests: modules that run as a whole; the simulation does when they have not noticed.
+    :param by: the test of theirs that is known to notice it, and runs before; empty: none is.
     :param servers: they run on PostgreSQL and ZooKeeper, too; otherwise cases that need a server are left out.
     """
 
@@ -26,3 +27,4 @@ class Mutant:
     new: str
     tests: tuple[str, ...] = (ATTEMPTS, RACES, REWRITES)
     servers: bool = False
+    by: str = ""

@@ -22,6 +22,7 @@ OF_PUBLISHING = (
         old="if edge.table == table and edge.on_upstream_revision is not OnUpstreamRevision.IGNORE",
         new="if edge.table == table",
         tests=(REWRITES,),
+        by="test_a_revision_does_not_look_at_epochs_that_ignore_it",
     ),
     Mutant(
         name="old rewrites count for the time between them, which none touched",
@@ -30,6 +31,7 @@ OF_PUBLISHING = (
         old="        place = min(gaps)[1]\n",
         new="        place = max(gaps)[1]\n",
         tests=(REWRITES, DECISIONS),
+        by="test_many_rewrites_on_both_sides_are_none_of_what_lies_between",
     ),
     Mutant(
         name="what was adopted without a word of it is asked for again",
@@ -38,6 +40,7 @@ OF_PUBLISHING = (
         old="            if now.version != stamped.version:\n                return\n",
         new="",
         tests=(FOREIGN,),
+        by="test_an_adoption_whose_reply_is_lost_is_found_done",
     ),
     Mutant(
         name="a publish beside another's adoption is told of other rows",
@@ -46,6 +49,7 @@ OF_PUBLISHING = (
         old="            if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):\n",
         new="            if now:\n",
         tests=(FOREIGN, RACES),
+        by="test_two_publishes_adopt_once",
     ),
     Mutant(
         name="any number of participants begins",
@@ -54,6 +58,7 @@ OF_PUBLISHING = (
         old="not 1 <= number <= most:",
         new="not 1 <= number:",
         tests=(PARTICIPANTS,),
+        by="test_a_silence_that_nobody_means_is_refused",
     ),
     Mutant(
         name="what an attempt stages is named by the end of its epoch alone",
@@ -62,6 +67,7 @@ OF_PUBLISHING = (
         old='start = "" if by_end else f"{time_key(interval.start)}-"',
         new='start = ""',
         tests=(CALENDARS,),
+        by="test_chg2_the_last_hour_of_a_day_whose_attempt_failed",
     ),
     Mutant(
         name="publish does not look whether what it publishes is there",
@@ -70,6 +76,7 @@ OF_PUBLISHING = (
         old="            if sink.table.name in self.verified:",
         new="            if sink.table.name not in self.verified:",
         tests=(CALENDARS,),
+        by="test_chg2_publish_notices_a_missing_file",
     ),
     Mutant(
         name="a fenced try of a participant is kept once its attempt is published",
@@ -78,6 +85,7 @@ OF_PUBLISHING = (
         old="if subtoken < newest else None",
         new="if subtoken > newest else None",
         tests=(LEFTOVERS,),
+        by="test_what_a_fenced_try_of_a_participant_writes_is_swept",
     ),
     Mutant(
         name="a publisher does not wait for who has reserved the head",
@@ -86,6 +94,7 @@ OF_PUBLISHING = (
         old="left = None if self._held else time_left(stamped, reading.now)",
         new="left = None",
         tests=(SLOW_PUBLISHERS,),
+        by="test_liv1_slow_beside_quick",
     ),
     Mutant(
         name="what was prepared before a reservation does not lose to it",
@@ -94,6 +103,7 @@ OF_PUBLISHING = (
         old="        return (Exists(stamped.key, stamped.version),)",
         new="        return ()",
         tests=(SLOW_PUBLISHERS,),
+        by="test_a_commit_that_was_prepared_before_the_reservation_loses",
     ),
     Mutant(
         name="an error that a retry cures deletes finished output",
@@ -102,6 +112,7 @@ OF_PUBLISHING = (
         old="if is_complete and isinstance(problem, RetryableError):",
         new="if is_complete and isinstance(problem, OutcomeUnknown):",
         tests=(SLOW_PUBLISHERS,),
+        by="test_liv1_finished_output_is_adopted_after_an_error_that_a_retry_cures",
     ),
     Mutant(
         name="a try inherits what nobody claimed since the one before it ended",
@@ -110,5 +121,6 @@ OF_PUBLISHING = (
         old="if before is not None and before.aborted is None:",
         new="if before is not None:",
         tests=(RETENTION,),
+        by="test_und3_a_try_after_one_that_ended_has_a_baseline_of_its_own",
     ),
 )

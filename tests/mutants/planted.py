@@ -41,6 +41,7 @@ PLANTED = (
         file="coordination/reporting.py",
         old="requires=(Exists(fence_of(attempt), attempt.fence), Absent(key), *without),",
         new="requires=(Absent(key), *without),",
+        by="test_att1_zombie_write",
     ),
     Mutant(
         name="an earlier try of a participant reports as if it were the newest",
@@ -49,6 +50,7 @@ PLANTED = (
         old="if attempt.subtoken else ()",
         new="if not attempt.subtoken else ()",
         tests=(PARTICIPANTS,),
+        by="test_att15_siblings",
     ),
     Mutant(
         name="what an earlier try of a participant has WRITTEN counts, too",
@@ -57,6 +59,7 @@ PLANTED = (
         old="if one.token != token or one.subtoken != newest.get(one.participant, 0):",
         new="if one.token != token:",
         tests=(PARTICIPANTS,),
+        by="test_att15_siblings_of_a_retry_that_wrote_in_full",
     ),
     Mutant(
         name="publish checks the token before its transaction, not in it",
@@ -64,6 +67,7 @@ PLANTED = (
         file=PUBLISHING,
         old="for one in (epoch, *held)}",
         new="for one in held}",
+        by="test_att1_a_publish_that_was_decided_before_its_fence",
     ),
     Mutant(
         name="publish does not ask whether its inputs were computed again",
@@ -71,6 +75,7 @@ PLANTED = (
         file="coordination/validating.py",
         old="broken = invalidated(inputs, fences)",
         new="broken = invalidated(inputs[:0], fences)",
+        by="test_iso7_a_rewrite_between_the_check_and_the_commit",
     ),
     Mutant(
         name="publish looks at the newest rewrite of an input only",
@@ -79,6 +84,7 @@ PLANTED = (
         old="rewrites = list(record.earlier)",
         new="rewrites = list(record.earlier[:0])",
         tests=(DECISIONS, REWRITES),
+        by="test_an_earlier_rewrite_still_counts_after_a_later_one",
     ),
     Mutant(
         name="the watermark runs over a gap",
@@ -86,6 +92,7 @@ PLANTED = (
         file="domain/watermark.py",
         old="if island.start <= self.origin < island.end:\n                return island.end",
         new="if island.start <= self.origin < island.end:\n                return self.islands[-1].end",
+        by="test_origin_moves_back_when_epochs_come_out_of_order",
     ),
     Mutant(
         name="output is adopted although its code did not come to its end",
@@ -93,6 +100,7 @@ PLANTED = (
         file=BEGINNING,
         old="whole = set(output) == set(sinks) and completed(log, before.output_token)",
         new="whole = set(output) == set(sinks)",
+        by="test_att14_half_adopted",
     ),
     Mutant(
         name="an abort after the attempt's own commit deletes what it published",
@@ -101,6 +109,7 @@ PLANTED = (
         old="return newest is not None and not newest.vetoed",
         new="return newest is None or not newest.vetoed",
         tests=(ATTEMPTS, CRASHES),
+        by="test_an_abort_after_the_own_commit_deletes_nothing",
     ),
     Mutant(
         name="a publish that is tried again takes the newest token for its own",
@@ -108,6 +117,7 @@ PLANTED = (
         file=PUBLISHING,
         old="if epoch.version != attempt.fence or record is None or record.token != attempt.token:",
         new="if record is None:",
+        by="test_att1_zombie_write",
     ),
     Mutant(
         name="a new attempt has the token of the one before it",
@@ -115,6 +125,7 @@ PLANTED = (
         file=BEGINNING,
         old="token=(epoch.token if epoch else 0) + 1,",
         new="token=epoch.token if epoch else 1,",
+        by="test_att1_zombie_write",
     ),
     Mutant(
         name="a reader gets a table as it is now instead of as it was at the head that it read",
@@ -123,6 +134,7 @@ PLANTED = (
         old="if (stamped.csn or 0) <= csn:",
         new="if (stamped.csn or 0) >= 0:",
         tests=(DECISIONS,),
+        by="test_a_record_answers_for_older_heads_until_it_forgets",
     ),
     Mutant(
         name="a rewrite leaves no mark",
@@ -130,6 +142,7 @@ PLANTED = (
         file="domain/publishing.py",
         old="return replace(record, latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))",
         new="return record",
+        by="test_iso7_a_rewrite_between_the_check_and_the_commit",
     ),
     Mutant(
         name="a re-run has the revision that is committed",
@@ -137,6 +150,7 @@ PLANTED = (
         file="domain/beginning.py",
         old="return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1",
         new="return 1 if epoch is None or epoch.committed is None else epoch.committed.revision",
+        by="test_a_run_of_another_dag_is_another_run",
     ),
     Mutant(
         name="the first of two sinks is published, and that was it",
@@ -144,6 +158,7 @@ PLANTED = (
         file=PUBLISHING,
         old="for sink, (_, one) in zip(sinks, prepared, strict=True):\n            moved",
         new="for sink, (_, one) in zip(sinks[:1], prepared, strict=False):\n            moved",
+        by="test_att4_partial_set",
     ),
     Mutant(
         name="what a retry adopts is deleted with what it does not",
@@ -151,6 +166,7 @@ PLANTED = (
         file="coordination/undoing.py",
         old="return () if adopts == output.token else (output,)",
         new="return (output,)",
+        by="test_att10_replay_after_written",
     ),
     Mutant(
         name="a heartbeat writes nothing",
@@ -158,6 +174,7 @@ PLANTED = (
         file="coordination/renewing.py",
         old="updates=(Put(key, lock.record),),",
         new="updates=(),",
+        by="test_att2_pause_beyond_the_ttl",
     ),
     Mutant(
         name="a lock has ended before its time",
@@ -165,6 +182,7 @@ PLANTED = (
         file="domain/epoch.py",
         old="return stamped_at + ttl <= now",
         new="return stamped_at <= now",
+        by="test_a_run_of_another_dag_is_another_run",
     ),
     Mutant(
         name="a revision publishes although committed epochs have read what it replaces",
@@ -172,6 +190,7 @@ PLANTED = (
         file="coordination/dependents.py",
         old="refuse_dependents(store, domain, tables, interval, defaults)",
         new="del interval",
+        by="test_iso7_a_reader_between_the_check_and_the_commit",
     ),
     Mutant(
         name="a commit takes another number than the one that its tables carry",
@@ -179,6 +198,7 @@ PLANTED = (
         file=PUBLISHING,
         old="number = Number(commit, expected=reading.head.csn + 1)",
         new="number = Number(commit, expected=None)",
+        by="test_a_table_carries_the_number_of_its_commit",
     ),
     Mutant(
         name="what a check has refused is published all the same",
@@ -187,6 +207,7 @@ PLANTED = (
         old="        if findings:\n",
         new="        if findings and not attempt.checks:\n",
         tests=(CHECKS,),
+        by="test_what_does_not_hold_is_refused",
     ),
     Mutant(
         name="an abort deletes what a check wants to be looked at",
@@ -195,6 +216,7 @@ PLANTED = (
         old="return newest is not None and not newest.vetoed",
         new="return newest is not None",
         tests=(CHECKS,),
+        by="test_a_vetoed_output_is_kept_shown_and_read_by_nobody",
     ),
     Mutant(
         name="a full table is empty at a barrier that is skipped",
@@ -203,6 +225,7 @@ PLANTED = (
         old="if state.ref is None:",
         new="if state.ref is not None:",
         tests=(SKIPPING,),
+        by="test_a_full_table_has_what_it_had",
     ),
     Mutant(
         name="an attempt that began before its job was retired publishes after it",
@@ -211,6 +234,7 @@ PLANTED = (
         old="    if table.ended:\n",
         new="    if table.ended and not name:\n",
         tests=(RETIRING,),
+        by="test_an_attempt_that_began_meanwhile_publishes_nothing",
     ),
     Mutant(
         name="a job that works is retired under it",
@@ -219,6 +243,7 @@ PLANTED = (
         old="if lock.record.ended or expired(lock.at, lock.record.ttl, now):",
         new="if lock:",
         tests=(RETIRING,),
+        by="test_a_job_at_work_is_not_retired",
     ),
     Mutant(
         name="a cadence changes under epochs that are computed",
@@ -227,6 +252,7 @@ PLANTED = (
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
+        by="test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_heir",
     ),
     Mutant(
         name="a lapsed job is waited for",
@@ -235,6 +261,7 @@ PLANTED = (
         old="if one[0].job not in lapsed and not one[0].ended",
         new="if not one[0].ended",
         tests=(LAPSING,),
+        by="test_a_silent_job_holds_no_cut_of_the_domain_back",
     ),
     Mutant(
         name="only readers whose epoch began within it keep a revision from publishing",
@@ -242,6 +269,7 @@ PLANTED = (
         file="coordination/dependents.py",
         old="start=time_key(job.cadence.last_before(interval.start))",
         new="start=time_key(interval.start)",
+        by="test_a_reader_with_a_slower_calendar_is_named",
     ),
     Mutant(
         name="what a table was before an open epoch is nobody's",
@@ -250,6 +278,7 @@ PLANTED = (
         old="            yield from epoch.attempt.baseline\n",
         new="",
         tests=(RETENTION,),
+        by="test_r24_what_a_table_was_before_an_open_epoch_stays",
     ),
     Mutant(
         name="a job that builds on its past is taken to forget what it has not read",
@@ -258,6 +287,7 @@ PLANTED = (
         old="end = None  # a job that builds on its own past hands them on from epoch to epoch",
         new="end = outdated.end",
         tests=(REWRITES,),
+        by="test_a_job_that_builds_on_its_past_hands_on_what_it_has_not_read",
     ),
     Mutant(
         name="a label names what its first and its last rows do not know only",
@@ -266,6 +296,7 @@ PLANTED = (
         old="if unknown < newest:",
         new="if unknown > newest:",
         tests=(REWRITES,),
+        by="test_a_label_names_the_newest_commit_that_any_of_its_rows_does_not_know",
     ),
     Mutant(
         name="rows that stand on an earlier state of an input carry no label",
@@ -274,6 +305,7 @@ PLANTED = (
         old="if touched and read.csn < rewrite.csn:",
         new="if touched and read.csn > rewrite.csn:",
         tests=(REWRITES,),
+        by="test_rows_that_an_ignored_revision_left_behind_carry_a_label",
     ),
     Mutant(
         name="a session forgets the commits of tables that it does not read now",
@@ -282,6 +314,7 @@ PLANTED = (
         old="if csn < self.csn or barrier < seen.barrier:",
         new="if csn < seen.csn or barrier < seen.barrier:",
         tests=("tests/contract/test_coordination_reading.py",),
+        by="test_r20_a_session_reads_no_other_table_at_an_older_commit",
     ),
     Mutant(
         name="an epoch begins although another program dropped its table",
@@ -290,6 +323,7 @@ PLANTED = (
         old="        refuse_lost(self.coordinator.formats, reading, unseen)\n",
         new="",
         tests=(DROPPED,),
+        by="test_a_dropped_table_is_refused_before_any_work",
     ),
     Mutant(
         name="a pointer that names anything is taken for that of the last commit",
@@ -298,6 +332,7 @@ PLANTED = (
         old="reading.pointers.get(table.name) == ref.metadata",
         new="table.name in reading.pointers",
         tests=(DROPPED,),
+        by="test_a_table_that_was_made_anew_gives_way_while_it_is_empty",
     ),
     Mutant(
         name="a table with commits is made anew",
@@ -306,6 +341,7 @@ PLANTED = (
         old="info = same_table(table, record.ref, info)",
         new="if info is None:\n        return info",
         tests=(DROPPED,),
+        by="test_a_dropped_table_is_refused_before_any_work",
     ),
     Mutant(
         name="engines without cuts see every state of a full table",
@@ -314,6 +350,7 @@ PLANTED = (
         old="return Shown(record.cadence.last_before(until) if full else progress.origin, until)",
         new="return Shown(progress.origin, until)",
         tests=(ENGINES,),
+        by="test_cat1_current_version",
     ),
     Mutant(
         name="engines without cuts see what the table had before the commit",
@@ -322,6 +359,7 @@ PLANTED = (
         old="shows=shown(before, before.progress.adding(attempt.interval), self.coordinator.store.format),",
         new="shows=shown(before, before.progress, self.coordinator.store.format),",
         tests=(ENGINES,),
+        by="test_cat1_current_version",
     ),
     Mutant(
         name="a compaction of what is shown takes the other slices along",
@@ -330,6 +368,7 @@ PLANTED = (
         old="return [*(one for one in lists(base.location) if one.manifest_path not in shown), *pointed]",
         new="return pointed",
         tests=(FORMATS,),
+        by="test_what_another_program_does_to_the_shown_rows_leaves_the_others",
     ),
     Mutant(
         name="an engine is sent to a snapshot that lacks the state",
@@ -338,6 +377,7 @@ PLANTED = (
         old="if not cuts.formats[ICEBERG].is_shown(state):",
         new="if not state.ref:",
         tests=(FACES,),
+        by="test_engines_travel_to_states_that_the_catalog_shows_and_to_no_others",
     ),
     Mutant(
         name="a table keeps its origin when its job declares an earlier one",
@@ -346,6 +386,7 @@ PLANTED = (
         old="    return progress if former is not None and begins > former else progress.declared_at(origin)",
         new="    return progress",
         tests=(ORIGINS,),
+        by="test_chg1_earlier_origin_before_the_first_commit",
     ),
     Mutant(
         name='an origin moves back over what was read as "nothing before"',
@@ -357,6 +398,7 @@ PLANTED = (
             ORIGINS,
             REWRITES,
         ),
+        by="test_chg1_earlier_origin_that_was_read",
     ),
     Mutant(
         name="an origin that nothing came of stays where it is",
@@ -365,6 +407,7 @@ PLANTED = (
         old="    if not any(table.progress.islands for table in tables) and not attempts:\n        return\n",
         new="",
         tests=(ORIGINS,),
+        by="test_an_origin_that_nothing_came_of_moves_forward",
     ),
     Mutant(
         name="a backfill below the origin is visible half done",
@@ -373,6 +416,7 @@ PLANTED = (
         old="            low=moved.origin if record.kind is TableKind.INCREMENTAL else None,",
         new="            low=None,",
         tests=(ORIGINS,),
+        by="test_chg3_backfill_below_the_origin",
     ),
     Mutant(
         name="a job reads what lies below the origin of its input",
@@ -381,6 +425,7 @@ PLANTED = (
         old="                    origin=moved.origin if record.kind is TableKind.INCREMENTAL else None,",
         new="                    origin=None,",
         tests=(ORIGINS,),
+        by="test_what_an_older_version_left_below_the_origin",
     ),
     Mutant(
         name="what reads to below the origin does not wait for a backfill",
@@ -389,6 +434,7 @@ PLANTED = (
         old="    if progress.start is not None and progress.start < origin:",
         new="    if progress.start is not None and progress.start > origin:",
         tests=(ORIGINS,),
+        by="test_chg3_no_reader_makes_a_hole_permanent",
     ),
     Mutant(
         name="a commit that moves the origin tells no reader",
@@ -400,6 +446,7 @@ PLANTED = (
             ORIGINS,
             REWRITES,
         ),
+        by="test_chg3_a_backfill_that_was_read_over_is_refused_before_any_work",
     ),
     Mutant(
         name="a skipped epoch's copy does not depend on the epoch before",
@@ -408,6 +455,7 @@ PLANTED = (
         old="    return [*found, *((job, copied) for job in owners)]",
         new="    return found + [(job, copied) for job in owners[:0]]",
         tests=(SKIPPING,),
+        by="test_chg5_skip_and_correct",
     ),
     Mutant(
         name="a fill publishes the tables that stay, too",
@@ -416,6 +464,7 @@ PLANTED = (
         old="        published = [one for one in attempt.sinks if one.name in (record.fills or names)]",
         new="        published = [one for one in attempt.sinks if one.name in names]",
         tests=(FILLING,),
+        by="test_chg4_rollback_of_a_deployment",
     ),
     Mutant(
         name="a fill forgets what the committed tables were computed from",
@@ -424,6 +473,7 @@ PLANTED = (
         old="        inputs=tuple(dict.fromkeys((*before.inputs, *now.inputs))),",
         new="        inputs=now.inputs[:0],",
         tests=(FILLING,),
+        by="test_a_reader_of_what_a_fill_adds_minds_its_inputs",
     ),
     Mutant(
         name="a fill reads its inputs anew",
@@ -432,6 +482,7 @@ PLANTED = (
         old="    return [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]",
         new="    return [one for one in resolved if known or resolved]",
         tests=(FILLING,),
+        by="test_a_fill_reads_what_the_commit_has_read",
     ),
     Mutant(
         name="cuts of the whole domain go back for a new job",
@@ -440,6 +491,7 @@ PLANTED = (
         old="            limits.append(limit if record.joins is None else max(limit, record.joins))",
         new="            limits.append(limit if record.joins is None else min(limit, record.joins))",
         tests=(READING,),
+        by="test_der4_missing_derived",
     ),
     Mutant(
         name="a refused begin makes its declaration known",
@@ -450,6 +502,7 @@ PLANTED = (
         "            declaration.register.run()\n"
         "        answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)\n",
         tests=(DECLARING,),
+        by="test_a_refused_begin_changes_nothing",
     ),
     *PLANTED_IN_UPKEEP,
     *PLANTED_IN_ROOTS,

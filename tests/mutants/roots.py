@@ -16,6 +16,7 @@ PLANTED_IN_ROOTS = (
         old="if stands is not None and not reason:",
         new="if stands is not None and reason:",
         tests=(BEHIND,),
+        by="test_src2_no_reader_mixes_two_revisions_of_a_root",
     ),
     Mutant(
         name="publish takes what was read of epochs before their source was bound anew",
@@ -24,6 +25,7 @@ PLANTED_IN_ROOTS = (
         old="found = inputs_behind(record.inputs, behind)",
         new="found = inputs_behind(record.inputs, ())",
         tests=(BEHIND,),
+        by="test_a_reader_that_began_before_is_not_published",
     ),
     Mutant(
         name="binding a source anew does not touch the fences of what it leaves behind",
@@ -32,6 +34,7 @@ PLANTED_IN_ROOTS = (
         old="return required, [Put(self.topology.key, topology), *touched]",
         new="return required, [Put(self.topology.key, topology)]",
         tests=(BEHIND,),
+        by="test_bind_and_a_reader_that_publishes_meanwhile",
     ),
     Mutant(
         name="a source is bound anew under epochs that have committed readers",
@@ -40,6 +43,7 @@ PLANTED_IN_ROOTS = (
         old="required += self._unread(tables)",
         new="pass",
         tests=(BEHIND,),
+        by="test_bind_and_a_reader_that_publishes_meanwhile",
     ),
     Mutant(
         name="a job keeps what stands behind its source",
@@ -48,6 +52,7 @@ PLANTED_IN_ROOTS = (
         old="if epoch.committed is None or epoch.committed.skipped or skips or behind:",
         new="if epoch.committed is None or epoch.committed.skipped or skips:",
         tests=(BEHIND,),
+        by="test_src2_no_reader_mixes_two_revisions_of_a_root",
     ),
     Mutant(
         name="cuts of epochs that stand behind their source carry no label",
@@ -56,6 +61,7 @@ PLANTED_IN_ROOTS = (
         old="if not entry.until or entry.until > csn",
         new="if entry.until > csn",
         tests=(BEHIND,),
+        by="test_an_edge_that_ignores_revisions_reads_them_with_a_label",
     ),
     Mutant(
         name="a root is read anew although another job has committed what it read of it",
@@ -64,6 +70,7 @@ PLANTED_IN_ROOTS = (
         old="if read == revision:",
         new="if read > revision:",
         tests=(ROOT_REVISIONS,),
+        by="test_src2_two_revisions_of_a_root",
     ),
     Mutant(
         name="a revision of a root that came to nothing is read beside a commit of the one before",
@@ -72,6 +79,7 @@ PLANTED_IN_ROOTS = (
         old="if committed != newest:",
         new="if committed > newest:",
         tests=(ROOT_REVISIONS,),
+        by="test_a_revision_that_came_to_nothing_binds_no_other_job",
     ),
     Mutant(
         name="publish does not require that its roots are the newest revisions",
@@ -80,6 +88,7 @@ PLANTED_IN_ROOTS = (
         old="return [Absent(key) for key in keys]",
         new="return []",
         tests=(ROOT_REVISIONS,),
+        by="test_a_later_revision_that_is_recorded_during_publish",
     ),
     Mutant(
         name="bounds that another job commits on meanwhile are taken anew",
@@ -88,6 +97,7 @@ PLANTED_IN_ROOTS = (
         old="required = tuple(unchanged(reading, key) for key in keys.values())",
         new="required = ()",
         tests=(ROOT_REVISIONS,),
+        by="test_who_commits_meanwhile_keeps_the_bounds",
     ),
     Mutant(
         name="output that was computed from an earlier revision of a root is adopted",
@@ -96,6 +106,7 @@ PLANTED_IN_ROOTS = (
         old="keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)",
         new="keeps = before is not None and not fresh",
         tests=(ROOT_REVISIONS,),
+        by="test_what_was_read_before_a_later_revision_is_not_published",
     ),
     Mutant(
         name="what a failed epoch found at its root binds the next try",
@@ -104,6 +115,7 @@ PLANTED_IN_ROOTS = (
         old="return not others",
         new="return False",
         tests=(ROOT_REVISIONS,),
+        by="test_bounds_of_an_epoch_that_failed_are_taken_anew",
     ),
     Mutant(
         name="a folder with half of its files is complete",
@@ -112,6 +124,7 @@ PLANTED_IN_ROOTS = (
         old="if condition.kind is ConditionKind.MIN_FILES and len(files) < condition.files:",
         new="if condition.kind is ConditionKind.MIN_FILES and not files:",
         tests=(LANDING,),
+        by="test_src4_incomplete_landing",
     ),
     Mutant(
         name="late rows are looked for in the last span only",
@@ -120,6 +133,7 @@ PLANTED_IN_ROOTS = (
         old="for record, found in ids.grown(asked.before):",
         new="for record, found in ids.grown(asked.before[:1]):",
         tests=(LANDING,),
+        by="test_src3_late_ids",
     ),
     Mutant(
         name="a marker is not waited for",
@@ -128,6 +142,7 @@ PLANTED_IN_ROOTS = (
         old="if not _is_there(root, place):",
         new="if not place:",
         tests=(LANDING,),
+        by="test_src4_incomplete_landing",
     ),
     Mutant(
         name="late files are looked for at the last 31 barriers only",
@@ -136,6 +151,7 @@ PLANTED_IN_ROOTS = (
         old="if barrier not in earlier and barrier < first and (earlier or not root.has_spans):",
         new="if barrier not in earlier and len(earlier) == 31:",
         tests=(LANDING,),
+        by="test_src1_late_file",
     ),
     Mutant(
         name="a file that another epoch has read is passed over although it was replaced",
@@ -144,6 +160,7 @@ PLANTED_IN_ROOTS = (
         old="_refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])",
         new="_refuse_replaced(asked, [])",
         tests=(LANDING,),
+        by="test_a_file_that_another_epoch_has_read_is_not_read_as_another_file",
     ),
     Mutant(
         name="a root that its job has left may be declared again elsewhere",
@@ -152,6 +169,7 @@ PLANTED_IN_ROOTS = (
         old="known = {root.name: root for job in jobs for root in job.left_roots}",
         new="known = {}",
         tests=(LANDING,),
+        by="test_a_root_that_was_left_stays_what_it_was",
     ),
     Mutant(
         name="doctor passes over a root whose source does not answer",
@@ -160,6 +178,7 @@ PLANTED_IN_ROOTS = (
         old="yield Unread(root=root, late=(), replaced=(), problem=error)",
         new="continue",
         tests=(LANDING,),
+        by="test_a_source_that_does_not_answer_is_told",
     ),
     Mutant(
         name="files that are ignored are counted without a bound in time",
@@ -168,6 +187,7 @@ PLANTED_IN_ROOTS = (
         old="_records(reader, domain, root, until - root.window)",
         new="_records(reader, domain, root, None)",
         tests=(LANDING,),
+        by="test_src1_what_is_ignored_is_counted",
     ),
     Mutant(
         name="each record that names a source's files holds all of them",
@@ -176,6 +196,7 @@ PLANTED_IN_ROOTS = (
         old="is_long = packs and len(bounds.files) > PLAIN_FILES",
         new="is_long = False",
         tests=(ROOT_REVISIONS,),
+        by="test_ten_thousand_files_an_epoch",
     ),
     Mutant(
         name="a folder that does not answer ends a begin by the file system's own error",
@@ -184,5 +205,6 @@ PLANTED_IN_ROOTS = (
         old="                with _answering(asked.root):\n                    return files.bounds(asked)\n",
         new="                return files.bounds(asked)\n",
         tests=(LANDING,),
+        by="test_a_source_that_does_not_answer_is_told",
     ),
 )

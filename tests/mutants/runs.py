@@ -15,6 +15,7 @@ PLANTED_IN_RUNS = (
         old="        end = runs.next_after(event.start)\n",
         new="        end = runs.floor(event.start)\n",
         tests=(AUTHOR,),
+        by="test_ast1_a_run_started_by_assets_computes_what_their_events_name",
     ),
     Mutant(
         name="epochs between those that events name are computed, too",
@@ -23,6 +24,7 @@ PLANTED_IN_RUNS = (
         old="        if joined and joined[-1].end == start:\n",
         new="        if joined:\n",
         tests=(AUTHOR,),
+        by="test_ast1_a_run_started_by_assets_computes_what_their_events_name",
     ),
     Mutant(
         name="epochs that a schedule leaves out are no gap",
@@ -31,6 +33,7 @@ PLANTED_IN_RUNS = (
         old="                if before is not None and before.end != found.start:\n",
         new="                if before is not None and before.end > found.start:\n",
         tests=(AUTHOR,),
+        by="test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed",
     ),
     Mutant(
         name="of several epochs only the first is asked whether it may be computed again",
@@ -39,6 +42,7 @@ PLANTED_IN_RUNS = (
         old="    for epoch in again:\n",
         new="    for epoch in again[:1]:\n",
         tests=(REWRITES,),
+        by="test_a_batch_that_may_not_be_computed_whole_is_refused_before_its_first_epoch",
     ),
     Mutant(
         name="a wait for an epoch does not see another run's lock",
@@ -47,6 +51,7 @@ PLANTED_IN_RUNS = (
         old="    if live is None or (live[0].dag_id, live[0].run_id) == run:\n",
         new="    if live is None or live[0].run_id != run[1]:\n",
         tests=(WAITING,),
+        by="test_a_busy_epoch_is_waited_for_and_spends_no_retry",
     ),
     Mutant(
         name="retries that an author lowers count as a clearing",
@@ -55,5 +60,6 @@ PLANTED_IN_RUNS = (
         old="generation=max(granted, 0) if cleared else 0,",
         new="generation=max(granted, 0),",
         tests=(AUTHOR,),
+        by="test_retries_that_an_author_lowers_are_no_clearing",
     ),
 )

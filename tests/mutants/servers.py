@@ -20,8 +20,9 @@ PLANTED_IN_SERVERS = (
         file=STATEMENTS,
         old="ELSE '@' || {_LINEAGE} END",
         new="ELSE '' END",
-        tests=(f"{FAILOVER}::test_ha1_a_standby_without_the_last_commits_is_promoted",),
+        tests=(FAILOVER,),
         servers=True,
+        by="test_ha1_a_standby_without_the_last_commits_is_promoted",
     ),
     Mutant(
         name="a standby is read as if it were the store",
@@ -29,8 +30,9 @@ PLANTED_IN_SERVERS = (
         file=CONNECTIONS,
         old="    if found[1]:\n",
         new="    if found[1] is None:\n",
-        tests=(f"{FAILOVER}::test_ha2_a_reader_is_sent_to_a_standby",),
+        tests=(FAILOVER,),
         servers=True,
+        by="test_ha2_a_reader_is_sent_to_a_standby",
     ),
     Mutant(
         name="the incarnation is read before whoever changes it is done",
@@ -38,8 +40,9 @@ PLANTED_IN_SERVERS = (
         file=STATEMENTS,
         old='f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"',
         new='f"SELECT {_OF_STORE}"',
-        tests=(f"{FAILOVER}::test_what_was_decided_before_a_new_incarnation_waits_and_is_refused",),
+        tests=(FAILOVER,),
         servers=True,
+        by="test_what_was_decided_before_a_new_incarnation_waits_and_is_refused",
     ),
     Mutant(
         name="a migration takes the store's lock before the heads'",
@@ -47,8 +50,9 @@ PLANTED_IN_SERVERS = (
         file=DIALECT,
         old="    driver.execute(statements.LOCK_HEADS)\n",
         new="",
-        tests=(f"{SCHEMA}::test_a_migration_beside_publishers_waits_for_them_and_they_for_it",),
+        tests=(SCHEMA,),
         servers=True,
+        by="test_a_migration_beside_publishers_waits_for_them_and_they_for_it",
     ),
     Mutant(
         name="behind a pooler no transaction that reads is told how long it may take",
@@ -56,8 +60,9 @@ PLANTED_IN_SERVERS = (
         file=DIALECT,
         old="driver.execute(statements.opened(self.limits.settings()), prepare=False)",
         new="driver.execute(statements.BEGIN, prepare=False)",
-        tests=(f"{POOLER}::test_limits_hold_in_reads_and_changes",),
+        tests=(POOLER,),
         servers=True,
+        by="test_limits_hold_in_reads_and_changes",
     ),
     Mutant(
         name="behind a pooler statements are prepared in sessions that others get",
@@ -67,6 +72,7 @@ PLANTED_IN_SERVERS = (
         new="        connection.prepare_threshold = 1\n",
         tests=(POOLER,),
         servers=True,
+        by="test_many_threads_publish_side_by_side",
     ),
     Mutant(
         name="each thread has a connection for its turn",
@@ -74,10 +80,9 @@ PLANTED_IN_SERVERS = (
         file=DIALECT,
         old="self._shared.turns[domain]\n",
         new="self._shared.turns[str(monotonic())]\n",
-        tests=(
-            "tests/contract/test_turns.py::test_threads_of_a_process_have_one_connection_for_their_turns",
-        ),
+        tests=("tests/contract/test_turns.py",),
         servers=True,
+        by="test_threads_of_a_process_have_one_connection_for_their_turns",
     ),
     Mutant(
         name="each store and catalog of a process opens connections of its own",
@@ -85,10 +90,9 @@ PLANTED_IN_SERVERS = (
         file=CONNECTIONS,
         old="        if engine is None:\n",
         new="        if engine is None or key:\n",
-        tests=(
-            "tests/contract/test_postgresql_store.py::test_stores_and_catalogs_of_a_process_share_two_connections",
-        ),
+        tests=("tests/contract/test_postgresql_store.py",),
         servers=True,
+        by="test_stores_and_catalogs_of_a_process_share_two_connections",
     ),
     Mutant(
         name="each trigger that finds no open store opens another",
@@ -96,7 +100,8 @@ PLANTED_IN_SERVERS = (
         file="triggers/shared_reader.py",
         old="                if url not in self.opening:\n",
         new="                if url not in self.held:\n",
-        tests=(f"{WAITING}::test_triggers_of_several_domains_share_one_store",),
+        tests=(WAITING,),
+        by="test_triggers_of_several_domains_share_one_store",
     ),
     Mutant(
         name="a server that takes no more clients of a host is one that does not answer",
@@ -104,8 +109,9 @@ PLANTED_IN_SERVERS = (
         file="stores/zookeeper/session.py",
         old='_DROPPED = "Connection dropped"',
         new='_DROPPED = "Connection refused"',
-        tests=("tests/contract/test_zookeeper_security.py::test_one_client_too_many_is_told_so",),
+        tests=("tests/contract/test_zookeeper_security.py",),
         servers=True,
+        by="test_one_client_too_many_is_told_so",
     ),
     Mutant(
         name="as many participants as one likes, whatever their names take in a transaction",
@@ -113,7 +119,8 @@ PLANTED_IN_SERVERS = (
         file="coordination/admitting.py",
         old="return min(MOST_PARTICIPANTS, _REQUIREMENTS_BYTES // each)",
         new="return MOST_PARTICIPANTS if each else 0",
-        tests=(f"{SIZES}::test_as_many_participants_as_are_accepted_fit_into_any_store",),
+        tests=(SIZES,),
         servers=True,
+        by="test_as_many_participants_as_are_accepted_fit_into_any_store",
     ),
 )

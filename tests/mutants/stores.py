@@ -18,6 +18,7 @@ PLANTED_IN_STORES = (
         old="self.random = random or SystemRandom()",
         new="self.random = random or Random()  # noqa: S311",
         tests=(FORKED,),
+        by="test_fork1_two_children_begin_one_epoch",
     ),
     Mutant(
         name="a session does not know where it has published",
@@ -26,6 +27,7 @@ PLANTED_IN_STORES = (
         old="first = self.incarnation or incarnation",
         new="first = self.incarnation",
         tests=(RESTORING,),
+        by="test_readers_of_before_are_told",
     ),
     Mutant(
         name="a store of an older format gets fields that its other writers do not know",
@@ -34,6 +36,7 @@ PLANTED_IN_STORES = (
         old="    if number < FORMAT:\n        body = _as_older(",
         new="    if number < 0:\n        body = _as_older(",
         tests=(CODEC, SQLITE),
+        by="test_an_older_store_gets_no_newer_field",
     ),
     Mutant(
         name="what an older store cannot hold is left out without a word",
@@ -42,6 +45,7 @@ PLANTED_IN_STORES = (
         old="elif is_optional(field.metadata) or value == _default(field):",
         new="elif True:",
         tests=(CODEC,),
+        by="test_what_an_older_store_cannot_hold_is_refused",
     ),
     Mutant(
         name="an attempt of a replaced store is told that a newer one exists, which ends its task for good",
@@ -50,6 +54,7 @@ PLANTED_IN_STORES = (
         old="if reading.head.incarnation != attempt.incarnation:",
         new="if reading.head.incarnation == '':",
         tests=(RESTORING,),
+        by="test_what_was_begun_before_changes_nothing",
     ),
     Mutant(
         name="Airflow does not try a task again whose store was replaced",
@@ -58,5 +63,6 @@ PLANTED_IN_STORES = (
         old="except (LeaseExpired, StoreReplaced):",
         new="except LeaseExpired:",
         tests=(DAG_AUTHOR,),
+        by="test_only_what_no_retry_cures_ends_the_retries",
     ),
 )

@@ -18,6 +18,7 @@ PLANTED_IN_UPKEEP = (
         old="if number > max(most, len(record.progress.islands)):",
         new="if number > max(most, number):",
         tests=(UPKEEP,),
+        by="test_an_epoch_that_would_make_a_gap_too_many_does_not_begin",
     ),
     Mutant(
         name="one page has all versions of a table",
@@ -26,6 +27,7 @@ PLANTED_IN_UPKEEP = (
         old="first = max(most, len(self.versions))",
         new="first = len(versions)",
         tests=(UPKEEP,),
+        by="test_liv2_the_first_sweep_of_thousands_of_commits_works",
     ),
     Mutant(
         name="the horizon passes versions that nobody has written down",
@@ -34,6 +36,7 @@ PLANTED_IN_UPKEEP = (
         old="            remember_versions(self.store, domain, name, found, most)\n",
         new="            pass\n",
         tests=(UPKEEP,),
+        by="test_liv2_the_first_sweep_of_thousands_of_commits_works",
     ),
     Mutant(
         name="what another sweep has deleted is asked for as if it had to be kept",
@@ -42,6 +45,7 @@ PLANTED_IN_UPKEEP = (
         old="                if found == before:\n",
         new="                if before.gone:\n",
         tests=(RETENTION,),
+        by="test_r24_another_sweep_at_each_call_of_a_sweep",
     ),
     Mutant(
         name="the version that was the newest at the horizon goes",
@@ -50,6 +54,7 @@ PLANTED_IN_UPKEEP = (
         old="if one.csn <= horizon and one != newest)",
         new="if one.csn <= horizon)",
         tests=(UPKEEP, RETENTION),
+        by="test_liv2_the_first_sweep_of_thousands_of_commits_works",
     ),
     Mutant(
         name="the audit takes what was read as nothing for granted",
@@ -58,6 +63,7 @@ PLANTED_IN_UPKEEP = (
         old="elif read.ref is None and (",
         new="elif read.ref is not None and (",
         tests=(AUDITING,),
+        by="test_a_committed_epoch_whose_input_has_changed_is_named",
     ),
     Mutant(
         name="the audit does not know that a skipped epoch is a copy",
@@ -66,6 +72,7 @@ PLANTED_IN_UPKEEP = (
         old=" or (skips and name in job.all_outputs)",
         new="",
         tests=(AUDITING,),
+        by="test_the_copy_of_a_skipped_epoch_is_an_input",
     ),
     Mutant(
         name="the audit looks for the newest version's files only",
@@ -74,6 +81,7 @@ PLANTED_IN_UPKEEP = (
         old="(ref, *found.get(table, ()), *claimed.get(table, ()))",
         new="(ref,)",
         tests=(AUDITING,),
+        by="test_missing_files_are_named_with_their_epochs",
     ),
     Mutant(
         name="a hull does not grow with what is withdrawn",
@@ -82,6 +90,7 @@ PLANTED_IN_UPKEEP = (
         old="    return Interval(min(starts), max(ends))",
         new="    return hull or Interval(min(starts), max(ends))",
         tests=(WITHDRAWN,),
+        by="test_a_hull_grows_a_few_times",
     ),
     Mutant(
         name="a page that is split loses its ranges",
@@ -90,6 +99,7 @@ PLANTED_IN_UPKEEP = (
         old="        for one in ranges:\n            _withdraw(look, changed, level + 1, one, most)",
         new="        _withdraw(look, changed, level + 1, part, most)",
         tests=(WITHDRAWN,),
+        by="test_pages_say_of_every_barrier_what_a_set_says",
     ),
     Mutant(
         name="what was looked up of withdrawals is kept for good",
@@ -98,6 +108,7 @@ PLANTED_IN_UPKEEP = (
         old="if known != state or len(pages) > _MOST_REMEMBERED:",
         new="if known is None or len(pages) > _MOST_REMEMBERED:",
         tests=(UPKEEP,),
+        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn",
     ),
     Mutant(
         name="a withdrawal leaves the record that claims require",
@@ -106,6 +117,7 @@ PLANTED_IN_UPKEEP = (
         old="return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)",
         new="return requires, updates, hull_of(stamped, epoch)",
         tests=(UPKEEP,),
+        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn",
     ),
     Mutant(
         name="a sweep does not look which warehouse it deletes from",
@@ -114,6 +126,7 @@ PLANTED_IN_UPKEEP = (
         old="        self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))\n",
         new="",
         tests=(WAREHOUSES,),
+        by="test_another_warehouse_is_refused",
     ),
     Mutant(
         name="a domain that knows no warehouse takes any for its own",
@@ -122,6 +135,7 @@ PLANTED_IN_UPKEEP = (
         old="if places and not any(lies_in(place, warehouse) for place in places):",
         new="if places and not any(places):",
         tests=(WAREHOUSES,),
+        by="test_a_folder_that_was_copied_before_its_domain_knew_its_warehouse_is_not_taken_for_its_own",
     ),
     Mutant(
         name="a cut is made beside any warehouse",
@@ -130,6 +144,7 @@ PLANTED_IN_UPKEEP = (
         old="        refuse_other_warehouse(name, topology, self.formats.warehouse)\n",
         new="",
         tests=(WAREHOUSES,),
+        by="test_another_warehouse_is_refused",
     ),
     Mutant(
         name="manifests of a copy still name the original's files",
@@ -138,6 +153,7 @@ PLANTED_IN_UPKEEP = (
         old="_NAMES = (_MANIFEST, 100, 143)",
         new="_NAMES = (_MANIFEST,)",
         tests=(WAREHOUSES,),
+        by="test_a_copy_takes_the_place_of_its_original",
     ),
     Mutant(
         name="lists of a copy have the lengths of the original's manifests",
@@ -146,6 +162,7 @@ PLANTED_IN_UPKEEP = (
         old="record[length] = sizes.get(names.uri(record[where]), record[length])",
         new="record[length] = record[length]",
         tests=(WAREHOUSES,),
+        by="test_a_copy_takes_the_place_of_its_original",
     ),
     Mutant(
         name="a domain is opened beside a copy that is not whole",
@@ -154,6 +171,7 @@ PLANTED_IN_UPKEEP = (
         old="        if uris:\n",
         new="        if False:\n",
         tests=(WAREHOUSES,),
+        by="test_a_copy_that_is_not_whole_is_refused",
     ),
     Mutant(
         name="nobody is told of a table that its job has left",
@@ -162,5 +180,6 @@ PLANTED_IN_UPKEEP = (
         old="                yield Hole(table=name, job=job.name, span=None)\n",
         new="                pass\n",
         tests=("tests/contract/test_coordination_filling.py", "tests/contract/test_coordination_doctor.py"),
+        by="test_a_table_that_its_job_has_left_is_looked_at",
     ),
 )
