@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.claims import claimed_versions
 from airflow_provider.coordination.recovery import as_recorded, declared_tables
 from airflow_provider.coordination.table_commits import ADOPTED_BY
@@ -17,7 +18,7 @@ from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord, EpochState, newest_tries
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, root_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import Committable, TableRecord, TableRef
@@ -140,7 +141,10 @@ def _adopted(reader: MetadataReader, domain: DomainName) -> Mapping[TableName, S
 def _older_revisions(
     reader: MetadataReader, domain: DomainName, source: str, jobs: Sequence[JobRecord]
 ) -> Iterator[StaleRead]:
-    """Epochs that have read an older revision of *source* than others that are committed at the same barrier."""
+    """Epochs that have read other bounds of *source* than the newest revision that is committed at the same barrier.
+
+    Not those that are known to be behind: what reads them waits, and doctor names them by themselves.
+    """
     newest: dict[datetime, int] = {}
     readers = [job for job in jobs if source in job.all_roots]
     for _, epoch, revision in _revisions(reader, domain, source, readers):
@@ -148,7 +152,11 @@ def _older_revisions(
             newest[epoch.interval.end] = revision
     for job, epoch, revision in _revisions(reader, domain, source, readers) if newest else ():
         later = newest.get(epoch.interval.end, 1)
-        if revision < later and epoch.committed is not None:
+        if revision >= later or epoch.committed is None:
+            continue
+        behind = behind_of(reader.read(domain, [topology_key(domain)]), domain)
+        known = any(one.root == source and one.is_of(job.name, epoch.interval) for one in behind)
+        if not known and not _same_bounds(reader, domain, source, epoch.interval, (revision, later)):
             yield StaleRead(
                 job=job.name,
                 interval=epoch.interval,
@@ -158,6 +166,15 @@ def _older_revisions(
                 changed_csn=None,
                 reason=f"it read revision {revision}, and another committed epoch revision {later}",
             )
+
+
+def _same_bounds(
+    reader: MetadataReader, domain: DomainName, source: str, epoch: Interval, revisions: tuple[int, int]
+) -> bool:
+    """Whether an epoch reads the same of *source* by either of two revisions: it may be bound back."""
+    keys = [root_key(domain, source, epoch.end, revision) for revision in revisions]
+    found = reader.read(domain, keys).records
+    return len(found) == len(keys) and found[keys[0]].record.whole.same_as(found[keys[1]].record.whole)
 
 
 def _revisions(

@@ -16,7 +16,7 @@ from airflow_provider.coordination.admitting import (
 )
 from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
-from airflow_provider.coordination.catching_up import behind_of
+from airflow_provider.coordination.catching_up import behind_of, refuse_part
 from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
@@ -241,6 +241,7 @@ class Begin:
         revision, own = next_revision(epoch), self._own(reading)
         if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
             return None
+        refuse_part(reading, self.job, self.interval)
         refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
         before = None if self.skips else inheritable(epoch, job)
         inputs, fresh = self._inputs(reading, before, epoch, fills)

@@ -8,9 +8,12 @@ from dataclasses import replace
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind, caught_up, is_behind
 from airflow_provider.domain.epoch import Attempt, AttemptRecord
-from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Stamped, fence_key, topology_key
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, fence_key, job_key, topology_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Exists, Put, Reading
 
@@ -19,6 +22,48 @@ def behind_of(reading: Reading, domain: DomainName) -> tuple[Behind, ...]:
     """The epochs of *domain* that are behind, as *reading* has its topology; none before its first registration."""
     topology = reading.get(topology_key(domain))
     return () if topology is None else topology.record.behind
+
+
+def refuse_part(reading: Reading, job: EpochJob, interval: Interval) -> None:
+    """Refuse to compute a part of an epoch that is behind: by an older declaration, which lacks one of its tables.
+
+    Once others have read that part, the epoch could not be computed again for the rest.
+
+    :raises TopologyError: the job's newest declaration has all of them.
+    """
+    known = reading.get(job_key(job.domain, job.name))
+    newest = set() if known is None else {table.name for table in known.record.outputs}
+    own = {table.name for table in job.outputs}
+    behind = [entry for entry in behind_of(reading, job.domain) if entry.is_of(job.name, interval)]
+    lacking = sorted(({table for entry in behind for table in entry.tables} & newest) - own)
+    if lacking:
+        raise TopologyError(
+            f"{job.name} {interval}: {behind[0].why}, and this declaration of the job lacks {', '.join(lacking)}, "
+            "which would stay behind.",
+            next_step="run the task by the newest declaration of the job.",
+            job=job.name,
+            interval=interval,
+            tables=tuple(lacking),
+        )
+
+
+def refuse_leaving(behind: Sequence[Behind], before: JobRecord, after: JobRecord) -> None:
+    """Refuse a declaration without a table that has rows behind their source: nothing would compute them again.
+
+    :raises TopologyError: naming table and epoch.
+    """
+    left = {table.name for table in before.outputs} - {table.name for table in after.outputs}
+    for entry in behind:
+        names = sorted(left & set(entry.tables))
+        if names and not entry.until:
+            raise TopologyError(
+                f"job {after.name!r} cannot leave {', '.join(names)}: {entry.why}.",
+                next_step=f"clear the task of job {entry.job} for {entry.interval}, which computes it again; then "
+                "leave the table.",
+                job=after.name,
+                interval=entry.interval,
+                tables=tuple(names),
+            )
 
 
 def is_torn(attempt: Attempt, reading: Reading) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 
+from airflow_provider.coordination.catching_up import behind_of, refuse_leaving
 from airflow_provider.coordination.dependents import rewrite_requirements
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import pauses
@@ -123,6 +124,7 @@ class Register:
         self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
+            refuse_leaving(behind_of(reading, job.domain), current.record, record)
         for before in (*([current.record] if current else []), *others.values()):
             check_change(before.cadence, record.cadence, self._bounded(before))
         if current is not None:

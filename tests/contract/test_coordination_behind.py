@@ -256,6 +256,25 @@ def test_a_job_that_is_retired_while_it_is_behind(world: World, tmp_path: Path) 
     assert {str(one.table) for one in world.cut("d", "e", "f").outdated} == {"d", "f"}
 
 
+def test_no_part_of_an_epoch_is_left_behind(world: World, tmp_path: Path) -> None:
+    """R7, R18: by an older declaration, or by leaving a table: once a reader has the rest it could not be computed."""
+    both = [world.table("d"), world.table("d2")]
+    small, more = (world.job("d", outputs=outputs, inputs=[feed(tmp_path)]) for outputs in (both[:1], both))
+    for job in (small, more):
+        world.coordinator.register(job)
+    late_file(world, tmp_path, more)
+    bound(world)
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="lacks d2, which would stay behind"):
+        world.begin(small, day(1), owner("again"), roots=FILES)
+    left = world.job("d", outputs=both[:1], inputs=[feed(tmp_path)], lapses_after=9)
+    with pytest.raises(TopologyError, match="cannot leave d2: job d has computed"):
+        world.coordinator.register(left)
+    assert world.exactly() == before
+    compute(world, more, 1, owner("again"))
+    world.coordinator.register(left)
+
+
 def test_more_epochs_behind_than_the_topology_holds() -> None:
     """M5: the record of the topology is read by everything that begins, so that it stays small."""
 

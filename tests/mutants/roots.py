@@ -46,6 +46,14 @@ PLANTED_IN_ROOTS = (
         by="test_bind_and_a_reader_that_publishes_meanwhile",
     ),
     Mutant(
+        name="an older declaration computes a part of what stands behind its source",
+        rule="R7",
+        file="coordination/beginning.py",
+        old="refuse_part(reading, self.job, self.interval)",
+        new="pass",
+        tests=(BEHIND,),
+    ),
+    Mutant(
         name="a job keeps what stands behind its source",
         rule="I11",
         file="domain/beginning.py",

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from airflow_provider.coordination.auditing import missing_files, stale_reads
+from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import DEFAULTS
@@ -80,6 +81,7 @@ def versions(world: World) -> dict[str, list[EpochJob]]:
         "loose": [job("loose", inputs=[state(base, on_upstream_revision="ignore")])],
         "feed": [job("feed", inputs=[landing])],
         "other": [job("other", inputs=[landing])],
+        "both": [job("both", inputs=[increment(table("feed")), increment(table("other"))])],
     }
 
 
@@ -91,13 +93,20 @@ class Held:
     rows: dict[str, Values]
 
 
-JOBS = st.sampled_from(["base", "base", "pair", "pair", "sum", "full", "loose", "feed", "other"])
+JOBS = st.sampled_from(["base", "base", "pair", "pair", "sum", "full", "loose", "feed", "other", "both"])
 CHANGED = st.sampled_from(["base", "base", "pair", "pair", "sum", "full", "loose", "other"])
 """Those that have several declarations, and those that may be registered late."""
-EDGES = [("pair", "base"), ("full", "base"), ("loose", "base"), ("sum", "pair"), ("feed", "other")]
+EDGES = [
+    ("pair", "base"),
+    ("full", "base"),
+    ("loose", "base"),
+    ("sum", "pair"),
+    ("feed", "other"),
+    ("both", "other"),
+]
 BESIDE = st.sampled_from([*EDGES, *((second, first) for first, second in EDGES)])
 NUMBERS = st.integers(0, HALVES - 1)
-DAILY = {"own": "pair", "loose": "loose", "feed": "feed", "other": "other"}
+DAILY = {"own": "pair", "loose": "loose", "feed": "feed", "other": "other", "both": "both"}
 """Incremental tables of days from the first on, with their jobs."""
 
 
@@ -248,6 +257,9 @@ class Changes(RuleBasedStateMachine):
         }
         if attempt.job in {"feed", "other"}:
             return sum(file.modified for file in attempt.roots[0].files)
+        if attempt.job == "both":
+            parts = {value for value in sums.values() if value}
+            return parts.pop() if len(parts) == 1 else -len(parts)
         if attempt.job == "sum":
             past = read["sum"]
             return sums["own"] * 100 + (0 if past is None else past.num_rows)
@@ -270,6 +282,28 @@ class Changes(RuleBasedStateMachine):
             self.landing.replace()
         else:
             self.landing.lose()
+
+    @rule(
+        half=st.sampled_from([None, *range(HALVES)]),
+        late=st.sampled_from([True, True, False]),
+        again=st.sampled_from(
+            [("other", "both"), ("feed", "both"), ("other", "feed", "both"), ("both",), ()]
+        ),
+    )
+    def bind(self, half: int | None, again: Sequence[str], *, late: bool) -> None:
+        """Bind a folder anew, maybe after a file has come late; compute some of what is behind, and what reads it."""
+        half = self._next("both") if half is None else half
+        for name, until in (("feed", half + 1), ("other", half + 1), ("both", half - 1)):
+            for day in range(0, until, 2):
+                if self._lacks(name, day):
+                    self.compute(name, day)
+        epoch = self._epoch("feed", half)
+        if late:
+            self.landing.land(epoch.end)
+        words = {"reason": "it came late", "by": "me"}
+        self._goes(lambda: bind(self.world.coordinator, DOMAIN, "landing", epoch, self.source, **words))
+        for name in again:
+            self.compute(name, half)
 
     @rule(name=JOBS, half=NUMBERS)
     def skip(self, name: str, half: int) -> None:
@@ -326,6 +360,7 @@ class Changes(RuleBasedStateMachine):
             ("base", "full"): self._full,
             ("base", "loose"): self._loose,
             ("feed", "other"): self._roots,
+            ("both",): self._both,
         }
         for tables, check in fits.items():
             cut = self._cut(*tables)
@@ -366,9 +401,14 @@ class Changes(RuleBasedStateMachine):
         if any(value != _until(base, end) for end, value in loose.items()):
             assert [str(one.table) for one in cut.outdated] == ["loose"], f"{loose} beside {base}"
 
-    def _roots(self, _: Cut, feed: Values, other: Values) -> None:
+    def _roots(self, cut: Cut, feed: Values, other: Values) -> None:
+        told = [label for label in cut.outdated if label.revision]
         for end in feed.keys() & other.keys():
-            assert feed[end] == other[end], f"two revisions of the folder at {end}: {feed}, {other}"
+            labelled = any(label.start < at(end) and (label.end or at(end)) >= at(end) for label in told)
+            assert feed[end] == other[end] or labelled, f"two revisions at {end}: {feed}, {other}, {told}"
+
+    def _both(self, _: Cut, both: Values) -> None:
+        assert all(value >= -1 for value in both.values()), f"rows of two revisions of the folder: {both}"
 
     def tables_are_whole(self) -> None:
         """I1; and engines see what `docs/explanation/catalog-readers.md` promises of one table."""

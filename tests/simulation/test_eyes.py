@@ -11,11 +11,16 @@ import pytest
 from airflow_provider.coordination import reserving
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.reserving import Race
+from airflow_provider.domain import beginning
 from airflow_provider.tables.memory_versions import Version
 from airflow_provider.testing.simulation.run import simulate
 
 LABELLED = (59,)
 """Seeds in which edges without revisions leave rows behind."""
+
+
+SHARED = (37, 107)
+"""Seeds in which two jobs share a source that is bound anew, and others read both."""
 
 
 def first_violation(seeds: Iterable[int]) -> str:
@@ -36,6 +41,12 @@ def test_rows_without_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(OutdatedRows, "of", none)
     assert first_violation(LABELLED).startswith("R18: ")
+
+
+def test_a_reader_of_two_revisions_of_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R18: it begins and publishes although one of its inputs stands behind the source."""
+    monkeypatch.setattr(beginning, "left_behind", lambda *_given: None)
+    assert first_violation(SHARED).startswith("R18: ")
 
 
 def test_a_publisher_that_never_reserves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,12 @@ class Event(StrEnum):
     IN_SESSION = "cut in a session"
     NEARLY_FULL = "record near its limit"
     OUTDATED = "cut of rows that an edge has left behind"
+    BOUND_ANEW = "source bound anew, epochs behind it"
+    BEHIND_REFUSED = "begin refused, an input behind its source"
+    BEHIND_LOST = "publish refused, an input behind its source"
+    BEHIND_MENDED = "epoch behind its source computed again"
+    MIXED = "cut of two revisions of a source"
+    BIND_REFUSED = "bind refused"
 
 
 FAULTS = frozenset(
@@ -123,6 +129,9 @@ PROMISED = (
     Event.RESTORED,
     Event.HOLE_FILLED,
     Event.OUTDATED,
+    Event.BOUND_ANEW,
+    Event.BEHIND_REFUSED,
+    Event.BEHIND_MENDED,
     Event.IN_SESSION,
     Event.NEARLY_FULL,
     Event.DOCTOR,

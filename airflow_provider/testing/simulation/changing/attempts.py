@@ -102,8 +102,9 @@ class Try:
         source = LandingSource(self.world.landing, lambda: self.hands.process.sleep(timedelta(seconds=0.1)))
         try:
             begun = self.coordinator.begin(job, self.task.interval, self.owner, roots=source)
-        except NotReady:
-            self.world.count(Event.NOT_READY)
+        except NotReady as error:
+            behind = "bound anew as revision" in error.message
+            self.world.count(Event.BEHIND_REFUSED if behind else Event.NOT_READY)
             raise
         except EpochBusy:
             self.world.count(Event.BUSY)
@@ -143,7 +144,9 @@ class Try:
         Of a table with more rewrites than its fence tells apart, those next to each other are as new as the newest.
         """
         named = getattr(error, "inputs", None)
-        if isinstance(error, Conflict) and named:
+        if isinstance(error, Conflict) and "were bound anew meanwhile" in error.message:
+            self.world.count(Event.BEHIND_LOST)
+        elif isinstance(error, Conflict) and named:
             self.world.count(Event.INPUTS_REWRITTEN)
             for one in named:
                 table = str(one.table)

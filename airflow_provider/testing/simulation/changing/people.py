@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.retention import Retention, Swept
 from airflow_provider.domain.epoch import Owner
@@ -26,6 +27,7 @@ from airflow_provider.domain.registration import JobRecord, declared
 from airflow_provider.domain.topology import EpochJob, TableKind
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
+from airflow_provider.testing.simulation.changing.landing import LandingSource
 from airflow_provider.testing.simulation.changing.plan import (
     DOMAIN,
     HOUR,
@@ -182,7 +184,11 @@ class Operator:
             process.sleep(timedelta(seconds=world.random.uniform(2, 40)))
             with suppress(RetryableError, OutcomeUnknown, Fenced):
                 if not self.quiet():
-                    self._do(world.random.choice(list(self.habits)), coordinator, retention)
+                    habit = world.random.choice(list(self.habits))
+                    if habit == "bind":
+                        self._bind(coordinator, process)
+                    else:
+                        self._do(habit, coordinator, retention)
                 for job, epoch in self.stuck()[:1] if self.quiet() else ():
                     self._skip(coordinator.skip, job, epoch)
 
@@ -247,6 +253,23 @@ class Operator:
             refuse_full(error)
             if isinstance(error, Fenced):
                 raise
+
+    def _bind(self, coordinator: Coordinator, process: Process) -> None:
+        """Let a file come late, and have the epochs of its barrier read it."""
+        world, random = self.world, self.world.random
+        recorded = list(world.truth.source.newest())[-random.choice((1, 2, 4)) :]
+        if not recorded:
+            return
+        epoch = random.choice(recorded)
+        if random.random() < 0.8:
+            world.landing.land(epoch.end)
+            world.landing.ids.come_late()
+        source = LandingSource(world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
+        try:
+            bind(coordinator, DOMAIN, "landing", epoch, source, reason="it came late", by="operator")
+        except FinalError as error:
+            refuse_full(error)
+            world.count(Event.BIND_REFUSED)
 
     def _pause(self) -> None:
         """For long nothing runs: a weekend, an outage of the scheduler."""

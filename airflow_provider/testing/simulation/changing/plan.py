@@ -182,6 +182,26 @@ def draw_jobs(random: Random, streamed: str) -> list[Version]:
     return jobs
 
 
+def draw_sharing(random: Random) -> list[Version]:
+    """Two jobs that read one source, one that reads both of them, and one that reads anything."""
+    step, late = random.choice((1, 1, 2)), random.choice((Late.REVISION, Late.REVISION, Late.NEXT))
+    ids, ignoring = random.random() < 0.25, random.choice((0.0, 0.0, 0.3))
+    jobs: list[Version] = []
+    for name in ("a", "b"):
+        drawn = replace(_draw_job(random, name, (), late, 0.0), late=late, ids=ids, origin=0)
+        past = drawn.reads if random.random() < 0.3 else ()
+        jobs.append(replace(drawn, reads=past, steps=((0, step),), keeps=random.random() < 0.5))
+    kinds = {table: kind for one in jobs for table, kind in one.kinds.items()}
+    for name in ("c", "d"):
+        drawn = _draw_job(random, name, jobs, None, ignoring)
+        kinds = {**kinds, **drawn.kinds}
+        tables = [one.outputs[0] for one in jobs[:2]]
+        both = tuple(_draw_read(random, table, kinds, ignoring) for table in tables)
+        reads = both if name == "c" or random.random() < 0.5 else drawn.reads
+        jobs.append(replace(drawn, reads=reads, kinds=kinds, steps=((0, step),), origin=0))
+    return jobs
+
+
 def _draw_job(
     random: Random, name: str, before: Sequence[Version], late: Late | None, ignoring: float
 ) -> Version:

@@ -20,6 +20,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.session import Session
 from airflow_provider.testing.simulation.changing.ignoring import check_labels
+from airflow_provider.testing.simulation.changing.mixing import check_mixture
 from airflow_provider.testing.simulation.changing.plan import DOMAIN, hour
 from airflow_provider.testing.simulation.changing.world import ChangingWorld
 from airflow_provider.testing.simulation.events import Event
@@ -78,6 +79,8 @@ class Reader:
             expect(
                 found == expected, "R4", f"{name} at {cut.barrier}, CSN {cut.csn}: {found}, not {expected}"
             )
+        if check_mixture(self.world.truth, cut):
+            self.world.count(Event.MIXED)
 
     def _read_in_session(self, tables: tuple[str, ...]) -> None:
         """No cut is older than what the session has seen, or what its own program has published (R20)."""

@@ -28,6 +28,8 @@ _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
 _HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
 _MORE = ((), ("skip",), ("skip", "skip", "skip", "land"))
+_BINDING, _BINDS = 5, 2
+"""Every so many domains have a source that several jobs share, and that a person binds anew: those of these seeds."""
 
 
 def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
@@ -45,7 +47,7 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
     )
     violation = ""
     with _small_records(random.choice((SMALL_RECORD_BYTES, codec.MAX_RECORD_BYTES))):
-        world = ChangingWorld(scheduler, random, defaults)
+        world = ChangingWorld(scheduler, random, defaults, binds=seed % _BINDING == _BINDS)
         try:
             _live(world, Airflow(world))
         except Violation as found:
@@ -69,6 +71,11 @@ _REGRET = "regret"
 """Runs that compute what was skipped: they wait until its inputs are there."""
 
 
+def _early(world: ChangingWorld, job: Version) -> float:
+    """How likely *job* is there from the start: readers come late where a source is to be bound anew before."""
+    return 0.3 if world.binds and job.late is None else 0.75
+
+
 def _tries(task: Task) -> int:
     return 40 if task.run.startswith(_REGRET) else 4
 
@@ -87,7 +94,8 @@ class Airflow:
         self.world = world
         random = world.random
         self.deployed = {
-            one.job: Deployment([one], one if random.random() < 0.75 else None) for one in world.jobs
+            one.job: Deployment([one], one if random.random() < _early(world, one) else None)
+            for one in world.jobs
         }
         self._tasks: dict[tuple[str, Interval], Task] = {}
         self._again: list[Task] = []
@@ -106,6 +114,9 @@ class Airflow:
         changes = random.sample(list(Change), random.choice((1, 2, 3, len(Change))))
         changes += random.choice(_EMPHASES)
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
+        if world.binds:
+            habits = [*habits, *("bind",) * (len(habits) + 2)]
+            changes = [one for one in changes if one not in (Change.FINER, Change.COARSER, Change.ORIGIN)]
         author = Author(world, self.deployed, changes, lambda: self.quiet)
         self.operator = Operator(world, self.deployed, lambda: self.quiet, self.stuck, self.missing, habits)
         world.scheduler.spawn("author", author.run)
@@ -131,6 +142,11 @@ class Airflow:
         """Those of them that must be computed: nothing visible stands before them."""
         self.missing()
         return self._left
+
+    def behind(self) -> list[tuple[str, Interval]]:
+        """Committed epochs that must be computed again: their source was bound anew."""
+        entries = self.world.truth.topology.behind
+        return [(str(entry.job), entry.interval) for entry in entries if not entry.until]
 
     def _look_for_missing(self) -> list[tuple[Version, Interval]]:
         found = []
@@ -180,7 +196,7 @@ class Airflow:
     def finished(self) -> bool:
         self._running = [one for one in self._running if not one.over]
         streams = self._stream is not None and not self._stream.over
-        return not self._running and not streams and not self.left()
+        return not self._running and not streams and not self.left() and not self.behind()
 
     def reasons(self) -> list[str]:
         """Why what is left was not computed."""
@@ -222,6 +238,9 @@ class Airflow:
             self._again = [
                 one for one in self._again if not one.answered and one.tries < _tries(one) and not one.refused
             ]
+            for job, epoch in self.behind():
+                if self.quiet or self.world.random.random() < 0.03:
+                    self._ask_again(job, epoch, run=f"behind {self._processes}")
             if not self.quiet:
                 self._think_again()
                 if self.due < self.world.length and self.world.random.random() < 0.06:
@@ -323,9 +342,10 @@ def _live(world: ChangingWorld, airflow: Airflow) -> None:
     deadline = world.scheduler.clock.now() + _PATIENCE
     while not airflow.finished:
         late = world.scheduler.clock.now() > deadline
-        expect(not late, "I9", f"40 TTLs after the last fault: {airflow.reasons()}")
+        expect(not late, "I9", f"40 TTLs after the last fault: {airflow.reasons()} {airflow.behind()}")
         world.step()
     expect(not airflow.left(), "I9", airflow.reasons())
+    expect(not airflow.behind(), "I9", airflow.behind())
     _clean_up(world, airflow)
     world.consult_doctor(DOMAIN)
     world.check_restored()

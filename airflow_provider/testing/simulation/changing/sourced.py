@@ -18,11 +18,12 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Landed:
-    """One revision of the bounds at a barrier."""
+    """One revision of the bounds at a barrier. :param bound_anew: a person has said so."""
 
     interval: Interval
     bounds: RootBounds
     labels: Labels
+    bound_anew: bool
 
 
 @dataclass(slots=True)
@@ -43,7 +44,12 @@ class Sourced:
         """
         barrier, _, revision = key.item.partition(":")
         assert record.interval is not None
-        found = Landed(interval=record.interval, bounds=record.whole, labels=self.labels(record.whole))
+        found = Landed(
+            interval=record.interval,
+            bounds=record.whole,
+            labels=self.labels(record.whole),
+            bound_anew=bool(record.reason),
+        )
         self.found[moment_of(barrier), int(revision)] = found
         edge = None
         for bounds in self.newest().values():
@@ -64,6 +70,12 @@ class Sourced:
         revision = dict(done.root_revisions).get("landing", 1)
         self._stands[job, epoch.end] = revision
         for (other, barrier), found in self._stands.items():
-            same = barrier != epoch.end or found == revision
+            same = barrier != epoch.end or self._may_stand(barrier, found, revision)
             expect(same, "I4", f"{where}: revision {revision} of its source, {other} has {found}")
         return self.found[epoch.end, revision].labels
+
+    def _may_stand(self, barrier: datetime, earlier: int, revision: int) -> bool:
+        """Whether a commit may read *revision* while another stands on *earlier*: the same, or it was left behind."""
+        if self.found[barrier, earlier].labels == self.found[barrier, revision].labels:
+            return True
+        return any(self.found[barrier, number].bound_anew for number in range(earlier + 1, revision + 1))

@@ -17,48 +17,15 @@ from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootRecord
 from airflow_provider.domain.topology import EdgeKind, TableKind
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from airflow_provider.testing.simulation.cascade import Rows, output
+from airflow_provider.testing.simulation.changing.mixing import Mixing
 from airflow_provider.testing.simulation.changing.plan import Range, Read, Version
+from airflow_provider.testing.simulation.changing.records import Found, HasRead, Staged, Visible
 from airflow_provider.testing.simulation.changing.sourced import Sourced
 from airflow_provider.testing.simulation.history import Committed, History, Slice, expect, moment_of
-
-Visible = frozenset[tuple[datetime, int]]
-"""Slices as (barrier, CSN)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HasRead:
-    """What a committed epoch has read by an edge.
-
-    :param copies: it is a skip, which copies one slice, visible or not. :param ignores: it minds no revision of them.
-    """
-
-    table: str
-    range: Range
-    slices: Visible
-    copies: bool
-    ignores: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Staged:
-    """Output that an attempt has reported."""
-
-    job: str
-    start: datetime
-    token: int
-    uris: frozenset[str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """What a job found: the inputs that its epoch recorded, and files."""
-
-    job: str
-    inputs: Mapping[str, Provenance]
-    files: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -69,7 +36,7 @@ class Truth(History):
     :ivar jobs: what is registered. :ivar owners: of tables. :ivar origins: of tables, each from its CSN on.
     :ivar changes: counts what changes any answer here. :ivar asked: barriers of tables that were to be withdrawn.
     :ivar reads: what each committed epoch has read.
-    :ivar source: what is recorded of it.
+    :ivar source: what is recorded of it. :ivar topology: as it is stored. :ivar mixing: what rows are made of.
     """
 
     kinds: Mapping[str, TableKind] = field(default_factory=dict)
@@ -87,6 +54,8 @@ class Truth(History):
     staged: list[Staged] = field(default_factory=list)
     changes: int = 0
     asked: set[tuple[str, datetime]] = field(default_factory=set)
+    topology: TopologyRecord = field(default_factory=lambda: TopologyRecord(generation=0))
+    mixing: Mixing = field(default_factory=Mixing)
     _withdrawn: set[tuple[str, datetime]] = field(default_factory=set)
     _registered: dict[str, datetime | None] = field(default_factory=dict)
     reads: dict[tuple[str, datetime], tuple[HasRead, ...]] = field(default_factory=dict)
@@ -246,8 +215,7 @@ class Truth(History):
             if put.key.kind is Kind.BARRIER:
                 self._report(put.key, put.record)
         for put in puts:
-            if put.key.kind is Kind.JOB:
-                self._job(put.record)
+            self._declare(put)
         if commit is not None and commit.members:
             self._commit(commit)
         elif commit is not None and commit.by == "retention":
@@ -257,6 +225,13 @@ class Truth(History):
             self.deltas[self.csn] = commit.tables
             self.changes += 1
         return commit
+
+    def _declare(self, put: Put) -> None:
+        if put.key.kind is Kind.JOB:
+            self._job(put.record)
+        elif put.key.kind is Kind.TOPOLOGY:
+            self.topology = put.record
+            self.changes += 1
 
     def _report(self, key: Key, record: BarrierRecord) -> None:
         if record.state is EpochState.WRITTEN and record.committable is not None:
@@ -348,6 +323,8 @@ class Truth(History):
             )
             for one in reads
         )
+        mixed = self.mixing.commit(tables, epoch, self.csn, files, self.reads[job, epoch.start])
+        expect(not mixed, "R18", f"{where}: rows of {mixed} of its source")
         self._check_closure(where)
         for delta in commit.tables:
             table, mark = str(delta.table), self.chain(str(delta.table), self.csn)

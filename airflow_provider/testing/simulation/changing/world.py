@@ -25,7 +25,14 @@ from airflow_provider.testing.simulation.cascade import FAR
 from airflow_provider.testing.simulation.changing.ids import Ids
 from airflow_provider.testing.simulation.changing.ignoring import check_labels
 from airflow_provider.testing.simulation.changing.landing import Landing
-from airflow_provider.testing.simulation.changing.plan import DOMAIN, Version, draw_jobs, table_of
+from airflow_provider.testing.simulation.changing.mixing import check_mixture
+from airflow_provider.testing.simulation.changing.plan import (
+    DOMAIN,
+    Version,
+    draw_jobs,
+    draw_sharing,
+    table_of,
+)
 from airflow_provider.testing.simulation.changing.sourced import Sourced
 from airflow_provider.testing.simulation.changing.truth import Truth
 from airflow_provider.testing.simulation.events import Event
@@ -48,13 +55,17 @@ class ChangingWorld(Site):
     :ivar truth: what the store must hold. :ivar jobs: the jobs as they are drawn. :ivar length: its hours.
     :ivar streams: how many short epochs one job computes beside all others. :ivar slow: a job whose publishes take long
         to prepare then; empty for none. :ivar forks: whether processes are forked.
+    :ivar binds: its source is bound anew.
     :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
     """
 
-    def __init__(self, scheduler: Scheduler, random: Random, defaults: Defaults) -> None:
+    def __init__(
+        self, scheduler: Scheduler, random: Random, defaults: Defaults, *, binds: bool = False
+    ) -> None:
         super().__init__(scheduler, random, defaults)
-        self.streams = random.choice((0, 0, 40, 90))
-        self.jobs = draw_jobs(random, "s1" if self.streams else "")
+        self.binds = binds
+        self.streams = 0 if binds else random.choice((0, 0, 40, 90))
+        self.jobs = draw_sharing(random) if binds else draw_jobs(random, "s1" if self.streams else "")
         kinds = {table: kind for one in self.jobs for table, kind in one.kinds.items()}
         self.slow = random.choice(self.jobs).job if self.streams and random.random() < 0.6 else ""
         self.skipped: list[tuple[str, Interval]] = []
@@ -148,6 +159,10 @@ class ChangingWorld(Site):
                 self._event_of_epoch(put, put.record, commit)
             if put.key.kind is Kind.ROOT and put.record.bounds.revision > 1:
                 self.count(Event.SOURCE_REVISION)
+            if put.key.kind is Kind.TOPOLOGY and put.record.binds > self.truth.topology.binds:
+                self.count(Event.BOUND_ANEW)
+            elif put.key.kind is Kind.TOPOLOGY and put.record.behind != self.truth.topology.behind:
+                self.count(Event.BEHIND_MENDED)
 
     def _event_of_epoch(self, put: Put, now: EpochRecord, commit: CommitRecord) -> None:
         before = self.truth.epochs.get((put.key.partition, now.interval.start))
@@ -217,6 +232,8 @@ class ChangingWorld(Site):
             expect(found == expected, "R4", f"{table} at {barrier}, CSN {csn}: {found}, not {expected}")
             if check_labels(self.truth, cut):
                 self.count(Event.OUTDATED)
+            if check_mixture(self.truth, cut):
+                self.count(Event.MIXED)
 
     def check_restored(self) -> None:
         """A session that has only published knows which store that was (R20, R33)."""

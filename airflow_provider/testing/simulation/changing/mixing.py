@@ -1,0 +1,78 @@
+"""What rows are made of: no epoch, and no cut without a label, has two revisions of the source at one barrier (R18)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.cut import Cut
+from airflow_provider.domain.interval import Interval
+from airflow_provider.testing.simulation.changing.plan import Range
+from airflow_provider.testing.simulation.changing.records import HasRead
+from airflow_provider.testing.simulation.changing.sourced import Labels
+from airflow_provider.testing.simulation.history import expect
+
+if TYPE_CHECKING:
+    from airflow_provider.testing.simulation.changing.truth import Truth
+
+Made = dict[datetime, set[Labels]]
+"""What was read of the source, by barrier."""
+
+
+@dataclass(slots=True)
+class Mixing:
+    """What each slice is made of, through all that was read by edges that mind revisions."""
+
+    _made: dict[tuple[str, datetime, int], Made] = field(default_factory=dict)
+
+    def commit(
+        self, tables: Iterable[str], epoch: Interval, csn: int, own: Labels, reads: Iterable[HasRead]
+    ) -> Made:
+        """Take a commit; return those barriers of which it has rows of several revisions."""
+        parts = [
+            self._made[read.table, end, at] for read in reads if not read.ignores for end, at in read.slices
+        ]
+        made = _together([*parts, *([{epoch.end: {own}}] if own else [])])
+        for table in tables:
+            self._made[table, epoch.end, csn] = made
+        return _several(made)
+
+    def of(self, slices: Iterable[tuple[str, datetime, int]]) -> Made:
+        """Return those barriers of which *slices* together have rows of several revisions."""
+        return _several(_together(self._made[slice_] for slice_ in slices))
+
+
+def _together(parts: Iterable[Mapping[datetime, set[Labels]]]) -> Made:
+    found: defaultdict[datetime, set[Labels]] = defaultdict(set)
+    for part in parts:
+        for barrier, labels in part.items():
+            found[barrier] |= labels
+    return dict(found)
+
+
+def _several(made: Made) -> Made:
+    return {barrier: labels for barrier, labels in made.items() if len(labels) > 1}
+
+
+def check_mixture(truth: Truth, cut: Cut) -> bool:
+    """Say whether *cut* has rows of several revisions of the source at one barrier.
+
+    :raises Violation: it has, and carries no label of it.
+    """
+    slices = [
+        (str(name), end, one.csn)
+        for name, state in cut.states.items()
+        for end, one in truth.visible(str(name), Range(low=None, high=state.barrier), cut.csn).items()
+    ]
+    mixed = truth.mixing.of(slices)
+    labels = [one for one in cut.outdated if one.revision]
+    for barrier in mixed:
+        told = any(one.start < barrier and (one.end is None or barrier <= one.end) for one in labels)
+        what = (
+            f"{sorted(cut.states)} at CSN {cut.csn} have {mixed[barrier]} of {barrier:%H:%M}: {cut.outdated}"
+        )
+        expect(told, "R18", what)
+    return bool(mixed)
