@@ -15,6 +15,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -101,6 +102,18 @@ def ignored(
     records = _records(reader, domain, root, until - root.window)
     found = _of_root(root, records, sources, None)
     return tuple(name for one in found for name in one.late)
+
+
+def late_revisions(
+    reader: MetadataReader, job: EpochJob, epoch: Interval, sources: RootSources
+) -> tuple[Unread, ...]:
+    """Return what came late to *epoch* of those roots of *job* of which revisions are made; nothing for others.
+
+    A hint: a root whose source does not answer is left out.
+    """
+    names = {root.name for root in job.roots if root.late is Late.REVISION}
+    found = unread(reader, job.domain, sources, at=epoch, names=names) if names else ()
+    return tuple(one for one in found if one.problem is None)
 
 
 def _records(

@@ -111,11 +111,13 @@ def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
 
 def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
     """Say in the task's log what was not computed again, and how to have it computed."""
+    late = [root.name for root in job.roots if root.late is Late.REVISION]
+    bind = f"; files that came late are read after `airflow epochs bind {late[0]} …`" if late else ""
     if kept:
         log.warning(
             "Kept as committed, not computed again: %d epochs of %s, %s to %s. Job %r keeps what is committed "
-            "(on_rerun='keep'); to compute them again declare on_rerun='new_revision' and clear this task.",
-            len(kept), job.name, kept[0].start.isoformat(), kept[-1].end.isoformat(), str(job.name),
+            "(on_rerun='keep'); to compute them again declare on_rerun='new_revision' and clear this task%s.",
+            len(kept), job.name, kept[0].start.isoformat(), kept[-1].end.isoformat(), str(job.name), bind,
         )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from uuid6 import uuid7
 
 from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.unread import late_revisions
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
@@ -79,7 +80,7 @@ def epoch_run(
     with _opened(order, spark) as service:
         attempt = order.attempt or _begin(service, order.job, _only_epoch(order), _owner_of(order))
         if isinstance(attempt, AlreadyCommitted):
-            raise _computed(attempt, order.job)
+            raise _computed(attempt, order.job, service)
         with _run(service, order, attempt, spark) as run:
             yield run
 
@@ -154,7 +155,7 @@ def shared_epoch_run(
             service, job, _only_epoch(order), _owner_of(order), participants=participants, lock_ttl=ttl
         )
         if isinstance(attempt, AlreadyCommitted):
-            raise _computed(attempt, job)
+            raise _computed(attempt, job, service)
         with SharedRun(service, job, attempt, spark=spark) as run:
             yield run
 
@@ -194,7 +195,7 @@ def epoch_participant(
     with _service(_given_place(local, settings), spark) as service:
         run = participate(service, job, part, owner=owner, spark=spark)
         if isinstance(run, AlreadyCommitted):
-            raise _computed(run, job)
+            raise _computed(run, job, service)
         with run:
             yield run
 
@@ -210,15 +211,25 @@ def _each(run: EpochRun) -> Iterator[EpochRun]:
         raise refusals.not_entered(run.attempt)
 
 
-def _computed(committed: AlreadyCommitted, job: EpochJob) -> AlreadyComputed:
-    again = (
+def _computed(committed: AlreadyCommitted, job: EpochJob, service: EpochService) -> AlreadyComputed:
+    clear = (
         "clear its task (outside of Airflow: ask with another run_id, or a higher generation of the Owner)"
     )
+    again = f"nothing is to be done; to compute it anew, {clear}."
     if job.on_rerun is OnRerun.KEEP:
-        again = f'declare on_rerun="new_revision", since this job keeps what is committed, and {again}'
+        again = (
+            "nothing is to be done; to compute it anew, "
+            f'declare on_rerun="new_revision", since this job keeps what is committed, and {clear}.'
+        )
+    late = late_revisions(service.store, job, committed.interval, RootSources(service.sources))
+    if late and job.on_rerun is OnRerun.KEEP:
+        start, end = committed.interval.start.isoformat(), committed.interval.end.isoformat()
+        again = f"`airflow epochs bind {late[0].root.name} {start}/{end} --reason …`, then {clear}."
+    told = "".join(f" Of root {found.root.name!r} {found}." for found in late)
     return AlreadyComputed(
-        f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN {committed.csn}.",
-        next_step=f"nothing is to be done; to compute it anew, {again}.",
+        f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN "
+        f"{committed.csn}.{told}",
+        next_step=again,
         committed=committed,
     )
 

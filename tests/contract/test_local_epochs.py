@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import (
     DependentReaders,
@@ -25,6 +26,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -88,6 +90,21 @@ def test_how_to_compute_anew_what_is_committed_is_told(
         epoch_run(job, DAY, settings=local_epochs.settings, owner=asking).__enter__()
     assert step in answer.value.next_step
     assert answer.value.committed.csn == published.csn
+
+
+def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs, tmp_path: Path) -> None:
+    """I11: how many, and the command that lets the epoch read them."""
+    root = Root("feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed())
+    job = EpochJob("load", inputs=[root], outputs=[RIDES], cadence="@daily")
+    asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service.coordinator
+    attempt = coordinator.begin(job, DAY, asking, roots=RootSources())
+    assert isinstance(attempt, Attempt)
+    write_rows(coordinator, attempt, "rides", pa.table({"minutes": [12]}))
+    coordinator.publish(attempt)
+    (tmp_path / f"{DAY.start:%Y-%m-%d}-late.csv").write_text("12")
+    with pytest.raises(AlreadyComputed, match="Of root 'feed' 1 came late") as answer:
+        epoch_run(job, DAY, settings=local_epochs.settings, owner=asking).__enter__()
+    assert answer.value.next_step.startswith(f"`airflow epochs bind feed {DAY.start.isoformat()}/")
 
 
 def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
