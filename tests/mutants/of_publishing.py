@@ -58,7 +58,7 @@ OF_PUBLISHING = (
         old="not 1 <= number <= most:",
         new="not 1 <= number:",
         tests=(PARTICIPANTS,),
-        by="test_a_silence_that_nobody_means_is_refused",
+        by="test_a_participant_ends_nothing_for_the_others",
     ),
     Mutant(
         name="what an attempt stages is named by the end of its epoch alone",

@@ -180,6 +180,6 @@ PLANTED_IN_UPKEEP = (
         old="                yield Hole(table=name, job=job.name, span=None)\n",
         new="                pass\n",
         tests=("tests/contract/test_coordination_filling.py", "tests/contract/test_coordination_doctor.py"),
-        by="test_a_table_that_its_job_has_left_is_looked_at",
+        by="test_chg4_nothing_else_stops_without_a_word",
     ),
 )
