@@ -34,7 +34,7 @@ JOBS = 8
 """Side by side."""
 TURNS = {"memory": 20, "iceberg": 20, SIDE_BY_SIDE: 9}
 """Of each side."""
-EPOCHS = {"memory": 4, "iceberg": 4, SIDE_BY_SIDE: 10}
+EPOCHS = {"memory": 4, "iceberg": 4, SIDE_BY_SIDE: 6}
 """In a turn; of each job where they run side by side."""
 
 
