@@ -55,7 +55,7 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
-from airflow_provider.domain.filling import inputs_of_fill, tables_to_fill
+from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate, tables_to_fill
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
@@ -299,7 +299,8 @@ class Begin:
         if before is not None:
             retention.load_inputs(before.inputs, tables)
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
-            over = invalidated(before.inputs, fences) or withdrawn(before.inputs, tables, retention)
+            minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)
+            over = invalidated(minded, fences) or withdrawn(before.inputs, tables, retention)
             if not (over or altered(before.inputs, tables) or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]

@@ -29,7 +29,7 @@ from airflow_provider.domain.epoch import (
     written_output,
 )
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.filling import filled
+from airflow_provider.domain.filling import filled, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
@@ -130,7 +130,7 @@ class Publish:
         reserved = race.look(reading)
         if is_torn(attempt, reading):
             return None
-        refuse_invalid(attempt, record.inputs, reading)
+        refuse_invalid(attempt, inputs_to_validate(record, epoch.record), reading)
         refuse_behind_inputs(attempt, record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)

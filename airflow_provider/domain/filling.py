@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider.domain.epoch import Commitment, EpochRecord, Provenance
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Provenance
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
@@ -45,6 +45,17 @@ def inputs_of_fill(recorded: Sequence[Provenance], resolved: Sequence[Provenance
     """
     known = {(one.table, one.kind, one.low, one.high): one for one in recorded}
     return [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]
+
+
+def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Provenance]:
+    """The inputs of *attempt* that may have been computed again since they were read.
+
+    What the commit has read that a fill adds tables to cannot be: the commit is its reader (R5). A fence that no longer
+    tells its rewrites apart may say so all the same, for good, since a fill reads nothing newer.
+    """
+    if not attempt.fills or epoch.committed is None:
+        return list(attempt.inputs)
+    return [read for read in attempt.inputs if read not in epoch.committed.inputs]
 
 
 def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, ...]) -> Commitment:

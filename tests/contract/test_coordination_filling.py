@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochRecord
 from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput
 from airflow_provider.domain.topology import EpochJob, increment, state
@@ -171,3 +173,21 @@ def test_what_a_fill_wrote_beside_is_swept(table_world: World) -> None:
     table_world.retention.sweep(DOMAIN)
     assert table_world.data() == table_world.newest_data(*tables)
     assert table_world.rows("t1", "t2") == rows
+
+
+def test_a_fill_outlives_a_fence_that_tells_its_rewrites_no_longer_apart(world: World) -> None:
+    """R13, R7: what its commit has read cannot be computed again, whatever the fence's hull meets."""
+    world.coordinator.defaults = replace(DEFAULTS, rewrites_remembered=1)
+    source = world.job("d")
+    for number in (1, 2, 3, 4):
+        world.run(source, day(number), [number])
+    world.run(source, day(4), [40], owner("before it is read"))
+    old, new = versions(world, inputs=[increment(source.outputs[0])], origin=day(3).start)
+    world.run(new, day(3), [3])
+    world.run(old, day(4), [40])
+    for number in (1, 2):
+        world.run(source, day(number), [number * 10], owner("later"))
+    assert [table for table, _ in world.run(new, day(4), [40], owner("cleared")).tables] == ["t2"]
+    assert world.rows("t2") == {"t2": [(3, 3), (4, 40)]}
+    with pytest.raises(DependentReaders):
+        world.begin(source, day(4), owner("again"))

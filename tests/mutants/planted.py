@@ -485,6 +485,15 @@ PLANTED = (
         by="test_a_fill_reads_what_the_commit_has_read",
     ),
     Mutant(
+        name="what a fill reads as its commit did is taken for computed again",
+        rule="R13",
+        file="domain/filling.py",
+        old="if not attempt.fills or epoch.committed is None:",
+        new="if not attempt.fills or epoch.committed is not None:",
+        tests=(FILLING,),
+        by="test_a_fill_outlives_a_fence_that_tells_its_rewrites_no_longer_apart",
+    ),
+    Mutant(
         name="cuts of the whole domain go back for a new job",
         rule="R7",
         file="domain/alignment.py",

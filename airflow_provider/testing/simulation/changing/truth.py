@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate, pairwise
 
 from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
@@ -90,9 +91,12 @@ class Truth(History):
         return {one.interval.end: one.interval.start for one in self._slices[table]}
 
     def rewrites(self, table: str) -> int:
-        """How often something of *table* was computed again, or where it begins has moved."""
-        again = sum(one.revision > 1 for one in self._slices[table])
-        return again + len(self.origins[table][1:]) + len(self.declared_anew[table])
+        """How often something of *table* was computed again, or where it begins has moved, or was about to (R13)."""
+        slices = sorted(self._slices[table], key=lambda found: found.csn)
+        again = sum(found.revision > 1 for found in slices)
+        lowest = list(accumulate((found.interval.start for found in slices), min))
+        lower = sum(now < before for before, now in pairwise(lowest))
+        return again + lower + len(self.origins[table][1:]) + len(self.declared_anew[table])
 
     def last_end(self, tables: Iterable[str]) -> datetime | None:
         """The end of the last epoch that any of *tables* has."""
