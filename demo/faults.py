@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, completed
+from airflow_provider.domain.barriers import completed
+from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState
 from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval

@@ -14,8 +14,9 @@ from airflow_provider.coordination.claims import claimed_versions
 from airflow_provider.coordination.recovery import as_recorded, declared_tables
 from airflow_provider.coordination.table_commits import ADOPTED_BY
 from airflow_provider.domain.auditing import Change, StaleInput, TableHistory, stale_inputs
+from airflow_provider.domain.barriers import newest_tries
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochRecord, EpochState, newest_tries
+from airflow_provider.domain.epoch import EpochRecord, EpochState
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition, root_key, topology_key
@@ -187,7 +188,7 @@ def _revisions(
             committed = epoch.record.committed
             if committed is None or committed.skipped:
                 continue
-            revision = dict(committed.root_revisions).get(source, 1 if declared else 0)
+            revision = committed.revision_of(source) if declared or committed.names_roots else 0
             if revision:
                 yield job, epoch.record, revision
 

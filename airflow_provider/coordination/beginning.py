@@ -24,6 +24,7 @@ from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import pauses
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.coordination.withdrawals import withdrawals
+from airflow_provider.domain.barriers import completed, written_output
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
@@ -51,8 +52,6 @@ from airflow_provider.domain.epoch import (
     Provenance,
     change_set_id,
     committed_csn,
-    completed,
-    written_output,
 )
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
 from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate, tables_to_fill

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.root_readers import (
     RootReaders,
     committed_root,
@@ -19,6 +20,7 @@ from airflow_provider.coordination.root_readers import (
     refuse_behind,
     refuse_readers,
     root_readers,
+    same_bounds,
     whole_roots,
 )
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
@@ -208,12 +210,13 @@ class Bounding:
         if newest == 0:
             return self._new(asked, 1, self.source.bounds(asked), RootReaders())
         current = recorded[newest].whole
+        standing = same_bounds(recorded, current)
         readers = root_readers(
-            self.store, self.job.domain, root.name, self.interval, newest, but=self.job.name
+            self.store, self.job.domain, root.name, self.interval, standing, but=self.job.name
         )
         opened, committed = open_root(attempt, root.name), committed_root(epoch, root.name)
         if committed != newest:
-            refuse_behind(root, self.interval, recorded, readers)
+            refuse_behind(root, self.interval, behind_of(reading, self.job.domain), readers)
         again = asks_again(root.late, newest, opened=opened, committed=committed, others=readers.stand)
         if not again and self.source.holds(asked, current):
             return Chosen(root=root, bounds=current, note=_note(recorded[newest]))

@@ -12,6 +12,7 @@ from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.joining import unjoined
 from airflow_provider.coordination.reporting import report
 from airflow_provider.coordination.sql_checks import Answer, Readable, duckdb_answer
+from airflow_provider.domain.barriers import checked, newest_tries, written_output
 from airflow_provider.domain.checks import (
     Check,
     CheckKind,
@@ -21,16 +22,7 @@ from airflow_provider.domain.checks import (
     judge_count,
 )
 from airflow_provider.domain.cut import Staged, State
-from airflow_provider.domain.epoch import (
-    Attempt,
-    AttemptRecord,
-    BarrierRecord,
-    EpochState,
-    Owner,
-    checked,
-    newest_tries,
-    written_output,
-)
+from airflow_provider.domain.epoch import Attempt, AttemptRecord, BarrierRecord, EpochState, Owner
 from airflow_provider.domain.errors import InvalidInput, Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval

@@ -27,10 +27,11 @@ from airflow_provider.domain.alignment import (
     ReadDefaults,
     checked_lag,
 )
+from airflow_provider.domain.barriers import written_output
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Cut, Level, Staged, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochRecord, written_output
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, NotReady, UnknownName, choice
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import as_utc

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.fencing import fence_of, fenced
 from airflow_provider.coordination.settling import decided
-from airflow_provider.domain.epoch import (
-    Attempt,
-    BarrierRecord,
-    EpochState,
-    Owner,
-    as_owner,
-    newest_tries,
-    unwritten_parts,
-)
+from airflow_provider.domain.barriers import newest_tries, unwritten_parts
+from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState, Owner, as_owner
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
 

@@ -69,7 +69,9 @@ class LeavingBehind:
         def is_other(read: int) -> bool:
             return read not in known or not known[read].whole.same_as(bounds)
 
-        readers = root_readers(self._store, self.domain, self.root, self.interval, revision, but=JobName(""))
+        readers = root_readers(
+            self._store, self.domain, self.root, self.interval, (revision,), but=JobName("")
+        )
         marked = [entry for entry in self._marked() if is_other(entry.read)]
         unknown = []
         for epoch, read in readers.behind:

@@ -18,6 +18,7 @@ from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.root_readers import later_keys, newest_required
 from airflow_provider.coordination.validating import refuse_invalid
 from airflow_provider.coordination.warehouses import refuse_other_warehouse
+from airflow_provider.domain.barriers import written_output
 from airflow_provider.domain.epoch import (
     Attempt,
     AttemptRecord,
@@ -26,10 +27,9 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     Published,
-    written_output,
 )
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.filling import filled, inputs_to_validate
+from airflow_provider.domain.filling import filled, inputs_to_validate, roots_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
@@ -134,8 +134,8 @@ class Publish:
         refuse_behind_inputs(attempt, record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
-        read = () if record.fills else record.roots  # a fill reads what the commit has read
-        roots = newest_required(attempt.domain, attempt.interval, read, reading)
+        newest = roots_to_validate(record, epoch.record)
+        roots = newest_required(attempt.domain, attempt.interval, newest, reading)
         extra: list[Exists | Absent] = [
             *self._rewrite_requirements(reading, sinks),
             *unjoined(attempt, log),
@@ -380,6 +380,7 @@ class Publish:
             inputs=record.inputs,
             skipped=record.skips,
             root_revisions=tuple((one.root, one.revision) for one in record.roots),
+            names_roots=True,
         )
         committed = filled(epoch.committed, commitment, record.fills)
         return replace(epoch, attempt=None, committed=committed, committed_csn=None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_provider.coordination.dependents import Dependent
+from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, expired
 from airflow_provider.domain.errors import (
     Conflict,
@@ -42,9 +43,18 @@ class RootReaders:
 
 
 def root_readers(
-    reader: MetadataReader, domain: DomainName, root: str, interval: Interval, revision: int, *, but: JobName
+    reader: MetadataReader,
+    domain: DomainName,
+    root: str,
+    interval: Interval,
+    revisions: Collection[int],
+    *,
+    but: JobName,
 ) -> RootReaders:
-    """Return the epochs of jobs beside *but* that stand on *revision* of *root* at the end of *interval*."""
+    """Return the epochs of jobs beside *but* that stand on a revision of *root* at the end of *interval*.
+
+    :param revisions: that revision, and those before it that have the same bounds: a source may be bound back.
+    """
     jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     names = [job.name for job in jobs if job.name != but and root in job.all_roots]
     keys = {name: epoch_key(domain, name, interval.start) for name in names}
@@ -57,11 +67,11 @@ def root_readers(
             continue
         epoch = Dependent(job=name, interval=interval, tables=(TableName(root),))
         read = committed_root(stamped.record, root)
-        if read == revision:
+        if read in revisions:
             committed.append(epoch)
         elif read:
             behind.append((epoch, read))
-        if open_root(stamped.record.attempt, root) == revision and _lives(reading, locks[name], reading.now):
+        if open_root(stamped.record.attempt, root) in revisions and _lives(reading, locks[name], reading.now):
             live.append(epoch)
     required = tuple(unchanged(reading, key) for key in keys.values())
     return RootReaders(committed=tuple(committed), live=tuple(live), behind=tuple(behind), required=required)
@@ -73,13 +83,13 @@ def _lives(reading: Reading, lock: Key, now: datetime) -> bool:
 
 
 def committed_root(epoch: EpochRecord | None, root: str) -> int:
-    """The revision of *root* that the epoch's commit has read; 0 when there is none, or it was skipped.
+    """The revision of *root* that the epoch's commit has read; 0 when there is none, or it was skipped."""
+    return 0 if epoch is None or epoch.committed is None else epoch.committed.revision_of(root)
 
-    Records of older versions name later revisions only.
-    """
-    if epoch is None or epoch.committed is None or epoch.committed.skipped:
-        return 0
-    return dict(epoch.committed.root_revisions).get(root, 1)
+
+def same_bounds(recorded: Mapping[int, RootRecord], bounds: RootBounds) -> frozenset[int]:
+    """The revisions of *recorded* that have the same bounds as *bounds*."""
+    return frozenset(revision for revision, record in recorded.items() if record.whole.same_as(bounds))
 
 
 def open_root(attempt: AttemptRecord | None, root: str) -> int:
@@ -108,20 +118,18 @@ def refuse_readers(root: Root, interval: Interval, revision: int, readers: RootR
     )
 
 
-def refuse_behind(
-    root: Root, interval: Interval, recorded: Mapping[int, RootRecord], readers: RootReaders
-) -> None:
+def refuse_behind(root: Root, interval: Interval, known: Sequence[Behind], readers: RootReaders) -> None:
     """Refuse to read the newest revision of *root* beside epochs that have committed an earlier one.
 
     A job that computes its epoch again records a revision before it is known whether that will be committed. Epochs
-    that were left behind by bounds that were bound anew are no reason: whoever did that has said so.
+    that were left behind when the root was bound anew are no reason: nothing reads them until they have caught up.
 
-    :param recorded: all revisions. :param readers: of the newest.
+    :param known: the epochs that are. :param readers: of the newest revision.
     :raises NotReady: all of these epochs are being computed again, with the newest revision.
     :raises DependentReaders: some are not.
     """
-    bound_anew = [revision for revision, record in recorded.items() if record.reason]
-    behind = [(epoch, read) for epoch, read in readers.behind if not any(read < one for one in bound_anew)]
+    marked = {entry.job for entry in known if entry.root == root.name and entry.is_of(entry.job, interval)}
+    behind = [(epoch, read) for epoch, read in readers.behind if epoch.job not in marked]
     if not behind:
         return
     live = {epoch.job for epoch in readers.live}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from airflow_provider.domain.epoch import AttemptRecord, BarrierRecord, EpochState, newest_tries
+from airflow_provider.domain.barriers import newest_tries
+from airflow_provider.domain.epoch import AttemptRecord, BarrierRecord, EpochState
 from airflow_provider.domain.identifiers import TableName
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -180,8 +179,9 @@ class Commitment:
 
     :param token: of the attempt that published. :param output_token: under which its output was staged.
     :param skipped: why nothing was computed; empty when something was (R5).
-    :param root_revisions: of the roots that it read; records of older versions leave the first ones out.
+    :param root_revisions: of the roots that it read.
     :param fills: the tables to which it added a slice; empty for all.
+    :param names_roots: ``root_revisions`` has all of them; older versions of the package left first revisions out.
     """
 
     revision: int
@@ -193,6 +193,13 @@ class Commitment:
     skipped: str = ""
     root_revisions: tuple[tuple[str, int], ...] = ()
     fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
+    names_roots: bool = field(default=False, metadata=since(2, optional=True))
+
+    def revision_of(self, root: str) -> int:
+        """Return the revision of *root* that it has read; 0 for none, as of what was skipped."""
+        if self.skipped:
+            return 0
+        return dict(self.root_revisions).get(root, 0 if self.names_roots else 1)
 
     @property
     def state(self) -> EpochState:
@@ -393,57 +400,3 @@ def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetI
 def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
     """Whether a claim has ended, all times by the store's clock (R23)."""
     return stamped_at + ttl <= now
-
-
-def completed(barriers: Iterable[BarrierRecord], token: int) -> bool:
-    """Whether the code of the attempt with *token* came to its end, and did not just write its outputs."""
-    return any(one.token == token and not one.sink and one.state is EpochState.WRITTEN for one in barriers)
-
-
-def checked(barriers: Iterable[BarrierRecord], tokens: Collection[int]) -> bool:
-    """Whether the checks have passed on what one of *tokens* staged or was to publish."""
-    return any(one.token in tokens and one.state is EpochState.CHECKED for one in barriers)
-
-
-def newest_tries(barriers: Iterable[BarrierRecord], token: int) -> dict[int, int]:
-    """The newest subtoken of each participant that has joined the attempt with *token* (R10)."""
-    found: dict[int, int] = {}
-    for one in barriers:
-        if one.token == token and one.state is EpochState.OPEN and one.subtoken:
-            found[one.participant] = max(one.subtoken, found.get(one.participant, 0))
-    return found
-
-
-def written_output(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
-) -> dict[TableName, tuple[Committable, ...]]:
-    """Committables of those *sinks* that every participant's newest try with *token* has WRITTEN."""
-    return {
-        sink: tuple(committable for _, committable in sorted(parts.items()))
-        for sink, parts in _written_parts(barriers, sinks, token).items()
-        if len(parts) == participants
-    }
-
-
-def unwritten_parts(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
-) -> dict[TableName, list[int]]:
-    """Of those *sinks* that are not whole, the participants whose newest try with *token* has not WRITTEN them."""
-    written = _written_parts(barriers, sinks, token)
-    missing = {sink: sorted(set(range(participants)) - set(parts)) for sink, parts in written.items()}
-    return {sink: numbers for sink, numbers in missing.items() if numbers}
-
-
-def _written_parts(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], token: int
-) -> dict[TableName, dict[int, Committable]]:
-    """What the newest try of each participant has WRITTEN of each of *sinks*."""
-    found: dict[TableName, dict[int, Committable]] = {sink: {} for sink in sinks}
-    log = list(barriers)
-    newest = newest_tries(log, token)
-    for one in log:
-        if one.token != token or one.subtoken != newest.get(one.participant, 0):
-            continue
-        if one.state is EpochState.WRITTEN and one.committable and one.sink in found:
-            found[TableName(one.sink)][one.participant] = one.committable
-    return found

@@ -12,6 +12,7 @@ from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import Determinism
 from airflow_provider.domain.version import TableRecord
 
@@ -58,6 +59,14 @@ def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Prove
     return [read for read in attempt.inputs if read not in epoch.committed.inputs]
 
 
+def roots_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> tuple[RootBounds, ...]:
+    """The bounds of *attempt* that have to be the newest: not those that a fill reads as its commit has read them."""
+    committed = epoch.committed
+    if not attempt.fills or committed is None:
+        return attempt.roots
+    return tuple(read for read in attempt.roots if not committed.revision_of(read.root))
+
+
 def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, ...]) -> Commitment:
     """What is committed once *now* has added *fills* to what was committed *before*; *now* itself without any.
 
@@ -71,5 +80,6 @@ def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, .
         inputs=tuple(dict.fromkeys((*before.inputs, *now.inputs))),
         skipped=before.skipped,
         root_revisions=tuple(roots.items()),
+        names_roots=before.names_roots,
         fills=fills,
     )

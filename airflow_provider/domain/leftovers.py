@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, newest_tries
+from airflow_provider.domain.barriers import newest_tries
+from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import Stamped
 

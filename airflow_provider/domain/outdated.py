@@ -137,7 +137,10 @@ def spread(
     found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind]
 ) -> list[Outdated]:
     """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated."""
-    known = {(one.table, one.source, bool(one.revision)): one for one in found}
+    known: dict[tuple[TableName, TableName, bool], Outdated] = {}
+    for one in found:  # several epochs of a table may be behind the same source
+        key = (one.table, one.source, bool(one.revision))
+        known[key] = _merged(known.get(key), one, one.table, one.end)
     waiting = list(known.values())
     while waiting:
         outdated = waiting.pop()

@@ -11,6 +11,7 @@ from airflow.sdk.observability import stats
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.unread import ignored
+from airflow_provider.domain.barriers import completed, written_output
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
@@ -22,8 +23,6 @@ from airflow_provider.domain.epoch import (
     Owner,
     Published,
     committed_csn,
-    completed,
-    written_output,
 )
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.filling import tables_to_fill

@@ -101,6 +101,55 @@ def test_how_a_file_that_came_late_is_read(world: World, tmp_path: Path, on_reru
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
 
 
+def test_who_has_read_the_same_bounds_stands_on_them(world: World, tmp_path: Path) -> None:
+    """I11: bound back to what D has read, the source has a third revision; E makes no fourth beside D."""
+    d, e, f = two_jobs(world, tmp_path)
+    late_file(world, tmp_path, d, e)
+    bound(world)
+    (tmp_path / "2024-01-01" / "y").unlink()
+    assert (bound(world).bounds.revision, behind(world)) == (3, [])
+    assert compute(world, e, 1, owner("again")) == 3
+    land(tmp_path, 1, z="1000")
+    with pytest.raises(DependentReaders, match="d has committed what it computed from that"):
+        compute(world, e, 1, owner("once more"))
+    g = world.job("g", inputs=[feed(tmp_path)])
+    assert compute(world, g, 1) == 3, "its first begin reads what D has read"
+    world.run(f, day(1))
+    assert world.rows("d", "e", "g") == {"d": [(1, 1)], "e": [(1, 1)], "g": [(1, 1)]}
+
+
+def test_what_never_read_a_root_does_not_stand_on_it(world: World, tmp_path: Path) -> None:
+    """I11: D declares the root from its second day on, and its first has a reader."""
+    e = world.job("e", inputs=[feed(tmp_path)])
+    world.run(world.job("d"), day(1))
+    world.run(world.job("r", inputs=[increment(world.table("d"))]), day(1))
+    late_file(world, tmp_path, e)
+    land(tmp_path, 2, x="2")
+    compute(world, world.job("d", inputs=[feed(tmp_path)]), 2)
+    assert compute(world, e, 1, owner("again")) == 2
+    assert bound(world).behind == ()
+
+
+def test_a_fill_reads_the_newest_of_a_root_that_its_commit_has_not_read(world: World, tmp_path: Path) -> None:
+    """I11, R7: no table is filled from a revision that nothing stands on any more."""
+    tables = [world.table("d"), world.table("d2")]
+    old = world.job("d", tables[:1])
+    world.run(world.job("d", tables), day(2))
+    world.run(old, day(1))
+    e = world.job("e", inputs=[feed(tmp_path)])
+    late_file(world, tmp_path, e)
+    assert compute(world, e, 1, owner("again")) == 2
+    fills = world.job("d", tables, inputs=[feed(tmp_path)])
+    slow = world.coordinator.begin(fills, day(1), owner("fills"), roots=FILES)
+    assert not isinstance(slow, AlreadyCommitted)
+    assert slow.roots[0].revision == 2
+    world.write(slow, [101])
+    land(tmp_path, 1, z="1000")
+    assert compute(world, e, 1, owner("once more")) == 3
+    with pytest.raises(Conflict, match="revision 3 of root 'feed'"):
+        world.coordinator.publish(slow)
+
+
 def test_a_reader_that_began_before_is_not_published(world: World, tmp_path: Path) -> None:
     """I11, R18: it has read revision 1; its next try waits."""
     d, e, f = two_jobs(world, tmp_path)
@@ -194,6 +243,25 @@ def test_an_edge_that_ignores_revisions_reads_them_with_a_label(world: World, tm
         ("f", 2),
     }
     world.leases.drop(lease)
+
+
+def test_two_days_of_a_source_are_bound_anew(world: World, tmp_path: Path) -> None:
+    """R18: what reads by an edge that ignores revisions has a label on either day."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    loose = world.job("f", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    for number in (1, 2):
+        land(tmp_path, number, x="1")
+        for job in (d, e):
+            compute(world, job, number)
+        world.run(loose, day(number))
+    for number in (1, 2):
+        land(tmp_path, number, y="100")
+        bound(world, number)
+    for number in (1, 2):
+        cut = world.cut("f", "e", at=day(number).end)
+        assert [(str(label.table), label.start) for label in cut.outdated if label.table == "f"] == [
+            ("f", day(1).start)
+        ]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

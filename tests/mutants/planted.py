@@ -55,7 +55,7 @@ PLANTED = (
     Mutant(
         name="what an earlier try of a participant has WRITTEN counts, too",
         rule="R10",
-        file="domain/epoch.py",
+        file="domain/barriers.py",
         old="if one.token != token or one.subtoken != newest.get(one.participant, 0):",
         new="if one.token != token:",
         tests=(PARTICIPANTS,),
