@@ -23,6 +23,7 @@ from airflow_provider.coordination.root_readers import (
     same_bounds,
     whole_roots,
 )
+from airflow_provider.coordination.staying import refuse_other_bounds
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
@@ -156,6 +157,7 @@ class Bounding:
         :param fills: it adds tables to what is committed, and reads what the commit has read.
         :raises InvalidInput: of one nothing is recorded, and what is proposed cannot be.
         :raises TopologyError: what is recorded is of another interval that ends at the same barrier.
+        :raises TopologyError: tables that it does not write keep rows that were computed from other bounds.
         :raises DependentReaders: other jobs have committed what they computed from other bounds.
         :raises Unavailable: what is recorded is there no longer, and epochs stand on it.
         """
@@ -168,6 +170,8 @@ class Bounding:
         started = {one.root: one.revision for one in attempt.roots} if attempt else {}
         choose = self._committed if fills else self._chosen
         chosen = [choose(reading, root, epoch, attempt) for root in self.roots]
+        found = [one.bounds for one in chosen]
+        refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)
         is_new = any(started.get(one.root.name, one.bounds.revision) != one.bounds.revision for one in chosen)
         return replace(self.together(chosen), is_new=is_new)
 

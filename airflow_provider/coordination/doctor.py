@@ -299,7 +299,8 @@ class _Doctor:
         jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
         # Others may have taken over what a retired job had: theirs come last, and stay.
         retired_first = sorted(jobs, key=lambda one: not one.retired)
-        owners = {table.name: job for job in retired_first for table in job.outputs}
+        owners = {table: job for job in retired_first for table in job.past_outputs}
+        owners |= {table.name: job for job in retired_first for table in job.outputs}
         for job in jobs:
             if job.retired or job.name in lapsed:
                 continue
@@ -426,10 +427,7 @@ class _Doctor:
 
 
 def _in_vain(
-    job: JobRecord,
-    found: Explanation,
-    owners: dict[TableName, JobRecord],
-    lapsed: dict[JobName, datetime],
+    job: JobRecord, found: Explanation, owners: dict[TableName, JobRecord], lapsed: dict[JobName, datetime]
 ) -> Iterator[str]:
     """What an epoch waits for that will not come by itself."""
     waits = [edge.table for edge in job.edges if any(_about(line, edge.table) for line in found.waiting_for)]
@@ -437,6 +435,8 @@ def _in_vain(
         owner = owners.get(table)
         if owner is None:
             yield f"it waits for {table}, which no job has ever written"
+        elif table in owner.past_outputs:
+            yield f"it waits for {table}, which its job {owner.name} has left"
         elif owner.retired:
             yield f"it waits for {table}, whose job {owner.name} is retired: {owner.retired}"
         elif owner.name in lapsed:

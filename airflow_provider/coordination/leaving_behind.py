@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.dependents import Dependent, rewrite_requirements
 from airflow_provider.coordination.root_readers import root_readers
+from airflow_provider.coordination.staying import tables_with_rows
 from airflow_provider.domain.behind import Behind, bound_anew
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import touched_fence
-from airflow_provider.domain.records import Key, Kind, Stamped, fence_key, job_key, table_key
+from airflow_provider.domain.records import Key, Stamped, fence_key, job_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds, RootRecord
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, pages
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -130,18 +131,7 @@ class LeavingBehind:
 
     def _tables(self, job: JobName) -> tuple[TableName, ...]:
         """The tables that have rows of the epoch of *job*, also those that it has left since."""
-        start = time_key(self.interval.start)
-
-        def has(table: TableName) -> bool:
-            for stamped in pages(self._store, self.domain, Kind.SLICE, table, start=start):
-                began, _, rest = stamped.key.item.partition(":")
-                if began != start:
-                    return False
-                if rest.partition(":")[2] == job:
-                    return True
-            return False
-
-        return tuple(sorted(table for table in self._record(job).all_outputs if has(table)))
+        return tables_with_rows(self._store, self.domain, self._record(job), self.interval)
 
     def _record(self, job: JobName) -> JobRecord:
         key: Key = job_key(self.domain, job)

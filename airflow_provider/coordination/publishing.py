@@ -16,6 +16,7 @@ from airflow_provider.coordination.recovery import follow, is_pointed
 from airflow_provider.coordination.registering import furthest
 from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.root_readers import later_keys, newest_required
+from airflow_provider.coordination.staying import with_what_stays
 from airflow_provider.coordination.validating import refuse_invalid
 from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.barriers import written_output
@@ -383,6 +384,7 @@ class Publish:
             names_roots=True,
         )
         committed = filled(epoch.committed, commitment, record.fills)
+        committed = with_what_stays(self.coordinator.store, attempt, epoch.committed, committed)
         return replace(epoch, attempt=None, committed=committed, committed_csn=None)
 
     def _log(self, record: AttemptRecord) -> Put:

@@ -179,7 +179,8 @@ class Commitment:
 
     :param token: of the attempt that published. :param output_token: under which its output was staged.
     :param skipped: why nothing was computed; empty when something was (R5).
-    :param root_revisions: of the roots that it read.
+    :param inputs: what it has read, and what rows of earlier revisions have read that stay in tables it lacks.
+    :param root_revisions: of the roots that it read, likewise.
     :param fills: the tables to which it added a slice; empty for all.
     :param names_roots: ``root_revisions`` has all of them; older versions of the package left first revisions out.
     """

@@ -83,3 +83,22 @@ def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, .
         names_roots=before.names_roots,
         fills=fills,
     )
+
+
+def beside(before: Commitment, now: Commitment) -> Commitment:
+    """What is committed once *now* has computed an epoch again, while some tables keep rows of *before*.
+
+    It depends on all that the rows were computed from. Of one range that was read again and again it remembers the
+    first read and the last: what lies between was read after the first.
+    """
+    first = {
+        (read.table, read.kind, read.low, read.high, read.on_upstream_revision): read
+        for read in reversed(before.inputs)
+    }
+    kept = [read for read in before.inputs if read in first.values()]
+    return replace(
+        now,
+        inputs=tuple(dict.fromkeys((*kept, *now.inputs))),
+        root_revisions=tuple({**dict(before.root_revisions), **dict(now.root_revisions)}.items()),
+        names_roots=now.names_roots and (before.names_roots or bool(before.skipped)),
+    )

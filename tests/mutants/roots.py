@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 LANDING = "tests/contract/test_coordination_landing.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 BEHIND = "tests/contract/test_coordination_behind.py"
+STAYING = "tests/contract/test_coordination_staying.py"
 
 PLANTED_IN_ROOTS = (
     Mutant(
@@ -79,6 +80,24 @@ PLANTED_IN_ROOTS = (
         old="refuse_part(reading, self.job, self.interval)",
         new="pass",
         tests=(BEHIND,),
+    ),
+    Mutant(
+        name="a part of an epoch reads a later revision than the rows that stay",
+        rule="R7",
+        file="coordination/bounding.py",
+        old="refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)",
+        new="pass",
+        tests=(STAYING,),
+        by="test_no_part_of_an_epoch_reads_a_later_revision",
+    ),
+    Mutant(
+        name="a commit forgets what the rows of a table were computed from that it does not write",
+        rule="R18",
+        file="coordination/publishing.py",
+        old="committed = with_what_stays(self.coordinator.store, attempt, epoch.committed, committed)",
+        new="pass",
+        tests=(STAYING,),
+        by="test_rows_that_stay_are_readers_of_their_inputs",
     ),
     Mutant(
         name="a job keeps what stands behind its source",

@@ -1,0 +1,102 @@
+"""Tables that keep rows of an earlier revision of an epoch: the next one does not write them (R7, R18).
+
+Their job has left them, or an older declaration, which lacks them, computes the epoch again. What their rows were
+computed from stays claimed beside what the new revision has read, so that nothing joins two states of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from airflow_provider.coordination.root_readers import committed_root
+from airflow_provider.domain.epoch import Attempt, Commitment, EpochRecord
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.filling import beside
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.records import Kind, job_key, root_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+
+
+def tables_with_rows(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval, but: Collection[str] = ()
+) -> tuple[TableName, ...]:
+    """The tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
+    start = time_key(interval.start)
+
+    def has(table: TableName) -> bool:
+        for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
+            began, _, rest = stamped.key.item.partition(":")
+            if began != start:
+                return False
+            if rest.partition(":")[2] == job.name:
+                return True
+        return False
+
+    return tuple(sorted(table for table in job.all_outputs if table not in but and has(table)))
+
+
+def refuse_other_bounds(
+    reader: MetadataReader,
+    reading: Reading,
+    job: EpochJob,
+    interval: Interval,
+    *,
+    epoch: EpochRecord | None,
+    bounds: Sequence[RootBounds],
+) -> None:
+    """Refuse to compute an epoch again from other *bounds* of a root than rows that stay have read.
+
+    :param reading: has the job's record.
+    :raises TopologyError: the job's newest declaration has their tables, or may have them again.
+    """
+    read = {found.root: committed_root(epoch, found.root) for found in bounds}
+    keys = {
+        found.root: root_key(job.domain, found.root, interval.end, read[found.root])
+        for found in bounds
+        if read[found.root] not in (0, found.revision)
+    }
+    recorded = reader.read(job.domain, list(keys.values())) if keys else reading
+    other = [
+        found
+        for found in bounds
+        if found.root in keys
+        and not ((before := recorded.get(keys[found.root])) and before.record.whole.same_as(found))
+    ]
+    known = reading.get(job_key(job.domain, job.name))
+    if not other or known is None:
+        return
+    stay = tables_with_rows(reader, job.domain, known.record, interval, {table.name for table in job.outputs})
+    if not stay:
+        return
+    source, names = other[0].root, ", ".join(stay)
+    left = ", ".join(table for table in stay if table in known.record.past_outputs)
+    raise TopologyError(
+        f"{job.name} {interval}: root {source!r} has changed since rows of {names} were computed from revision "
+        f"{read[source]} of it, and this declaration of the job lacks {names}: these rows would stay.",
+        next_step=f"leave it; or, unless another job has taken it over, declare {left} again and clear the task, which "
+        "computes all tables of the epoch again."
+        if left
+        else "run the task by the newest declaration of the job.",
+        job=job.name,
+        root=source,
+        interval=interval,
+        tables=stay,
+    )
+
+
+def with_what_stays(
+    reader: MetadataReader, attempt: Attempt, before: Commitment | None, now: Commitment
+) -> Commitment:
+    """*now*, and what the rows of *before* have read that stay in tables that the *attempt* does not write."""
+    if before is None:
+        return now
+    key = job_key(attempt.domain, attempt.job)
+    job: JobRecord = reader.read(attempt.domain, [key]).records[key].record
+    written = {sink.name for sink in attempt.sinks}
+    if not tables_with_rows(reader, attempt.domain, job, attempt.interval, written):
+        return now
+    return beside(before, now)
