@@ -31,6 +31,7 @@ from airflow_provider.domain.lease import (
     released,
     renewed,
 )
+from airflow_provider.domain.outdated import joined
 from airflow_provider.domain.records import (
     Key,
     Kind,
@@ -182,10 +183,10 @@ class Leases:
         return [_lease(one, reading) for one in found if not _over(one, reading)]
 
     def _labelled(self, lease: Lease) -> Lease:
-        """*lease* with the outdated rows of its cut: a lease's record holds states, and their label may grow (R18)."""
+        """*lease* with the outdated rows of its cut: the label that it was claimed with, and what came to it (R18)."""
         cut = lease.cut
-        outdated = self.cuts.outdated(cut.domain, cut.states, cut.csn)
-        return replace(lease, cut=replace(cut, outdated=outdated)) if outdated else lease
+        outdated = joined((*cut.outdated, *self.cuts.outdated(cut.domain, cut.states, cut.csn)))
+        return replace(lease, cut=replace(cut, outdated=outdated))
 
     # --- one try each; RequirementFailed when somebody else was faster ------------------------------------------
 

@@ -14,6 +14,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.outdated import (
     Outdated,
     ignoring_edges,
+    joined,
     known_rewrites,
     let_through,
     missed_rewrite,
@@ -70,7 +71,7 @@ class OutdatedRows:
             for one in (*behind, *spread(found, jobs, kinds))
             if one.table in states and one.is_read_at(states[one.table].kind, states[one.table].barrier)
         ]
-        return tuple(sorted(dict.fromkeys(read), key=lambda one: (one.table, one.source, one.start)))
+        return joined(read)
 
     def _known_jobs(self, domain: DomainName, version: int) -> list[JobRecord]:
         known = self._jobs.get(domain)

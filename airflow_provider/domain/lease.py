@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from airflow_provider.domain.cut import Cut, Level, State
@@ -11,6 +11,8 @@ from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
 from airflow_provider.domain.identifiers import LeaseId, TableName, kept_text, lease_id
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.outdated import Outdated
+from airflow_provider.domain.record_format import since
 from airflow_provider.domain.records import Stamped
 
 
@@ -20,6 +22,7 @@ class LeaseRecord:
 
     :param owner: who may renew, release and drop it.
     :param states: what is held; each names the version of its table.
+    :param outdated: the label of the cut when it was claimed: the store may forget why its rows were outdated.
     """
 
     owner: str
@@ -27,6 +30,7 @@ class LeaseRecord:
     csn: int
     barrier: datetime
     states: tuple[State, ...]
+    outdated: tuple[Outdated, ...] = field(default=(), metadata=since(2, optional=True))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +60,7 @@ def lease_of(stamped: Stamped[LeaseRecord], incarnation: str) -> Lease:
         states={state.table: state for state in record.states},
         readable_until=stamped.at + record.ttl,
         lease=key,
+        outdated=record.outdated,
     )
     return Lease(id=key, owner=record.owner, cut=cut)
 
@@ -104,7 +109,12 @@ def claimed(cut: Cut, owner: str, ttl: timedelta) -> LeaseRecord:
             next_step="make the cut at read_committed; output that is not published cannot be held.",
         )
     return LeaseRecord(
-        owner=owner, ttl=ttl, csn=cut.csn, barrier=cut.barrier, states=tuple(cut.states.values())
+        owner=owner,
+        ttl=ttl,
+        csn=cut.csn,
+        barrier=cut.barrier,
+        states=tuple(cut.states.values()),
+        outdated=cut.outdated,
     )
 
 
@@ -132,7 +142,8 @@ def released(stamped: Stamped[LeaseRecord], tables: Iterable[TableName], now: da
     """The record without *tables*, which ends when it did; None when nothing is left to hold."""
     gone = set(tables)
     kept = tuple(state for state in stamped.record.states if state.table not in gone)
-    return replace(renewed(stamped, timedelta(0), now), states=kept) if kept else None
+    outdated = tuple(label for label in stamped.record.outdated if label.table not in gone)
+    return replace(renewed(stamped, timedelta(0), now), states=kept, outdated=outdated) if kept else None
 
 
 def read_ended(

@@ -133,14 +133,20 @@ def let_through(
     ]
 
 
+def joined(found: Iterable[Outdated]) -> tuple[Outdated, ...]:
+    """*found*, sorted, with a single label for the rows of a table that stand on earlier states of the same source."""
+    known: dict[tuple[TableName, TableName, bool], Outdated] = {}
+    for label in found:
+        key = (label.table, label.source, bool(label.revision))
+        known[key] = _merged(known.get(key), label, label.table, label.end)
+    return tuple(known[key] for key in sorted(known))
+
+
 def spread(
     found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind]
 ) -> list[Outdated]:
     """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated."""
-    known: dict[tuple[TableName, TableName, bool], Outdated] = {}
-    for one in found:  # several epochs of a table may be behind the same source
-        key = (one.table, one.source, bool(one.revision))
-        known[key] = _merged(known.get(key), one, one.table, one.end)
+    known = {(label.table, label.source, bool(label.revision)): label for label in joined(found)}
     waiting = list(known.values())
     while waiting:
         outdated = waiting.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
 from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import Put, Transaction
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.interruptions import interrupted
 from tests.contract.test_coordination_root_revisions import compute, feed, land
@@ -262,6 +264,30 @@ def test_two_days_of_a_source_are_bound_anew(world: World, tmp_path: Path) -> No
         assert [(str(label.table), label.start) for label in cut.outdated if label.table == "f"] == [
             ("f", day(1).start)
         ]
+
+
+def test_a_lease_keeps_the_label_that_it_was_claimed_with(world: World, tmp_path: Path) -> None:
+    """R18: although the rows were computed again, and the store has forgotten that they were behind."""
+    d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
+    late_file(world, tmp_path, d, e)
+    loose = world.job("f", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
+    world.run(loose, day(1))
+    bound(world)
+    compute(world, e, 1, owner("again"))
+    lease = world.leases.cut(DOMAIN, ["e", "f"], name="old", owner="reader")
+    assert [str(label.table) for label in lease.cut.outdated] == ["f"]
+    compute(world, d, 1, owner("again"))
+    world.run(loose, day(1), by=owner("again"))
+    key = topology_key(DOMAIN)
+    record = world.store.read(DOMAIN, [key]).records[key].record
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(record, behind=())),)))
+    assert world.cut("e", "f").outdated == ()
+    found = world.leases.find(DOMAIN, "old")
+    assert found is not None
+    assert found.cut.outdated == lease.cut.outdated
+    left = world.leases.release(lease, ["f"])
+    assert left is not None
+    assert left.cut.outdated == ()
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

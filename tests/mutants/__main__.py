@@ -112,6 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory,
         ThreadPoolExecutor(options.processes) as pool,
     ):
+        Path(directory).chmod(0o755)  # servers have users of their own
         unchanged = Unchanged(_copy(Path(directory), "unchanged"))
         try:
             first = list(pool.map(lambda one: unchanged.run("known tests", one), _known_tests(chosen)))
@@ -151,7 +152,13 @@ def run(place: Path, command: Command, limit_s: float | None = None) -> Ran:
 
     :raises ValueError: no test is what the command asks for.
     """
-    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    # What is killed leaves files: they lie beside the copies, and go with them.
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(place),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(place.parent),
+    }
     started = time.monotonic()
     with subprocess.Popen(
         [sys.executable, *command],
