@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
 
 
+_DECLARED_AGAIN = (
+    "declare it again, by a declaration that the job has not had before (an earlier one counts as an older version of "
+    "its DAG)"
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Left:
     """The committed epochs that have read other bounds of a source than it has now.
@@ -147,7 +153,7 @@ class LeavingBehind:
         over = (
             f"is retired: {job.retired}" if job.retired else f"no longer declares {', '.join(sorted(left))}"
         )
-        step = f"`airflow epochs revive {job.name}`" if job.retired else "declare it again"
+        step = f"`airflow epochs revive {job.name}`" if job.retired else _DECLARED_AGAIN
         raise TopologyError(
             f"root {self.root!r} cannot be bound anew for {self.interval}: job {job.name!r} has computed that from "
             f"revision {entry.read}, and {over}: it could not be computed again, and would stand on another revision "

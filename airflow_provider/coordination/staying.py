@@ -77,8 +77,9 @@ def refuse_other_bounds(
     raise TopologyError(
         f"{job.name} {interval}: root {source!r} has changed since rows of {names} were computed from revision "
         f"{read[source]} of it, and this declaration of the job lacks {names}: these rows would stay.",
-        next_step=f"leave it; or, unless another job has taken it over, declare {left} again and clear the task, which "
-        "computes all tables of the epoch again."
+        next_step=f"leave it; or, unless another job has taken it over, declare {left} again, by a declaration "
+        f"that {job.name!r} has not had before (an earlier one counts as an older version of its DAG), and clear the "
+        "task, which computes all tables of the epoch again."
         if left
         else "run the task by the newest declaration of the job.",
         job=job.name,
