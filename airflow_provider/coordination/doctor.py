@@ -10,13 +10,14 @@ from airflow_provider.coordination.adopting import foreign_span
 from airflow_provider.coordination.auditing import missing_files, stale_reads
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
-from airflow_provider.coordination.explain import Explanation, explain
+from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.holes import holes
+from airflow_provider.coordination.in_vain import in_vain
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
-from airflow_provider.coordination.unread import unread
+from airflow_provider.coordination.unread import abandoned, unread
 from airflow_provider.coordination.warehouses import WrongWarehouse, refuse_other_warehouse_of
 from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -310,7 +311,7 @@ class _Doctor:
                 step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                 yield Symptom(subject=subject, found=found.summary, next_step=step)
             elif found.state is EpochState.NOTHING:
-                for reason in _in_vain(job, found, owners, lapsed):
+                for reason in in_vain(job, found, owners, lapsed):
                     step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                     yield Symptom(subject=subject, found=reason, next_step=step)
 
@@ -340,8 +341,11 @@ class _Doctor:
                 )
 
     def _unread(self) -> Iterator[Symptom]:
-        """Late or replaced data of roots that no epoch reads, and roots whose sources do not answer."""
-        for one in unread(self.reader, self.domain, self.sources):
+        """Late or replaced data of roots that no epoch reads, also within bounds that came to nothing; and roots whose
+        sources do not answer.
+        """
+        left = list(unread(self.reader, self.domain, self.sources))
+        for one in left:
             if one.problem is not None:
                 yield Symptom(
                     subject=f"root {one.root.name}",
@@ -363,6 +367,14 @@ class _Doctor:
                 found=str(one),
                 next_step=step,
                 urgent=not (one.comes or one.skipped or ignored),
+            )
+
+        told = {name for one in left for name in one.late}
+        for found in abandoned(self.reader, self.domain, told):
+            yield Symptom(
+                subject=f"root {found.root.name}",
+                found=str(found),
+                next_step=f"clear the task of job {found.job} for {found.interval}, which reads it.",
             )
 
     def _behind(self) -> Iterator[Symptom]:
@@ -424,25 +436,3 @@ class _Doctor:
         most = self.defaults.listed_readers
         more = f"; and {len(lines) - most} more" if len(lines) > most else ""
         return "; ".join(lines[:most]) + more
-
-
-def _in_vain(
-    job: JobRecord, found: Explanation, owners: dict[TableName, JobRecord], lapsed: dict[JobName, datetime]
-) -> Iterator[str]:
-    """What an epoch waits for that will not come by itself."""
-    waits = [edge.table for edge in job.edges if any(_about(line, edge.table) for line in found.waiting_for)]
-    for table in dict.fromkeys(waits):
-        owner = owners.get(table)
-        if owner is None:
-            yield f"it waits for {table}, which no job has ever written"
-        elif table in owner.past_outputs:
-            yield f"it waits for {table}, which its job {owner.name} has left"
-        elif owner.retired:
-            yield f"it waits for {table}, whose job {owner.name} is retired: {owner.retired}"
-        elif owner.name in lapsed:
-            yield f"it waits for {table}, whose job {owner.name} has lapsed since {lapsed[owner.name].isoformat()}"
-    yield from (line for line in found.waiting_for if line.endswith("is withdrawn"))
-
-
-def _about(line: str, table: TableName) -> bool:
-    return line.startswith((f"{table}:", f"{table} "))

@@ -5,9 +5,10 @@ epoch had read it (section 5).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, abandoned_bounds
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
@@ -102,6 +103,23 @@ def ignored(
     records = _records(reader, domain, root, until - root.window)
     found = _of_root(root, records, sources, None)
     return tuple(name for one in found for name in one.late)
+
+
+def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str]) -> Iterator[AbandonedBounds]:
+    """Yield the bounds of roots of *domain* that attempts recorded which came to nothing: the newest 1,000 of each.
+
+    :param told: URIs of files of which it is known that no epoch reads them.
+    """
+    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
+    for root in roots.values():
+        if root.looks_around:
+            readers = [job for job in jobs if root.name in job.all_roots]
+            records = _records(reader, domain, root, None)[:MOST_BARRIERS]
+            for found in abandoned_bounds(reader, domain, root, records, readers):
+                files = tuple(file for file in found.bounds.files if file.uri not in told)
+                if files or found.bounds.span is not None:
+                    yield replace(found, bounds=replace(found.bounds, files=files))
 
 
 def late_revisions(

@@ -81,7 +81,7 @@ def _tries(task: Task) -> int:
 
 
 _EMPHASES = (
-    [Change.FINER, Change.COARSER, Change.ORIGIN],
+    [Change.FINER, Change.FINER, Change.COARSER, Change.ORIGIN],
     [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT],
 )
 """What a domain's author is fond of: a change that is rare among six shows nothing."""

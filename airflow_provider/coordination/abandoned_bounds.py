@@ -1,0 +1,93 @@
+"""Bounds of roots that attempts recorded which came to nothing: later barriers go on behind them (I11).
+
+What lies within them is read when the epoch is computed again. Until then no epoch reads it, which `doctor` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from airflow_provider.coordination.root_readers import open_root
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import epoch_key, root_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import Root, RootBounds, RootRecord
+from airflow_provider.stores.base import MetadataReader
+
+_PAGE = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AbandonedBounds:
+    """The newest bounds of *root* for *interval*, which no commit and no open attempt reads.
+
+    :param job: whose epoch it is, skipped or committed from earlier bounds. :param bounds: what it would read.
+    """
+
+    root: Root
+    job: JobName
+    interval: Interval
+    bounds: RootBounds
+
+    def __str__(self) -> str:
+        span, files = self.bounds.span, self.bounds.files
+        what = f"{span}" if span is not None else f"{len(files)} files, such as {files[0].uri}"
+        return f"bounds that came to nothing: {what}, for {self.interval}; what no epoch has read of it, none reads"
+
+
+def abandoned_bounds(
+    reader: MetadataReader,
+    domain: DomainName,
+    root: Root,
+    records: Sequence[RootRecord],
+    jobs: Sequence[JobRecord],
+) -> Iterator[AbandonedBounds]:
+    """Yield those of *records*, the newest at their barriers, of which nothing came and later barriers are recorded.
+
+    :param jobs: those that read *root*.
+    """
+    for start in range(1, len(records), _PAGE):
+        page = [
+            record for record in records[start : start + _PAGE] if record.interval and not _is_empty(record)
+        ]
+        keys = {
+            (job.name, record.interval): epoch_key(domain, job.name, record.interval.start)
+            for record in page
+            for job in jobs
+            if record.interval
+        }
+        found = reader.read(domain, list(keys.values()))
+        for record in page:
+            epochs = {
+                job: stamped.record
+                for (job, interval), key in keys.items()
+                if interval == record.interval and (stamped := found.get(key)) is not None
+            }
+            if _came_to_nothing(reader, domain, record, list(epochs.values())):
+                job = record.job if record.job in epochs else next(iter(epochs))
+                yield AbandonedBounds(root=root, job=job, interval=record.interval, bounds=record.whole)  # type: ignore[arg-type]
+
+
+def _came_to_nothing(
+    reader: MetadataReader, domain: DomainName, record: RootRecord, epochs: Sequence[EpochRecord]
+) -> bool:
+    """Whether all *epochs* at the barrier of *record* are over, and none has read its bounds."""
+    root, newest = record.bounds.root, record.bounds.revision
+    if not epochs or any(epoch.interval != record.interval for epoch in epochs):
+        return False
+    if any(epoch.committed is None or open_root(epoch.attempt, root) for epoch in epochs):
+        return False  # it is yet to be computed, or is being computed
+    read = {epoch.committed.revision_of(root) for epoch in epochs if epoch.committed} - {0}
+    keys = [
+        root_key(domain, root, epochs[0].interval.end, revision) for revision in read if revision != newest
+    ]
+    earlier = reader.read(domain, keys).records.values() if keys else ()
+    return newest not in read and not any(one.record.whole.same_as(record.whole) for one in earlier)
+
+
+def _is_empty(record: RootRecord) -> bool:
+    span = record.bounds.span
+    return span.is_empty if span is not None else not (record.bounds.files or record.packed)
