@@ -45,7 +45,7 @@ def cut(arguments: Namespace) -> None:
             "level": found.level.value,
             "readable until": found.readable_until.isoformat(timespec="seconds"),
             "lease": found.lease,
-            "outdated": "\n".join(str(one) for one in found.outdated),
+            "note": "\n".join(found.notes),
         }
     )
     columns = ["table", "from", "barrier", "format", "version", "found from"]
@@ -106,6 +106,7 @@ def _facts(found: Cut, states: list[dict[str, Any]]) -> dict[str, Any]:
             }
             for one in found.outdated
         ],
+        "notes": list(found.notes),
         "tables": states,
     }
 

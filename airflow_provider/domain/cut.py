@@ -89,6 +89,27 @@ class Cut:
         own = {table: self.barrier - state.barrier for table, state in self.states.items()}
         return {table: lag for table, lag in own.items() if lag and self.level is not Level.READ_UNCOMMITTED}
 
+    @property
+    def begins(self) -> Mapping[TableName, datetime]:
+        """Time from which each incremental table has rows, if that differs between the tables; otherwise empty.
+
+        Up to the latest of these times a join lacks rows of some of the tables.
+        """
+        own = {table: state.low for table, state in self.states.items() if state.low is not None}
+        return own if len(set(own.values())) > 1 else {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines for people: tables that begin later than others (:attr:`begins`), and outdated rows."""
+        begins = self.begins
+        first = min(begins, key=lambda table: (begins[table], table), default=None)
+        later = [
+            f"{table}: no rows before {low.isoformat()}, while {first} has rows from {begins[first].isoformat()} on"
+            for table, low in sorted(begins.items())
+            if first is not None and low > begins[first]
+        ]
+        return (*later, *(str(label) for label in self.outdated))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staleness:

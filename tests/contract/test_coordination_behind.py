@@ -467,6 +467,8 @@ def test_where_they_are_told(world: World, tmp_path: Path) -> None:
     world.coordinator.register(f)
     bound(world)
     compute(world, e, 1, owner("again"))
+    labelled = world.cut("d", "e")
+    assert labelled.notes == tuple(map(str, labelled.outdated)) != ()
     own = explain(world.store, DOMAIN, "d", day(1), sources=FILES)
     assert "from revision 1 of source 'feed', which was bound anew as revision 2" in own.summary
     assert own.next_step.startswith("clear the task of job d")

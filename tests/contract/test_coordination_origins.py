@@ -42,6 +42,31 @@ def running_total(world: World, job: EpochJob, number: int) -> int:
     return total
 
 
+# --- what a cut says of it ---------------------------------------------------------------------------------------
+
+
+def test_a_cut_of_tables_that_begin_at_different_times_says_so(world: World) -> None:
+    """R7, section 6: a backfill has reached one table and not yet the other, whose origin nobody has declared."""
+    d = world.job("d", origin=None)
+    e = world.job("e", inputs=[increment(world.table("d"))], origin=None)
+    for number in (11, 12):
+        world.run(d, day(number))
+        world.run(e, day(number))
+    assert (world.cut("d", "e").begins, world.cut("d", "e").notes) == ({}, ())
+    world.run(d, day(10), by=owner("backfill"))
+    uneven = world.cut("d", "e")
+    assert uneven.begins == {"d": day(10).start, "e": day(11).start}
+    note = (
+        f"e: no rows before {day(11).start.isoformat()}, while d has rows from {day(10).start.isoformat()} on"
+    )
+    assert uneven.notes == (note,)
+    held = world.leases.cut(DOMAIN, ["d", "e"], name="report", owner="me").cut
+    assert held.notes == (note,)
+    assert world.cut("e").notes == ()
+    world.run(e, day(10), by=owner("backfill"))
+    assert world.cut("d", "e").notes == ()
+
+
 # --- an origin that is corrected -------------------------------------------------------------------------------
 
 

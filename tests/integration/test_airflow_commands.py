@@ -238,6 +238,31 @@ def test_cut(epochs: Run) -> None:
     assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)
     (table,) = found["tables"]
     assert [Path(uri.removeprefix("file://")).exists() for uri in table["files"]] == [True]
+    assert found["notes"] == []
+
+
+def test_a_cut_of_tables_that_begin_at_different_times(epochs: Run, home: Path) -> None:
+    """Section 6: whoever joins the tables sees from when on each has rows."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    with EpochService.open(settings) as service:
+        for name, days in (("long", 2), ("short", 1)):
+            origin = ORIGIN + timedelta(days=2 - days)
+            table = EpochTable(name, domain="uneven")
+            job = EpochJob(f"load_{name}", outputs=[table], cadence="@daily", origin=origin)
+            for number in range(days):
+                start = origin + timedelta(days=number)
+                epoch = Interval(start, start + timedelta(days=1))
+                attempt = service.coordinator.begin(job, epoch, Owner(dag_id="loads", run_id=str(start)))
+                assert isinstance(attempt, Attempt)
+                write_rows(service.coordinator, attempt, name, pa.table({"x": [1]}))
+                service.coordinator.publish(attempt)
+    note = "short: no rows before 2013-02-07T00:00:00+00:00, while long has rows from 2013-02-06T00:00:00+00:00 on"
+    told = epochs("cut", "long", "short", "--domain", "uneven").stdout
+    assert f"note            {note}" in told
+    found = json.loads(epochs("cut", "long", "short", "--domain", "uneven", "-o", "json").stdout)
+    assert found["notes"] == [note]
+    lows = {"long": "2013-02-06T00:00:00+00:00", "short": "2013-02-07T00:00:00+00:00"}
+    assert {table["table"]: table["low"] for table in found["tables"]} == lows
 
 
 def test_recover(epochs: Run) -> None:
