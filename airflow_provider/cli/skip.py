@@ -21,7 +21,14 @@ def skip(arguments: Namespace) -> None:
         )
     skipped = [str(one.interval) for one in found.published]
     left = [str(one) for one in found.left]
+    unread = [str(one) for one in found.unread]
     if arguments.output == "json":
-        answer_json({"skipped": skipped, "left": left})
+        answer_json({"skipped": skipped, "left": left, "unread": unread})
         return
-    answer_facts({"skipped": ", ".join(skipped) or "nothing", "committed before, and left": ", ".join(left)})
+    answer_facts(
+        {
+            "skipped": ", ".join(skipped) or "nothing",
+            "committed before, and left": ", ".join(left),
+            "read by no later epoch of the job": "; ".join(unread),
+        }
+    )

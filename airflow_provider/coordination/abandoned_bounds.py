@@ -33,9 +33,8 @@ class AbandonedBounds:
     bounds: RootBounds
 
     def __str__(self) -> str:
-        span, files = self.bounds.span, self.bounds.files
-        what = f"{span}" if span is not None else f"{len(files)} files, such as {files[0].uri}"
-        return f"bounds that came to nothing: {what}, for {self.interval}; what no epoch has read of it, none reads"
+        found = f"bounds that came to nothing: {self.bounds}, for {self.interval}"
+        return f"{found}; what no epoch has read of it, none reads"
 
 
 def abandoned_bounds(
@@ -51,7 +50,9 @@ def abandoned_bounds(
     """
     for start in range(1, len(records), _PAGE):
         page = [
-            record for record in records[start : start + _PAGE] if record.interval and not _is_empty(record)
+            record
+            for record in records[start : start + _PAGE]
+            if record.interval and not record.bounds.is_empty
         ]
         keys = {
             (job.name, record.interval): epoch_key(domain, job.name, record.interval.start)
@@ -86,8 +87,3 @@ def _came_to_nothing(
     ]
     earlier = reader.read(domain, keys).records.values() if keys else ()
     return newest not in read and not any(one.record.whole.same_as(record.whole) for one in earlier)
-
-
-def _is_empty(record: RootRecord) -> bool:
-    span = record.bounds.span
-    return span.is_empty if span is not None else not (record.bounds.files or record.packed)

@@ -18,6 +18,7 @@ from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.catching_up import behind_of, refuse_part
 from airflow_provider.coordination.declaring import Declaring
+from airflow_provider.coordination.giving_back import GivingBack
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
@@ -105,10 +106,13 @@ class Begin:
 
     @property
     def _bounding(self) -> Bounding:
-        roots = () if self.skips else self.job.roots
-        return Bounding(
-            store=self.coordinator.store, job=self.job, interval=self.interval, roots=roots, source=self.roots
-        )
+        store, roots = self.coordinator.store, () if self.skips else self.job.roots
+        return Bounding(store=store, job=self.job, interval=self.interval, roots=roots, source=self.roots)
+
+    @property
+    def _giving_back(self) -> GivingBack:
+        store, by = self.coordinator.store, self.owner.dag_id
+        return GivingBack(store=store, job=self.job, interval=self.interval, reason=self.skips, by=by)
 
     def run(self) -> Attempt | AlreadyCommitted:
         if not isinstance(self.interval, Interval):
@@ -221,7 +225,7 @@ class Begin:
                 *(table_key(domain, edge.table) for edge in edges),
                 *(fence_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
-                *self._bounding.keys,
+                *(self._giving_back if self.skips else self._bounding).keys,
             ],
             pointers=() if self.coordinator.formats.projected else [table.name for table in self.job.outputs],
         )
@@ -249,8 +253,12 @@ class Begin:
             return None
         keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)
         adopts = self._adopted(before, job) if before is not None and keeps else None
-        bounded = self._bounding.bounded(
-            reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
+        bounded = (
+            self._giving_back.bounded(reading)
+            if self.skips
+            else self._bounding.bounded(
+                reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
+            )
         )
         fresh = fresh or bounded.is_new
         record = AttemptRecord(
@@ -391,7 +399,7 @@ class Begin:
             token=record.token,
             participant=0,
             owner=self.owner,
-            note="".join((_note(record), *(f", {note}" for note in bounded.notes))),
+            note="".join((record.note, *(f", {note}" for note in bounded.notes))),
         )
         log_key = barrier_key(
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
@@ -439,10 +447,3 @@ class Begin:
             csn=csn or 0,
             change_set=change_set_id(self.job.name, self.interval, revision),
         )
-
-
-def _note(record: AttemptRecord) -> str:
-    adopted = f", adopts token {record.adopts}" if record.adopts is not None else ""
-    skips = f", skips: {record.skips}" if record.skips else ""
-    spans = "".join(f", {one.root}: {one.span}" for one in record.roots if one.span)
-    return f"revision {record.revision}, input generation {record.input_generation}{adopted}{skips}{spans}"

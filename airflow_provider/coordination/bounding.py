@@ -140,7 +140,7 @@ class Bounding:
     @property
     def keys(self) -> list[Key]:
         """What begin reads in the same look as all else it decides on."""
-        first = [self._key(root, 1) for root in self.roots]
+        first = [self.key(root, 1) for root in self.roots]
         return [*first, *(chain_key(self.job.domain, root.name) for root in self.roots if root.looks_around)]
 
     def are_newest(self, roots: Sequence[RootBounds]) -> bool:
@@ -181,7 +181,7 @@ class Bounding:
         :raises InvalidInput: the lists of their files are too long for one.
         """
         new = [one for one in chosen if one.record is not None]
-        records = {self._key(one.root, one.bounds.revision): one.record for one in new if one.record}
+        records = {self.key(one.root, one.bounds.revision): one.record for one in new if one.record}
         _refuse_too_long(records.values())
         return Bounded(
             bounds=tuple(one.bounds for one in chosen),
@@ -194,14 +194,14 @@ class Bounding:
 
     def recorded(self, reading: Reading, root: Root) -> dict[int, RootRecord]:
         """What is recorded of *root* at the barrier, by revision."""
-        return self._asked(reading, root)[1]
+        return self.asked(reading, root)[1]
 
     def anew(self, reading: Reading, root: Root, reason: str, by: str) -> Chosen:
         """What the source of *root* says now, as the next revision, whoever stands on those before."""
-        asked, recorded = self._asked(reading, root)
+        asked, recorded = self.asked(reading, root)
         chosen = self._new(asked, max(recorded, default=0) + 1, self.source.bounds(asked), RootReaders())
         record = RootRecord.of(
-            chosen.bounds, self.job.name, self.interval, reason=reason, by=by, packs=self._packs
+            chosen.bounds, self.job.name, self.interval, reason=reason, by=by, packs=self.packs
         )
         return replace(chosen, record=record)
 
@@ -209,7 +209,7 @@ class Bounding:
         self, reading: Reading, root: Root, epoch: EpochRecord | None, attempt: AttemptRecord | None
     ) -> Chosen:
         """What the attempt reads of *root*: what is recorded, or what its source says now."""
-        asked, recorded = self._asked(reading, root)
+        asked, recorded = self.asked(reading, root)
         newest = max(recorded, default=0)
         if newest == 0:
             return self._new(asked, 1, self.source.bounds(asked), RootReaders())
@@ -219,6 +219,8 @@ class Bounding:
             self.store, self.job.domain, root.name, self.interval, standing, but=self.job.name
         )
         opened, committed = open_root(attempt, root.name), committed_root(epoch, root.name)
+        if committed and root.is_increment:
+            asked = replace(asked, committed=current.span)
         if committed != newest:
             refuse_behind(root, self.interval, behind_of(reading, self.job.domain), readers)
         again = asks_again(root.late, newest, opened=opened, committed=committed, others=readers.stand)
@@ -239,7 +241,7 @@ class Bounding:
         self, reading: Reading, root: Root, epoch: EpochRecord | None, attempt: AttemptRecord | None
     ) -> Chosen:
         """What the epoch's commit has read of *root*, also where a later revision is recorded since."""
-        recorded = self._asked(reading, root)[1].get(committed_root(epoch, root.name))
+        recorded = self.asked(reading, root)[1].get(committed_root(epoch, root.name))
         if recorded is None:
             return self._chosen(reading, root, epoch, attempt)
         return Chosen(root=root, bounds=recorded.whole, note=_note(recorded))
@@ -247,24 +249,24 @@ class Bounding:
     def _new(self, asked: Asked, revision: int, found: RootBounds, readers: RootReaders) -> Chosen:
         check_bounds(asked, found)
         bounds = replace(found, revision=revision)
-        record = RootRecord.of(bounds, self.job.name, self.interval, packs=self._packs)
+        record = RootRecord.of(bounds, self.job.name, self.interval, packs=self.packs)
         return Chosen(root=asked.root, bounds=bounds, record=record, readers=readers)
 
     @property
-    def _packs(self) -> bool:
+    def packs(self) -> bool:
         """Whether long lists of files are kept once, packed: older versions of the package look elsewhere."""
         return self.store.format >= _PACKED_SINCE
 
     def in_attempt(self, bounds: RootBounds) -> RootBounds:
         """What the record of an attempt has of *bounds*."""
-        return bounds.reference if self._packs else bounds
+        return bounds.reference if self.packs else bounds
 
-    def _key(self, root: Root, revision: int) -> Key:
+    def key(self, root: Root, revision: int) -> Key:
         return root_key(self.job.domain, root.name, self.interval.end, revision)
 
-    def _asked(self, reading: Reading, root: Root) -> tuple[Asked, dict[int, RootRecord]]:
+    def asked(self, reading: Reading, root: Root) -> tuple[Asked, dict[int, RootRecord]]:
         """What to ask the source of *root*, and what is recorded at this barrier, by revision."""
-        if not root.looks_around and reading.get(self._key(root, 1)) is None:
+        if not root.looks_around and reading.get(self.key(root, 1)) is None:
             return Asked(root=root, interval=self.interval, now=reading.now), {}
         own, after = self._from_here_on(root)
         for one in own:

@@ -49,9 +49,9 @@ def root_readers(
     interval: Interval,
     revisions: Collection[int],
     *,
-    but: JobName,
+    but: JobName | None,
 ) -> RootReaders:
-    """Return the epochs of jobs beside *but* that stand on a revision of *root* at the end of *interval*.
+    """Return the epochs of jobs, beside *but*, that stand on a revision of *root* at the end of *interval*.
 
     :param revisions: that revision, and those before it that have the same bounds: a source may be bound back.
     """

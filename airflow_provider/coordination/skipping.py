@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.bounding import as_source
-from airflow_provider.coordination.settling import settled
+from airflow_provider.coordination.giving_back import GivingBack, UnreadBounds
+from airflow_provider.coordination.settling import decided, settled
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import (
+    Conflict,
     EpochError,
     InvalidInput,
     OutcomeUnknown,
@@ -41,15 +43,21 @@ class Skipped:
     """What skipping came to.
 
     :param published: the skipped epochs, each a commit of its own. :param left: epochs that were committed before,
-        computed or skipped, and stay as they are.
+        computed or skipped, and stay as they are. :param unread: what is recorded of the job's roots
+        for the skipped epochs, which later ones do not read: files at the epochs' own locations, what other jobs have
+        read there, and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
     """
 
     published: tuple[Published, ...]
     left: tuple[Interval, ...]
+    unread: tuple[UnreadBounds, ...] = ()
 
 
 def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
     """Skip every epoch of *job* in *span* that is not committed, in the order of time.
+
+    Rows of increments, and files that came late, which an attempt has recorded that came to nothing are left to later
+    epochs; what is not is named in the answer (I11).
 
     A full table gets a copy of what it had at the barrier before, as soon as that is committed, also where earlier
     epochs are missing; the copy depends on it (R18).
@@ -65,13 +73,15 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
     for table in declared.outputs:
         _refuse_unwritten(coordinator, declared, table)
     published, left = [], []
+    unread: list[UnreadBounds] = []
     for epoch in declared.cadence.split(span):
         answer = _begin(coordinator, declared, epoch, reason.strip(), by.strip())
         if isinstance(answer, AlreadyCommitted):
             left.append(epoch)
         else:
             published.append(_publish(coordinator, answer))
-    return Skipped(published=tuple(published), left=tuple(left))
+        unread += _unread(coordinator, declared, epoch, reason.strip(), by.strip())
+    return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread))
 
 
 def worded(**texts: str) -> None:
@@ -122,6 +132,24 @@ def _begin(
     request = Begin(coordinator, job, epoch, asking, as_source(None), 1, skips=reason)
     return settled(
         request.run,
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def _unread(
+    coordinator: Coordinator, job: EpochJob, epoch: Interval, reason: str, by: str
+) -> Iterator[UnreadBounds]:
+    """What is recorded for a skipped epoch that later ones do not read; what its failed runs have recorded since is
+    given back first.
+    """
+    giving = GivingBack(store=coordinator.store, job=job, interval=epoch, reason=reason, by=by)
+    return decided(
+        giving.again,
+        Conflict(
+            f"{job.name} {epoch}: others kept changing the bounds of its roots.", next_step="try again."
+        ),
         clock=coordinator.clock,
         random=coordinator.random,
         patience=coordinator.defaults.unknown_outcome_patience,

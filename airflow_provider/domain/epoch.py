@@ -168,6 +168,14 @@ class AttemptRecord:
         return self.token if self.adopts is None else self.adopts
 
     @property
+    def note(self) -> str:
+        """What the barrier log says of its begin."""
+        adopted = f", adopts token {self.adopts}" if self.adopts is not None else ""
+        skips = f", skips: {self.skips}" if self.skips else ""
+        spans = "".join(f", {one.root}: {one.span}" for one in self.roots if one.span)
+        return f"revision {self.revision}, input generation {self.input_generation}{adopted}{skips}{spans}"
+
+    @property
     def end(self) -> EpochState:
         """How it ended, if it has."""
         return EpochState.VETOED if self.vetoed else EpochState.ABORTED

@@ -230,6 +230,11 @@ class Root:
         return self.kind is not RootKind.FILES
 
     @property
+    def is_increment(self) -> bool:
+        """Whether an epoch reads what came since the barrier before, and not all that there is."""
+        return self.has_spans and self.reads is not RootReads.STATE
+
+    @property
     def is_repeatable(self) -> bool:
         """Whether what lies within bounds cannot change unnoticed: ids are only counted, and an update is not seen."""
         return self.kind is not RootKind.JDBC

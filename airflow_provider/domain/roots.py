@@ -41,6 +41,11 @@ class Span:
     def is_empty(self) -> bool:
         return self.low == self.high
 
+    def joined(self, later: Span) -> Span:
+        """Return the span of this one and of *later*, which begins where this one ends."""
+        rows = None if self.rows is None or later.rows is None else self.rows + later.rows
+        return replace(later, low=self.low, rows=rows)
+
     def __str__(self) -> str:
         counted = "" if self.rows is None else f", {self.rows} rows"
         return (
@@ -71,6 +76,15 @@ class RootBounds:
         if not self.files:
             return self
         return replace(self, files=(), digest=digest_of(self.files), count=len(self.files))
+
+    @property
+    def is_empty(self) -> bool:
+        return self.span.is_empty if self.span is not None else not (self.files or self.count)
+
+    def __str__(self) -> str:
+        if self.span is not None:
+            return str(self.span)
+        return f"{len(self.files)} files" + (f", such as {self.files[0].uri}" if self.files else "")
 
     def same_as(self, other: RootBounds) -> bool:
         """Whether an epoch reads the same within both, whichever revision they are."""
@@ -132,6 +146,8 @@ class Asked:
     :param before: what is recorded at earlier barriers, the nearest first, each in its newest revision: those within
         the root's window, and of a root with spans the nearest in any case. :param after: likewise at later ones.
     :param beyond: the nearest one before those. :param now: by the store's clock; None where nobody asks the time.
+    :param committed: the newest span at the barrier of an increment that the asking job has committed. A revision ends
+        where it ends: what came since is the next barrier's, so that a revision that fails takes no row along.
     """
 
     root: Root
@@ -140,6 +156,7 @@ class Asked:
     after: tuple[RootRecord, ...] = ()
     beyond: RootRecord | None = None
     now: datetime | None = None
+    committed: Span | None = None
 
     @property
     def low(self) -> int | None:
@@ -148,15 +165,17 @@ class Asked:
         return span.high if span else None
 
     @property
-    def ends_at(self) -> Span | None:
-        """The span of a later barrier, which has what this one does not; None when this is the newest barrier."""
-        return self.after[0].bounds.span if self.after else None
+    def is_open(self) -> bool:
+        """Whether the span ends at the newest of the source: nothing is recorded behind it, nor committed of it."""
+        return self.committed is None and not (self.after and self.after[0].bounds.span)
 
     def high(self, newest: int | None) -> int | None:
-        """Where the span ends: at the *newest* of the source, or where the one after begins."""
-        later = self.ends_at
+        """Where the span ends: where the one after begins, as it was committed, or at the *newest* of the source."""
+        later = self.after[0].bounds.span if self.after else None
         if later is not None:
             return later.low
+        if self.committed is not None:
+            return self.committed.high
         return self.low if newest is None else newest
 
 
@@ -172,12 +191,12 @@ def check_bounds(asked: Asked, bounds: RootBounds) -> None:
         )
     if span is None:
         return
-    later = asked.ends_at
-    if span.low != asked.low or (later is not None and span.high != later.low):
+    end = asked.high(span.high)
+    if span.low != asked.low or not (asked.is_open or span.high == end):
         raise InvalidInput(
             field="roots",
             value=str(span),
-            expected=f"a span of {root.name!r} from {asked.low}" + (f" to {later.low}" if later else ""),
+            expected=f"a span of {root.name!r} from {asked.low}" + ("" if asked.is_open else f" to {end}"),
             next_step="ask the source again.",
         )
 

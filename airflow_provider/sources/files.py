@@ -326,6 +326,25 @@ def location_of(root: Root, interval: Interval) -> str:
     return location
 
 
+def lies_at(root: Root, interval: Interval, uri: str) -> bool:
+    """Whether a file of *uri* lies at the location of *root* for *interval*; looks at names alone."""
+    place = [part for part in location_of(root, interval).partition("://")[2].split("/") if part]
+    path = [part for part in uri.partition("://")[2].split("/") if part]
+    if not any(_WILD & set(part) for part in place):
+        return path[: len(place)] == place
+    return _names_match(place, path)
+
+
+def _names_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether *names*, of directories and a file, match *patterns*, of which ``**`` is any number of directories."""
+    if not patterns or not names:
+        return not patterns and not names
+    head, rest = patterns[0], patterns[1:]
+    if head == "**":
+        return any(_names_match(rest or ["*"], names[start:]) for start in range(len(names)))
+    return fnmatch.fnmatchcase(names[0], head) and _names_match(rest, names[1:])
+
+
 def _formatted(root: Root, text: str, interval: Interval) -> str:
     try:
         return text.format(start=interval.start, end=interval.end)

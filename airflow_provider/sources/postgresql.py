@@ -92,10 +92,10 @@ def bounds(asked: Asked, url: str) -> RootBounds:
                 root=root.name,
                 missing=(root.table,),
             )
-        high = asked.high(None if asked.ends_at else ids.greatest())
+        high = asked.high(ids.greatest() if asked.is_open else None)
         high = low if low is not None and high is not None and high < low else high
         with ids.as_of_now():
-            if root.transaction_key and high is not None and asked.ends_at is None:
+            if root.transaction_key and high is not None and asked.is_open:
                 ids.refuse_continued_key(low)
                 high = ids.before_split_key(low, high)
             _look_for_late(asked, ids)

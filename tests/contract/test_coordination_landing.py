@@ -34,7 +34,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, job_key
-from airflow_provider.domain.roots import Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.roots import Root, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources import files
 from airflow_provider.sources.roots import RootSources
@@ -353,65 +353,6 @@ def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: 
     assert told() == [(f"1 are of skipped epochs and are read by no epoch, such as {file}", False)]
     after_all = names(world.begin(job, day(2), owner("after all"), roots=FILES))
     assert after_all == ["2024-01-02/a.csv"]
-    assert told() == []
-
-
-def test_a_late_file_that_a_skipped_epoch_had_bound_is_named(world: World, tmp_path: Path) -> None:
-    """I11, R5: the epoch after it does not read it; doctor says so until the skipped one is computed after all."""
-    job = loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed())
-    for number in (1, 2, 3):
-        land(tmp_path, number, "a.csv")
-    run(world, job, day(1))
-    land(tmp_path, 1, "late.csv")
-    failed = world.begin(job, day(2), roots=FILES)
-    assert names(failed) == ["2024-01-01/late.csv", "2024-01-02/a.csv"]
-    world.coordinator.abort(failed, "a broken delivery")
-    world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
-    assert run(world, job, day(3)) == ["2024-01-03/a.csv"]
-
-    def told() -> list[str]:
-        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [one.found for one in symptoms if one.found.startswith("bounds that came to nothing")]
-
-    (found,) = told()
-    assert f"1 files, such as file://{place(tmp_path, 1, 'late.csv')}, for {day(2)}" in found
-    assert run(world, job, day(2), "after all") == ["2024-01-01/late.csv", "2024-01-02/a.csv"]
-    assert told() == []
-
-
-def test_ids_that_a_skipped_epoch_had_bound_are_named(world: World) -> None:
-    """I11, R5: the epoch after it goes on behind them."""
-    root = jdbc_root("orders", "orders", source="shop", id_column="id")
-    job = world.job("load", inputs=[root])
-
-    def begun(number: int, low: int | None, high: int, by: str = "scheduled") -> Attempt:
-        bounds = {"orders": RootBounds(root="orders", span=Span(low=low, high=high))}
-        attempt = world.coordinator.begin(job, day(number), owner(by), roots=bounds)
-        assert isinstance(attempt, Attempt)
-        return attempt
-
-    def publish(attempt: Attempt) -> None:
-        world.write(attempt, [1])
-        world.coordinator.complete(attempt)
-        world.coordinator.publish(attempt)
-
-    def told() -> list[tuple[str, str]]:
-        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [
-            (one.found, one.next_step)
-            for one in symptoms
-            if one.found.startswith("bounds that came to nothing")
-        ]
-
-    publish(begun(1, None, 1))
-    world.coordinator.abort(begun(2, 1, 3), "it failed")
-    assert told() == []
-    world.coordinator.skip(DOMAIN, "load", day(2), "the station was down", by="ada")
-    publish(begun(3, 3, 4))
-    ((found, step),) = told()
-    assert f": (1, 3], for {day(2)};" in found
-    assert step == f"clear the task of job load for {day(2)}, which reads it."
-    publish(begun(2, 1, 3, "after all"))
     assert told() == []
 
 

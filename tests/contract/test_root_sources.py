@@ -124,3 +124,24 @@ def test_what_was_recorded_as_files_has_no_span() -> None:
     files = RootBounds(root="prices", files=(BoundFile(uri="file:///in", size_bytes=1),))
     with pytest.raises(InvalidInput, match="another name"):
         RootSources({"lake_db": "sqlite:////nowhere"}).check_unchanged(root, files)
+
+
+@pytest.mark.parametrize(
+    ("location", "name", "lies"),
+    [
+        ("/in/{start:%Y-%m-%d}/*.csv", "/in/2024-01-02/a.csv", True),
+        ("/in/{start:%Y-%m-%d}/*.csv", "/in/2024-01-01/a.csv", False),
+        ("/in/{start:%Y-%m-%d}/*.csv", "/in/2024-01-02/more/a.csv", False),
+        ("/in/{start:%Y-%m-%d}/**/*.csv", "/in/2024-01-02/more/still/a.csv", True),
+        ("/in/{start:%Y-%m-%d}/**/*.csv", "/in/2024-01-02/a.csv", True),
+        ("/in/{start:%Y-%m-%d}/**", "/in/2024-01-02/more/a.csv", True),
+        ("/in/{start:%Y-%m-%d}", "/in/2024-01-02/more/a.csv", True),
+        ("/in/{start:%Y-%m-%d}", "/in/2024-01-02x/a.csv", False),
+        ("/in/*-{start:%Y-%m-%d}.csv", "/in/x-2024-01-02.csv", True),
+        ("/in/*-{start:%Y-%m-%d}.csv", "/in/x-2024-01-01.csv", False),
+    ],
+)
+def test_a_file_is_told_from_late_ones_by_its_name(location: str, name: str, lies: bool) -> None:
+    """I11: what lies at an epoch's own location stays there when the epoch is skipped."""
+    root = Root("landing", location, late="ignore", complete=none_needed())
+    assert files.lies_at(root, day(2), f"file://{name}") is lies

@@ -7,9 +7,56 @@ from tests.mutants.mutant import Mutant
 LANDING = "tests/contract/test_coordination_landing.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 BEHIND = "tests/contract/test_coordination_behind.py"
+GIVING_BACK = "tests/contract/test_coordination_giving_back.py"
+ROOTS = "tests/contract/test_coordination_roots.py"
 STAYING = "tests/contract/test_coordination_staying.py"
 
 PLANTED_IN_ROOTS = (
+    Mutant(
+        name="a skip leaves to no epoch what a failed attempt has recorded",
+        rule="I11",
+        file="coordination/giving_back.py",
+        old="        if kept.same_as(current):\n",
+        new="        if current:\n",
+        tests=(GIVING_BACK,),
+        by="test_the_next_epoch_reads_what_a_skipped_one_had_recorded",
+    ),
+    Mutant(
+        name="a skip gives back what others begin to read meanwhile",
+        rule="I11",
+        file="coordination/giving_back.py",
+        old="            required += readers\n",
+        new="            readers = ()\n",
+        tests=(GIVING_BACK,),
+        by="test_another_job_that_begins_while_bounds_are_given_back_keeps_them",
+    ),
+    Mutant(
+        name="a skip that only adds a table gives back what the commit has read",
+        rule="I11",
+        file="coordination/giving_back.py",
+        old="interval, revisions, but=None)",
+        new="interval, revisions, but=self.job.name)",
+        tests=(GIVING_BACK,),
+        by="test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read",
+    ),
+    Mutant(
+        name="rows that a skip gives back go to an epoch that is skipped",
+        rule="I11",
+        file="coordination/giving_back.py",
+        old="return None if readers.stand or is_over else readers.required",
+        new="return None if readers.stand else readers.required",
+        tests=(GIVING_BACK,),
+        by="test_rows_of_skipped_epochs_stay_where_a_later_one_was_committed",
+    ),
+    Mutant(
+        name="a revision of an increment goes on to the newest row",
+        rule="I11",
+        file="coordination/bounding.py",
+        old="        if committed and root.is_increment:\n",
+        new="        if committed < 0:\n",
+        tests=(ROOTS,),
+        by="test_an_increment_ends_where_it_was_committed",
+    ),
     Mutant(
         name="an epoch that has read the same bounds by an earlier revision does not stand on them",
         rule="I11",

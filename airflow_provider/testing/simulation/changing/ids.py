@@ -61,7 +61,7 @@ class Ids:
         :raises Unavailable: rows came late, and no revision is to read them.
         """
         low = asked.low
-        high = asked.high(None if asked.ends_at else max(self.seen))
+        high = asked.high(max(self.seen) if asked.is_open else None)
         high = low if low is not None and high is not None and high < low else high
         if asked.root.late is not Late.REVISION:
             self._refuse_late(asked.before)

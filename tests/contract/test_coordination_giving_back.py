@@ -1,0 +1,249 @@
+"""What a failed attempt has recorded of a root, once its epoch is skipped, on each store (I11, R5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.testing.faults import Call, FaultyStore
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner
+
+ORDERS = jdbc_root("orders", "orders", source="shop", id_column="id")
+
+
+class Ids:
+    """A source of which rows with the ids from 1 to :attr:`newest` are there."""
+
+    newest = 0
+
+    def bounds(self, asked: Asked) -> RootBounds:
+        low, high = asked.low, asked.high(self.newest)
+        return RootBounds(root=asked.root.name, span=Span(low=low, high=high, rows=(high or 0) - (low or 0)))
+
+    def holds(self, asked: Asked, recorded: RootBounds) -> bool:  # noqa: ARG002
+        return recorded.span is not None and recorded.span.rows == len(ids(recorded))
+
+    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+        """Ids do not change."""
+
+
+def ids(of: Attempt | RootBounds) -> list[int]:
+    (bounds,) = of.roots if isinstance(of, Attempt) else (of,)
+    assert bounds.span is not None
+    return list(range((bounds.span.low or 0) + 1, (bounds.span.high or 0) + 1))
+
+
+class Orders:
+    """A job that reads rows, as many as each step says that there are by then.
+
+    :ivar read: the ids that each of its committed epochs has read.
+    """
+
+    def __init__(self, world: World, *names: str) -> None:
+        self.world, self.source = world, Ids()
+        self.jobs = {name: world.job(name, inputs=[ORDERS]) for name in (names or ("load",))}
+        self.read: dict[int, list[int]] = {}
+
+    def begun(self, number: int, newest: int, by: Owner | None = None, job: str = "load") -> Attempt:
+        self.source.newest = max(newest, self.source.newest)
+        attempt = self.world.coordinator.begin(self.jobs[job], day(number), by or owner(), roots=self.source)
+        assert isinstance(attempt, Attempt)
+        return attempt
+
+    def fails(self, number: int, newest: int, job: str = "load") -> None:
+        self.world.coordinator.abort(self.begun(number, newest, job=job), "it failed")
+
+    def commits(self, number: int, newest: int, by: Owner | None = None, job: str = "load") -> list[int]:
+        attempt = self.begun(number, newest, by, job)
+        self.publishes(attempt)
+        if job == "load":
+            self.read[number] = ids(attempt)
+        return ids(attempt)
+
+    def publishes(self, attempt: Attempt) -> None:
+        self.world.write(attempt, [1])
+        self.world.coordinator.complete(attempt)
+        self.world.coordinator.publish(attempt)
+
+    def skips(self, number: int, job: str = "load") -> list[str]:
+        """Skip a day; return what the answer says that no later epoch reads."""
+        found = self.world.coordinator.skip(DOMAIN, job, day(number), "the station was down", by="ada")
+        return [str(one) for one in found.unread]
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What doctor says of bounds that came to nothing, and what to do."""
+        symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
+        return [(one.found, one.next_step) for one in symptoms if one.found.startswith("bounds that came")]
+
+
+def test_the_next_epoch_reads_what_a_skipped_one_had_recorded(world: World) -> None:
+    """I11: each row is read by one epoch; computed after all, the skipped one has none of them."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.fails(2, 3)
+    assert orders.skips(2) == []
+    assert orders.commits(3, 4) == [2, 3, 4]
+    assert orders.commits(2, 5, owner("after all")) == []
+    assert orders.commits(4, 5) == [5]
+    assert orders.told == []
+
+
+def test_an_epoch_that_failed_later_reads_what_a_skipped_one_had_recorded(world: World) -> None:
+    """I11: its bounds begin where those of the skipped one did, whether it is tried again or skipped as well."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    for number in (2, 3, 4):
+        orders.fails(number, number + 1)
+    assert orders.skips(2) == []
+    assert orders.commits(3, 9, owner(try_number=2)) == [2, 3, 4]
+    assert orders.skips(4) == []
+    assert orders.commits(5, 9) == [5, 6, 7, 8, 9]
+    assert orders.told == []
+
+
+def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_is_skipped_again(world: World) -> None:
+    """I11: doctor names what it has recorded, and the next skip gives that back, too."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.skips(2)
+    orders.fails(2, 3)
+    orders.fails(3, 4)
+    ((found, step),) = orders.told
+    assert ": (1, 3], 2 rows" in found
+    assert "skip the epoch again" in step
+    assert orders.skips(2) == []
+    assert orders.skips(2) == []
+    assert orders.told == []
+    assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4]
+
+
+def test_rows_of_a_chain_of_skipped_epochs_are_read(world: World) -> None:
+    """I11: in whichever order they are skipped."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    for number in (2, 3, 4):
+        orders.fails(number, number + 1)
+    assert [orders.skips(number) for number in (3, 2, 4)] == [[], [], []]
+    assert orders.commits(5, 9) == [2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_rows_behind_which_a_later_epoch_went_on_are_named(world: World) -> None:
+    """I11: skip and doctor name them; the epoch reads them when it is computed after all."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.fails(2, 3)
+    orders.commits(3, 4)
+    assert orders.told == []
+    assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
+    ((found, step),) = orders.told
+    assert f": (1, 3], 2 rows, for {day(2)};" in found
+    assert step.startswith(f"clear the task of job load for {day(2)}, which reads it;")
+    assert orders.commits(2, 9, owner("after all")) == [2, 3]
+    assert orders.told == []
+
+
+def test_rows_of_skipped_epochs_stay_where_a_later_one_was_committed(world: World) -> None:
+    """I11: each skip names its own; none is moved to an epoch that nothing will come of."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.fails(2, 3)
+    orders.fails(3, 4)
+    orders.commits(4, 5)
+    assert orders.skips(3) == [f"root orders, {day(3)}: (3, 4], 1 rows"]
+    assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
+    assert len(orders.told) == 2
+
+
+@pytest.mark.parametrize("stands", ["committed", "live", "silent"])
+def test_rows_that_another_job_reads_at_the_barrier_are_named(world: World, stands: str) -> None:
+    """I11: what it stands on stays; output of a silent attempt is not published beside what was given back."""
+    orders = Orders(world, "load", "other")
+    orders.commits(1, 1)
+    orders.fails(2, 3)
+    other = orders.begun(2, 3, job="other")
+    if stands == "committed":
+        orders.publishes(other)
+    if stands == "silent":
+        world.clock.advance(PAST_TTL)
+        assert orders.skips(2) == []
+        assert orders.commits(3, 4) == [2, 3, 4]
+        world.write(other, [1])
+        with pytest.raises(Conflict, match="revision 2 of root 'orders'"):
+            world.coordinator.publish(other)
+        assert ids(orders.begun(2, 4, owner(try_number=2), "other")) == []
+        return
+    assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
+    assert orders.commits(3, 4) == [4]
+
+
+def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(world: World) -> None:
+    """I11: the skip looks again."""
+    orders = Orders(world, "load", "other")
+    orders.commits(1, 1)
+    orders.fails(2, 3)
+    world.coordinator.register(orders.jobs["other"])
+    begun: list[Attempt] = []
+
+    def before(call: Call) -> None:
+        if call.method == "transact" and not begun:
+            begun.append(orders.begun(2, 3, job="other"))
+
+    skipper = world.worker(FaultyStore(world.store, before))
+    found = skipper.skip(DOMAIN, "load", day(2), "the station was down", by="ada")
+    assert [str(one.bounds) for one in found.unread] == ["(1, 3], 2 rows"]
+    orders.publishes(begun[0])
+
+
+def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World) -> None:
+    """I11, R5: the epoch stands on it."""
+    orders = Orders(world)
+    for number in (1, 2):
+        orders.commits(number, number)
+    tables = [world.table("load"), world.table("more")]
+    orders.jobs["load"] = world.job("load", tables, inputs=[ORDERS])
+    orders.commits(1, 2, owner("again"))
+    assert orders.skips(2) == []
+    assert orders.commits(3, 4) == [3, 4]
+
+
+def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: World, tmp_path: Path) -> None:
+    """I11, R5: what lies at the skipped epoch's own location is not, which skip and doctor say."""
+    location = f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv"
+    job = world.job("load", inputs=[Root("landing", location, complete=none_needed())])
+
+    def lands(number: int, name: str) -> str:
+        path = tmp_path / f"{day(number).start:%Y-%m-%d}" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+        return f"file://{path}"
+
+    def read(job: EpochJob, number: int, by: Owner | None = None, **answer: Any) -> list[str]:
+        attempt = world.begin(job, day(number), by, roots=RootSources())
+        if answer:
+            world.coordinator.abort(attempt, "a broken delivery")
+        else:
+            world.write(attempt)
+            world.coordinator.publish(attempt)
+        return [file.uri for file in attempt.roots[0].files]
+
+    first, second, third = (lands(number, "a.csv") for number in (1, 2, 3))
+    assert read(job, 1) == [first]
+    late = lands(1, "late.csv")
+    assert read(job, 2, fails=True) == [late, second]
+    found = world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
+    assert [str(one) for one in found.unread] == [f"root landing, {day(2)}: 1 files, such as {second}"]
+    assert read(job, 3) == [late, third]
+    symptoms = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    assert symptoms == [f"1 are of skipped epochs and are read by no epoch, such as {second}"]
+    assert read(job, 2, owner("after all")) == [second]
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
