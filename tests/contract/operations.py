@@ -21,7 +21,7 @@ from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
-from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds
+from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind, previous, state
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -286,6 +286,18 @@ def skips(record: Record, world: World) -> None:
         world.run(job, day(1))
     with record.of("skip: an epoch of a full table", "R3, R5, R10, R11, R13, R23, R24"):
         world.coordinator.skip(DOMAIN, "own", day(2), **WHY)
+    orders = jdbc_root("orders", "orders", source="shop", id_column="id")
+    load = world.job("load", inputs=[orders])
+    for number, again in ((1, ""), (2, ""), (2, " that was skipped before")):
+        bounds = {"orders": RootBounds(root="orders", span=Span(low=number - 1 or None, high=number, rows=1))}
+        attempt = world.begin(load, day(number), owner(again or "scheduled"), roots=bounds)
+        world.write(attempt)
+        if number == 1:
+            world.coordinator.publish(attempt)
+            continue
+        world.coordinator.abort(attempt, "it failed")
+        with record.of(f"skip: an epoch{again}, of which an attempt has recorded bounds", "R3, R5, R10, I11"):
+            world.coordinator.skip(DOMAIN, "load", day(number), **WHY)
 
 
 def columns(record: Record, world: World) -> None:
