@@ -6,12 +6,10 @@ import getpass
 from argparse import Namespace
 
 from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
-from airflow_provider.coordination.binding import bind, declaring
+from airflow_provider.coordination.binding import declaring
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.registration import declaration
-from airflow_provider.domain.schedule import run_interval
 from airflow_provider.domain.topology import sources_of
-from airflow_provider.sources.roots import RootSources
 
 
 @command
@@ -22,12 +20,10 @@ def bind_root(arguments: Namespace) -> None:
         job = declaration(declaring(reader, arguments.domain, arguments.root))
     settings = hook.get_settings(sources=sources_of(job))
     with EpochService.open(settings) as service:
-        found = bind(
-            service.coordinator,
+        found = service.bind(
             arguments.domain,
             arguments.root,
-            run_interval(job.cadence, explicit=arguments.interval),
-            RootSources(settings.sources),
+            arguments.interval,
             reason=arguments.reason,
             by=getpass.getuser(),
         )

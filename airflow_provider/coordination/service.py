@@ -11,6 +11,7 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+from airflow_provider.coordination.binding import Bound, bind, declaring
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.leases import Leases
@@ -21,6 +22,9 @@ from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
+from airflow_provider.domain.registration import declaration
+from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import catalog_of, local_url, open_store, redacted
 from airflow_provider.tables.factory import TableFormats, open_formats
@@ -122,6 +126,23 @@ class EpochService:
     def recover(self, domain: str) -> Recovery:
         """Let the catalog's pointers of all tables of *domain* follow the store: see :func:`recover`."""
         return recover(self.coordinator, domain)
+
+    def bind(self, domain: str, root: str, interval: ExplicitInterval, *, reason: str, by: str) -> Bound:
+        """Let the epoch of *interval* read what the source of *root* has now: see :func:`bind`.
+
+        :param interval: as for ``epoch_run``, such as ``"2024-05-01"``.
+        :raises InvalidInput: the interval cannot be read, or nothing is recorded for it.
+        """
+        cadence = declaration(declaring(self.store, domain, root)).cadence
+        return bind(
+            self.coordinator,
+            domain,
+            root,
+            run_interval(cadence, explicit=interval),
+            RootSources(self.sources),
+            reason=reason,
+            by=by,
+        )
 
     def close(self) -> None:
         """Give back connections; may be called twice."""

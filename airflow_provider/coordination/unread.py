@@ -79,14 +79,15 @@ def unread(
             continue
         records = _records(reader, domain, root, None if at is None else at.end)
         try:
-            found = [*_of_root(root, records, sources, at)]
-            yield from found
+            skipped: list[RootRecord] = []
             if at is None and root.kind is RootKind.FILES:
                 readers = [job for job in jobs if not job.retired and root.name in job.all_roots]
                 skipped = _skipped(reader, domain, readers)
-                yield from _of_skipped(
-                    root, records, sources, skipped, {name for one in found for name in one.late}
-                )
+            told_later = {one.interval for one in skipped} if root.late is not Late.REFUSE else set()
+            found = [*_of_root(root, records, sources, at, told_later)]
+            yield from found
+            told = {name for unread in found for name in unread.late}
+            yield from _of_skipped(root, records, sources, skipped, told)
         except EpochError as error:
             yield Unread(root=root, late=(), replaced=(), problem=error)
 
@@ -154,8 +155,16 @@ def _records(
 
 
 def _of_root(
-    root: Root, records: list[RootRecord], sources: RootSources, at: Interval | None
+    root: Root,
+    records: list[RootRecord],
+    sources: RootSources,
+    at: Interval | None,
+    told_later: Collection[Interval | None] = (),
 ) -> Iterator[Unread]:
+    """Yield what of *root* lies beside *records*.
+
+    :param told_later: skipped epochs: what came late to them, and what no later epoch takes, is told with their files.
+    """
     if not records or root.kind is RootKind.ICEBERG:
         return
     wanted = [one for one in records if at is None or (one.interval or at) == at]
@@ -169,7 +178,10 @@ def _of_root(
     gone: list[str] = []
     for interval, name in late:
         near = newest is not None and interval.end + root.window > newest.end
-        (comes if near and root.late is Late.NEXT and root.kind is RootKind.FILES else gone).append(name)
+        if near and root.late is Late.NEXT and root.kind is RootKind.FILES:
+            comes.append(name)
+        elif interval not in told_later:
+            gone.append(name)
     if comes:
         yield Unread(root=root, late=tuple(comes), replaced=(), comes=True)
     if gone or replaced:

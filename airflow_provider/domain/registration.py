@@ -289,8 +289,9 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
     if table.ended:
         raise TopologyError(
             f"table {name!r} is retired: {table.ended}.",
-            next_step=f"let this attempt end; `airflow epochs revive {job}` brings the job back, a new declaration the "
-            "table alone.",
+            next_step=f"let this attempt end; if the job is retired, `airflow epochs revive {job}` brings it back; a "
+            "table alone comes back by a declaration that the job has not had before (an earlier one counts as an "
+            "older version of its DAG).",
             table=name,
             owner=job,
         )

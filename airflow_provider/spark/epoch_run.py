@@ -224,7 +224,10 @@ def _computed(committed: AlreadyCommitted, job: EpochJob, service: EpochService)
     late = late_revisions(service.store, job, committed.interval, RootSources(service.sources))
     if late and job.on_rerun is OnRerun.KEEP:
         start, end = committed.interval.start.isoformat(), committed.interval.end.isoformat()
-        again = f"`airflow epochs bind {late[0].root.name} {start}/{end} --reason …`, then {clear}."
+        again = (
+            f"`airflow epochs bind {late[0].root.name} {start}/{end} --reason …`, then clear its task (outside of "
+            "Airflow: run the program again; one that names its run_id needs another)."
+        )
     told = "".join(f" Of root {found.root.name!r} {found}." for found in late)
     return AlreadyComputed(
         f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN "

@@ -44,6 +44,18 @@ def retire(epochs: LocalEpochs, **given: Any) -> object:
     return epochs.service.coordinator.retire(**named)
 
 
+def bind(epochs: LocalEpochs, **given: Any) -> object:
+    named = {
+        "domain": "default",
+        "root": "r",
+        "interval": "2024-05-03",
+        "reason": "late",
+        "by": "ada",
+        **given,
+    }
+    return epochs.service.bind(**named)
+
+
 def cut(epochs: LocalEpochs, **given: Any) -> object:
     return epochs.service.cuts.cut(**{"domain": "default", "tables": ["t"], **given})
 
@@ -120,6 +132,8 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
         lambda epochs, value: epochs.service.coordinator.begin(J, DAY, ME, participants=value),
         [],
     ),
+    "bind: domain": (lambda epochs, value: bind(epochs, domain=value), []),
+    "bind: root": (lambda epochs, value: bind(epochs, root=value), []),
     "recover: domain": (lambda epochs, value: epochs.service.recover(value), []),
     "explain: job": (lambda epochs, value: explain(epochs.service.store, "default", value), []),
     "explain: domain": (lambda epochs, value: explain(epochs.service.store, value, "j"), []),

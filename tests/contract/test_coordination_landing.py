@@ -351,6 +351,16 @@ def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: 
 
     file = f"file://{place(tmp_path, 2, 'a.csv')}"
     assert told() == [(f"1 are of skipped epochs and are read by no epoch, such as {file}", False)]
+    if late in (
+        "revision",
+        "ignore",
+    ):  # another file of that day: not `bind`, but the task of the skipped epoch
+        extra = place(tmp_path, 2, "b.csv")
+        extra.write_text("x")
+        assert told() == [
+            (f"2 are of skipped epochs and are read by no epoch, such as {file}, file://{extra}", False)
+        ]
+        extra.unlink()
     after_all = names(world.begin(job, day(2), owner("after all"), roots=FILES))
     assert after_all == ["2024-01-02/a.csv"]
     assert told() == []

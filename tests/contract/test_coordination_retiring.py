@@ -55,6 +55,20 @@ def test_a_table_that_its_job_has_left_comes_back_as_what_it_was(table_world: Wo
     assert world.rows("d") == {"d": [(1, 1), (2, 7)]}
 
 
+def test_a_retired_table_comes_back_by_a_declaration_that_the_job_has_not_had(world: World) -> None:
+    """R7: an earlier declaration is that of an older DAG version, also where its file was changed back."""
+    both = [world.table("d"), world.table("d2")]
+    job = world.job("d", outputs=both)
+    world.run(job, day(1), [1])
+    world.coordinator.register(world.job("d", outputs=both[:1]))
+    world.coordinator.retire(DOMAIN, "d", table="d2", reason="it is not needed", by="ada")
+    with pytest.raises(TopologyError, match="table 'd2' is retired: it is not needed") as refused:
+        world.begin(job, day(2))
+    assert "by a declaration that the job has not had before" in refused.value.next_step
+    world.run(world.job("d", outputs=both, lapses_after=9), day(2), [2])
+    assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 2)]}
+
+
 def test_der12_a_job_that_leaves_keeps_what_it_has_and_holds_nobody_back(table_world: World) -> None:
     """R7: readers read on; cuts of the whole domain go on; who waits for more is told why it will not come."""
     world = table_world

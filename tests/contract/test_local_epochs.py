@@ -105,6 +105,11 @@ def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs
     with pytest.raises(AlreadyComputed, match="Of root 'feed' 1 came late") as answer:
         epoch_run(job, DAY, settings=local_epochs.settings, owner=asking).__enter__()
     assert answer.value.next_step.startswith(f"`airflow epochs bind feed {DAY.start.isoformat()}/")
+    assert "run the program again" in answer.value.next_step
+    bound = local_epochs.service.bind("default", "feed", "2024-05-01", reason="a late file", by="ada")
+    assert (bound.bounds.revision, [str(epoch.job) for epoch in bound.behind]) == (2, ["load"])
+    again = Owner(dag_id="program", run_id="2")
+    assert isinstance(coordinator.begin(job, DAY, again, roots=RootSources()), Attempt)
 
 
 def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
