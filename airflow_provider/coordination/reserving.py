@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 LOST_BEFORE_RESERVING = 2
 """Number of preparations that a publisher loses before the others wait for it."""
+QUICK_LOST_BEFORE_RESERVING = 6
+"""The same while the last took ``QUICK_S`` at most: it lost by chance, and a reservation costs all others theirs."""
+QUICK_S = 0.025
 FORMAT = 2
 """The format of a store's records from which reservations are made."""
 _SHORTEST_PAUSE_S = 0.005
@@ -58,12 +61,14 @@ class Race:
     """One publish among others: what it has lost so far, and the reservation that it holds.
 
     :ivar lost: number of its preparations that others were faster than. :ivar slowest_s: time of the slowest one.
+    :ivar last_s: time of the last one. Waiting for a turn, or for who has reserved the head, is part of neither.
     """
 
     coordinator: Coordinator
     attempt: Attempt
     lost: int = 0
     slowest_s: float = 0.0
+    last_s: float = 0.0
     waited_s: float = 0.0
     _held: Stamped[ReservationRecord] | None = field(default=None, repr=False)
 
@@ -96,14 +101,14 @@ class Race:
         :raises Reserved: others are to come first.
         """
         coordinator, domain = self.coordinator, self.attempt.domain
-        if self.lost >= LOST_BEFORE_RESERVING:
+        if self.is_unlucky:
             self.take()
             return self._timed(publish)
         if not self.lost and not coordinator.is_crowded(domain):
             return self._timed(publish)
         with coordinator.store.turn(domain, coordinator.defaults.publish_turn):
             answer = None
-            while answer is None and self.lost < LOST_BEFORE_RESERVING:
+            while answer is None and not self.is_unlucky:
                 answer = self._timed(publish)
             return answer
 
@@ -113,8 +118,15 @@ class Race:
         answer = publish(self)
         if answer is None:
             self.lost += 1
-            self.slowest_s = max(self.slowest_s, clock.monotonic() - began)
+            self.last_s = clock.monotonic() - began
+            self.slowest_s = max(self.slowest_s, self.last_s)
         return answer
+
+    @property
+    def is_unlucky(self) -> bool:
+        """Whether it has lost so often that the others are to wait for it."""
+        is_quick = self.last_s <= QUICK_S
+        return self.lost >= (QUICK_LOST_BEFORE_RESERVING if is_quick else LOST_BEFORE_RESERVING)
 
     @property
     def key(self) -> Key:

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.reserving import LOST_BEFORE_RESERVING, Race
+from airflow_provider.coordination.reserving import (
+    LOST_BEFORE_RESERVING,
+    QUICK_LOST_BEFORE_RESERVING,
+    QUICK_S,
+    Race,
+)
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced
@@ -46,15 +51,15 @@ class Preparing(FaultyStore):
     :ivar prepared: number of its preparations.
     """
 
-    def __init__(self, world: World, meanwhile: Callable[[], object]) -> None:
+    def __init__(self, world: World, meanwhile: Callable[[], object], takes: timedelta) -> None:
         super().__init__(world.store, lambda _call: None)
-        self.world, self.meanwhile, self.prepared = world, meanwhile, 0
+        self.world, self.meanwhile, self.takes, self.prepared = world, meanwhile, takes, 0
 
     def transact(self, transaction: Transaction) -> Receipt:
         """Send a commit as late as it is prepared."""
         if transaction.number is not None:
             self.prepared += 1
-            self.world.clock.advance(PREPARATION)
+            self.world.clock.advance(self.takes)
             self.meanwhile()
         return super().transact(transaction)
 
@@ -91,9 +96,41 @@ def written(world: World, job: str = "slow") -> Attempt:
     return attempt
 
 
-def preparing(world: World, meanwhile: Callable[[], object]) -> tuple[Coordinator, Preparing]:
-    store = Preparing(world, meanwhile)
+def preparing(
+    world: World, meanwhile: Callable[[], object], takes: timedelta = PREPARATION
+) -> tuple[Coordinator, Preparing]:
+    store = Preparing(world, meanwhile, takes)
     return world.worker(store), store
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "lost"),
+    [(QUICK_S / 2, QUICK_LOST_BEFORE_RESERVING), (QUICK_S * 2, LOST_BEFORE_RESERVING)],
+    ids=["quick", "slow"],
+)
+def test_how_often_a_publisher_loses_before_it_reserves_the_head(
+    world: World, takes_s: float, lost: int
+) -> None:
+    """R11: a quick one loses by chance, so that it reserves later, since that costs all others a preparation."""
+    quick, attempt = Quick(world), written(world)
+    worker, store = preparing(world, quick.commit, timedelta(seconds=takes_s))
+    worker.publish(attempt)
+    assert (quick.commits, quick.waits, store.prepared) == (lost, 1, lost + 1)
+
+
+def test_one_slow_preparation_of_a_quick_publisher_reserves_nothing(world: World) -> None:
+    """R11: a first preparation that waits for a lock, or for a processor, says little of the next ones."""
+    quick, attempt = Quick(world), written(world)
+    worker, store = preparing(world, quick.commit, timedelta(seconds=QUICK_S) / 2)
+
+    def commit() -> None:
+        if store.prepared == 1:
+            world.clock.advance(PREPARATION)
+        quick.commit()
+
+    store.meanwhile = commit
+    worker.publish(attempt)
+    assert (quick.commits, quick.waits) == (QUICK_LOST_BEFORE_RESERVING, 1)
 
 
 def test_liv1_slow_beside_quick(world: World) -> None:

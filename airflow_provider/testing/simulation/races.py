@@ -13,7 +13,7 @@ from airflow_provider.testing.simulation.history import expect
 from airflow_provider.testing.simulation.wire import Line
 
 MOST_LOST = 2
-"""Number of preparations that a publisher loses to others before it reserves the head."""
+"""Number of preparations that a publisher loses to others before it reserves the head: here, none is quick."""
 MOST_BEATEN = 2
 """Number of preparations that it loses while its reservation lasts: registrations do not wait for it."""
 
