@@ -78,7 +78,10 @@ class Event(StrEnum):
     BEHIND_REFUSED = "begin refused, an input behind its source"
     BEHIND_LOST = "publish refused, an input behind its source"
     BEHIND_MENDED = "epoch behind its source computed again"
+    BACK_AGAIN = "source as it was recorded before"
     MIXED = "cut of two revisions of a source"
+    SKIPPED_FAILED = "skip of an epoch that had recorded bounds"
+    REVISION_FAILED = "revision that had recorded bounds failed"
     BIND_REFUSED = "bind refused"
 
 
@@ -132,6 +135,10 @@ PROMISED = (
     Event.BOUND_ANEW,
     Event.BEHIND_REFUSED,
     Event.BEHIND_MENDED,
+    Event.BACK_AGAIN,
+    Event.MIXED,
+    Event.SKIPPED_FAILED,
+    Event.REVISION_FAILED,
     Event.IN_SESSION,
     Event.NEARLY_FULL,
     Event.DOCTOR,

@@ -12,16 +12,21 @@ from airflow_provider.domain.roots import Asked, Late, RootBounds, RootRecord, S
 
 @dataclass(slots=True)
 class Ids:
-    """The rows of the table. :ivar seen: their ids in the order in which they could be seen."""
+    """The rows of the table.
+
+    :param least: how many come at least, whenever it is asked. :ivar seen: their ids in the order in which they could
+        be seen.
+    """
 
     random: Random
+    least: int = 0
     seen: list[int] = field(default_factory=list)
     _late: list[int] = field(default_factory=list)
     _last: int = 0
 
     def grow(self) -> None:
         """Let some rows come; the transaction of a few of them goes on."""
-        for _ in range(self.random.randrange(3)):
+        for _ in range(self.random.randrange(self.least, self.least + 3)):
             self._last += 1
             (self._late if self.random.random() < 0.3 else self.seen).append(self._last)
         if not self.seen:
@@ -61,7 +66,7 @@ class Ids:
         :raises Unavailable: rows came late, and no revision is to read them.
         """
         low = asked.low
-        high = asked.high(max(self.seen) if asked.is_open else None)
+        high = asked.high(max(self.seen))
         high = low if low is not None and high is not None and high < low else high
         if asked.root.late is not Late.REVISION:
             self._refuse_late(asked.before)

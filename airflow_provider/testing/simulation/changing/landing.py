@@ -52,6 +52,12 @@ class Landing:
         self.files.pop(self.random.choice(sorted(self.files)))
         return True
 
+    def restore(self, bounds: RootBounds, epoch: Interval) -> None:
+        """Let there be at the barriers of *epoch* what was recorded once, and nothing else."""
+        for file in self.at(epoch.start, epoch.end):
+            del self.files[file.uri]
+        self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
+
     def settle(self, recorded: Mapping[Interval, RootBounds]) -> None:
         """Bring back what was *recorded*, take away what came late, and let something land where nothing did."""
         self.ids.settle(bounds.span for bounds in recorded.values() if bounds.span is not None)
@@ -74,6 +80,10 @@ class Landing:
         """Whether what was recorded lies there: what a task looks at before it reads it."""
         same = all(one.uri in self.files and self.files[one.uri][1] == one for one in bounds.files)
         return same and self.ids.holds(bounds)
+
+    def is_own(self, uri: str, epoch: Interval) -> bool:
+        """Whether the file of *uri* lies at a barrier of *epoch*."""
+        return epoch.start < _barrier_of(uri) <= epoch.end
 
     def at(self, start: datetime, end: datetime) -> list[BoundFile]:
         """The files of the barriers in ``(start, end]``."""

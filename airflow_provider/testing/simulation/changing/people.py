@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.retention import Retention, Swept
+from airflow_provider.coordination.skipping import Skipped
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     EpochError,
@@ -36,6 +37,7 @@ from airflow_provider.testing.simulation.changing.plan import (
     Version,
     changed,
 )
+from airflow_provider.testing.simulation.changing.sourced import BOUND
 from airflow_provider.testing.simulation.changing.world import ChangingWorld
 from airflow_provider.testing.simulation.events import Event
 from airflow_provider.testing.simulation.history import expect
@@ -179,9 +181,12 @@ class Operator:
     def run(self, process: Process) -> None:
         """Do for ever what is to be done."""
         world = self.world
-        coordinator, retention = world.coordinator(process), world.retention(process)
+        coordinator = world.undisturbed(process) if world.counts else world.coordinator(process)
+        retention = world.retention(process)
         while True:
-            process.sleep(timedelta(seconds=world.random.uniform(2, 40)))
+            process.sleep(
+                timedelta(seconds=world.random.uniform(2, 10 if world.counts or world.binds else 40))
+            )
             with suppress(RetryableError, OutcomeUnknown, Fenced):
                 if not self.quiet():
                     habit = world.random.choice(list(self.habits))
@@ -233,8 +238,13 @@ class Operator:
         truth.withdraw(table, barrier)
         self.world.count(Event.WITHDRAWN)
 
-    def _skip_any(self, skip: Callable[..., object]) -> None:
+    def _skip_any(self, skip: Callable[..., Skipped]) -> None:
         random = self.world.random
+        failed = self.world.truth.failed_in_vain() if self.world.counts else []
+        if failed:
+            self._skip(skip, *random.choice(failed))
+        if self.world.counts:
+            return
         missing = self.missing()
         if missing and random.random() < 0.6:
             version, epoch = random.choice(missing)
@@ -246,30 +256,66 @@ class Operator:
             version, epoch = random.choice(known)
             self._skip(skip, version.job, epoch)
 
-    def _skip(self, skip: Callable[..., object], job: str, epoch: Interval) -> None:
+    def _skip(self, skip: Callable[..., Skipped], job: str, epoch: Interval) -> None:
+        source = self.world.truth.source
+        counted = source.counted
+        counted.ask_to_skip(job, epoch)
         try:
-            skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
+            answer = skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
+            if answer.published:
+                counted.answer(job, epoch, left=bool(answer.unread))
+                if job in counted.readers and epoch in source.newest():
+                    self.world.count(Event.SKIPPED_FAILED)
         except FinalError as error:
             refuse_full(error)
             if isinstance(error, Fenced):
                 raise
 
     def _bind(self, coordinator: Coordinator, process: Process) -> None:
-        """Let a file come late, and have the epochs of its barrier read it."""
+        """Let a file come late, or go again, and have the epochs of its barrier read what is there then."""
         world, random = self.world, self.world.random
-        recorded = list(world.truth.source.newest())[-random.choice((1, 2, 4)) :]
-        if not recorded:
+        epoch = self._to_bind()
+        if epoch is None:
             return
-        epoch = random.choice(recorded)
-        if random.random() < 0.8:
-            world.landing.land(epoch.end)
-            world.landing.ids.come_late()
+        self._change(epoch)
         source = LandingSource(world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
         try:
-            bind(coordinator, DOMAIN, "landing", epoch, source, reason="it came late", by="operator")
+            bind(coordinator, DOMAIN, "landing", epoch, source, reason=BOUND, by="operator")
         except FinalError as error:
             refuse_full(error)
             world.count(Event.BIND_REFUSED)
+        if random.random() < 0.5:  # and nobody is told
+            self._change(epoch)
+            readers = [one.job for one in world.jobs if one.late is not None]
+            world.regretted.append((random.choice(readers), epoch))
+
+    def _to_bind(self) -> Interval | None:
+        """One of the last epochs of which bounds are recorded: often one that other attempts are about to read."""
+        truth, random = self.world.truth, self.world.random
+        recorded = list(truth.source.newest())[-random.choice((1, 2, 4)) :]
+        opened = [
+            one.interval
+            for one in truth.epochs.values()
+            if one.attempt is not None
+            and one.attempt.aborted is None
+            and one.attempt.inputs
+            and not one.committed
+        ]
+        read = [epoch for epoch in recorded if epoch in opened]
+        chosen = read or (recorded if random.random() < 0.3 else [])
+        return random.choice(chosen) if chosen else None
+
+    def _change(self, epoch: Interval) -> None:
+        """Let a file of *epoch* come late; or let there be again what was recorded before."""
+        world, random = self.world, self.world.random
+        drawn = random.random()
+        earlier = [one for (end, _), one in world.truth.source.found.items() if end == epoch.end]
+        if drawn < 0.4 and len(earlier) > 1 and earlier[0].bounds.span is None:
+            world.landing.restore(random.choice(earlier).bounds, epoch)
+            world.count(Event.BACK_AGAIN)
+        elif drawn < 0.9:
+            world.landing.land(epoch.end)
+            world.landing.ids.come_late()
 
     def _pause(self) -> None:
         """For long nothing runs: a weekend, an outage of the scheduler."""

@@ -182,17 +182,29 @@ def draw_jobs(random: Random, streamed: str) -> list[Version]:
     return jobs
 
 
-def draw_sharing(random: Random) -> list[Version]:
-    """Two jobs that read one source, one that reads both of them, and one that reads anything."""
-    step, late = random.choice((1, 1, 2)), random.choice((Late.REVISION, Late.REVISION, Late.NEXT))
-    ids, ignoring = random.random() < 0.25, random.choice((0.0, 0.0, 0.3))
+def draw_sharing(random: Random, *, counted: bool = False) -> list[Version]:
+    """Two jobs that read one source, one that reads both of them, and one that reads anything.
+
+    :param counted: each row of the source is to be read once: often it is a table of ids, and one job alone reads it.
+    """
+    step, late = (
+        1 if counted else random.choice((1, 1, 2)),
+        random.choice((Late.REVISION, Late.REVISION, Late.NEXT)),
+    )
+    ids, ignoring = random.random() < (0.8 if counted else 0.25), random.choice((0.0, 0.0, 0.3))
+    alone = counted and random.random() < 0.6
+    if counted:
+        late = random.choice((Late.REVISION, Late.NEXT))
     jobs: list[Version] = []
     for name in ("a", "b"):
-        drawn = replace(_draw_job(random, name, (), late, 0.0), late=late, ids=ids, origin=0)
+        read = None if alone and name == "b" else late
+        drawn = replace(_draw_job(random, name, (), late, 0.0), late=read, ids=ids, origin=0)
+        if counted:
+            drawn = replace(drawn, kinds=dict.fromkeys(drawn.kinds, TableKind.INCREMENTAL))
         past = drawn.reads if random.random() < 0.3 else ()
         jobs.append(replace(drawn, reads=past, steps=((0, step),), keeps=random.random() < 0.5))
     kinds = {table: kind for one in jobs for table, kind in one.kinds.items()}
-    for name in ("c", "d"):
+    for name in ("c",) if counted else ("c", "d"):
         drawn = _draw_job(random, name, jobs, None, ignoring)
         kinds = {**kinds, **drawn.kinds}
         tables = [one.outputs[0] for one in jobs[:2]]

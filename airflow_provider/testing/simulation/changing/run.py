@@ -30,6 +30,8 @@ _HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
 _MORE = ((), ("skip",), ("skip", "skip", "skip", "land"))
 _BINDING, _BINDS = 5, 2
 """Every so many domains have a source that several jobs share, and that a person binds anew: those of these seeds."""
+_COUNTS = 4
+"""In half as many, a source of which attempts have recorded bounds that come to nothing."""
 
 
 def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
@@ -47,7 +49,10 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
     )
     violation = ""
     with _small_records(random.choice((SMALL_RECORD_BYTES, codec.MAX_RECORD_BYTES))):
-        world = ChangingWorld(scheduler, random, defaults, binds=seed % _BINDING == _BINDS)
+        kind = seed % _BINDING
+        world = ChangingWorld(
+            scheduler, random, defaults, binds=kind == _BINDS, counts=seed % (2 * _BINDING) == _COUNTS
+        )
         try:
             _live(world, Airflow(world))
         except Violation as found:
@@ -81,7 +86,7 @@ def _tries(task: Task) -> int:
 
 
 _EMPHASES = (
-    [Change.FINER, Change.FINER, Change.COARSER, Change.ORIGIN],
+    [Change.FINER, Change.FINER, Change.FINER, Change.COARSER, Change.COARSER, Change.ORIGIN],
     [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT],
 )
 """What a domain's author is fond of: a change that is rare among six shows nothing."""
@@ -106,14 +111,18 @@ class Airflow:
         self._running: list[Process] = []
         self._processes = 0
         self.quiet = False
-        self.due = random.randrange(1, world.length + 1)
-        self._fails = random.choice((0.0, 0.1, 0.2, 0.5))
+        self.due = 2 if world.counts else random.randrange(1, world.length + 1)
+        self._pace = 0.2 if world.counts else 0.06
+        self._fails = random.choice((0.2, 0.4, 0.6) if world.counts else (0.0, 0.1, 0.2, 0.5))
         for barrier in range(1, world.length + 1):
             if random.random() < 0.9:
                 world.landing.land(hour(barrier))
         changes = random.sample(list(Change), random.choice((1, 2, 3, len(Change))))
         changes += random.choice(_EMPHASES)
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
+        if world.counts:
+            habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
+            changes = [one for one in changes if one not in (Change.FINER, Change.COARSER)]
         if world.binds:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
             changes = [one for one in changes if one not in (Change.FINER, Change.COARSER, Change.ORIGIN)]
@@ -145,8 +154,7 @@ class Airflow:
 
     def behind(self) -> list[tuple[str, Interval]]:
         """Committed epochs that must be computed again: their source was bound anew."""
-        entries = self.world.truth.topology.behind
-        return [(str(entry.job), entry.interval) for entry in entries if not entry.until]
+        return sorted(self.world.truth.behind())
 
     def _look_for_missing(self) -> list[tuple[Version, Interval]]:
         found = []
@@ -239,11 +247,11 @@ class Airflow:
                 one for one in self._again if not one.answered and one.tries < _tries(one) and not one.refused
             ]
             for job, epoch in self.behind():
-                if self.quiet or self.world.random.random() < 0.03:
+                if self.quiet or self.world.random.random() < 0.06:
                     self._ask_again(job, epoch, run=f"behind {self._processes}")
             if not self.quiet:
                 self._think_again()
-                if self.due < self.world.length and self.world.random.random() < 0.06:
+                if self.due < self.world.length and self.world.random.random() < self._pace:
                     self.due += 1
             self._keep()
             process.sleep(timedelta(seconds=self.world.random.uniform(1, 8)))
@@ -346,6 +354,7 @@ def _live(world: ChangingWorld, airflow: Airflow) -> None:
         world.step()
     expect(not airflow.left(), "I9", airflow.reasons())
     expect(not airflow.behind(), "I9", airflow.behind())
+    world.check_counted()
     _clean_up(world, airflow)
     world.consult_doctor(DOMAIN)
     world.check_restored()

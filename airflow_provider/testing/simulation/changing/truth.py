@@ -25,7 +25,7 @@ from airflow_provider.testing.simulation.cascade import Rows, output
 from airflow_provider.testing.simulation.changing.mixing import Mixing
 from airflow_provider.testing.simulation.changing.plan import Range, Read, Version
 from airflow_provider.testing.simulation.changing.records import Found, HasRead, Staged, Visible
-from airflow_provider.testing.simulation.changing.sourced import Sourced
+from airflow_provider.testing.simulation.changing.sourced import Labels, Sourced
 from airflow_provider.testing.simulation.history import Committed, History, Slice, expect, moment_of
 
 
@@ -184,6 +184,21 @@ class Truth(History):
                 found |= one.uris
         return frozenset(found)
 
+    def behind(self) -> frozenset[tuple[str, Interval]]:
+        """Committed epochs that must be computed again: their source was bound anew."""
+        return frozenset((str(one.job), one.interval) for one in self.topology.behind if not one.until)
+
+    def failed_in_vain(self) -> list[tuple[str, Interval]]:
+        """Epochs without a commit, of which an attempt has failed that had recorded what it reads of the source."""
+        return [
+            (job, epoch.interval)
+            for (job, _), epoch in self.epochs.items()
+            if epoch.committed is None
+            and epoch.attempt is not None
+            and epoch.attempt.aborted is not None
+            and epoch.attempt.roots
+        ]
+
     def withdraw(self, table: str, barrier: datetime) -> None:
         """Take that nobody may read *table* at *barrier* any more."""
         self._withdrawn.add((table, barrier))
@@ -216,10 +231,9 @@ class Truth(History):
         puts = [one for one in transaction.updates if isinstance(one, Put)]
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             self._put(put, commit is not None)
-            if put.key.kind is Kind.BARRIER:
-                self._report(put.key, put.record)
+        self.source.check_chain(f"after CSN {self.csn}")
         for put in puts:
-            self._declare(put)
+            self._tell(put)
         if commit is not None and commit.members:
             self._commit(commit)
         elif commit is not None and commit.by == "retention":
@@ -230,8 +244,12 @@ class Truth(History):
             self.changes += 1
         return commit
 
-    def _declare(self, put: Put) -> None:
-        if put.key.kind is Kind.JOB:
+    def _tell(self, put: Put) -> None:
+        if put.key.kind is Kind.BARRIER:
+            self._report(put.key, put.record)
+        elif put.key.kind is Kind.EPOCH:
+            self.source.counted.take(put.key.partition, put.record)
+        elif put.key.kind is Kind.JOB:
             self._job(put.record)
         elif put.key.kind is Kind.TOPOLOGY:
             self.topology = put.record
@@ -302,7 +320,11 @@ class Truth(History):
         self._check_inputs(reads, epoch, inputs, where, copies=bool(done.skipped))
         version = self.begun.get((job, epoch.start, done.output_token))
         sourced = not done.skipped and version is not None and version.late is not None
-        files = self.source.commit(job, epoch, done, where, reads=sourced)
+        files: Labels = ()
+        if sourced:
+            files = self.source.commit(job, epoch, done, where, self.behind())
+        else:
+            self.source.leave(job, epoch)
         for delta in commit.tables:
             table = str(delta.table)
             self._check_disjoint(table, epoch, where)

@@ -22,6 +22,7 @@ from airflow_provider.stores import codec
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from airflow_provider.tables.base import Place
 from airflow_provider.testing.simulation.cascade import FAR
+from airflow_provider.testing.simulation.changing.counted import Counted
 from airflow_provider.testing.simulation.changing.ids import Ids
 from airflow_provider.testing.simulation.changing.ignoring import check_labels
 from airflow_provider.testing.simulation.changing.landing import Landing
@@ -45,6 +46,8 @@ from airflow_provider.testing.simulation.wire import Line, Weather
 SMALL_RECORD_BYTES = 6_000
 """The limit of a record in worlds where they are small."""
 _NEARLY = 0.4
+_REGRETS = 0.2
+"""How often a person thinks better of a skip where it is to be seen what it leaves to later epochs."""
 _GROW = frozenset({Kind.TABLE, Kind.FENCE, Kind.VERSIONS, Kind.RETENTION, Kind.WITHDRAWN, Kind.TOPOLOGY})
 """Records that grow with what happens."""
 
@@ -55,25 +58,36 @@ class ChangingWorld(Site):
     :ivar truth: what the store must hold. :ivar jobs: the jobs as they are drawn. :ivar length: its hours.
     :ivar streams: how many short epochs one job computes beside all others. :ivar slow: a job whose publishes take long
         to prepare then; empty for none. :ivar forks: whether processes are forked.
-    :ivar binds: its source is bound anew.
+    :ivar binds: its source is bound anew. :ivar counts: epochs that have recorded bounds of it fail, and are skipped.
     :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
     """
 
     def __init__(
-        self, scheduler: Scheduler, random: Random, defaults: Defaults, *, binds: bool = False
+        self,
+        scheduler: Scheduler,
+        random: Random,
+        defaults: Defaults,
+        *,
+        binds: bool = False,
+        counts: bool = False,
     ) -> None:
         super().__init__(scheduler, random, defaults)
-        self.binds = binds
-        self.streams = 0 if binds else random.choice((0, 0, 40, 90))
-        self.jobs = draw_sharing(random) if binds else draw_jobs(random, "s1" if self.streams else "")
+        self.binds, self.counts = binds, counts
+        self.streams = 0 if binds or counts else random.choice((0, 0, 40, 90))
+        if binds or counts:
+            self.jobs = draw_sharing(random, counted=counts)
+        else:
+            self.jobs = draw_jobs(random, "s1" if self.streams else "")
         kinds = {table: kind for one in self.jobs for table, kind in one.kinds.items()}
         self.slow = random.choice(self.jobs).job if self.streams and random.random() < 0.6 else ""
         self.skipped: list[tuple[str, Interval]] = []
         self.regretted: list[tuple[str, Interval]] = []
-        self.length = random.choice((6, 9, 9, 12))
-        self.landing = Landing(random, self.length, Ids(random))
+        self.length = random.choice((9, 12, 15) if counts else (6, 9, 9, 12))
+        self.landing = Landing(random, self.length, Ids(random, least=1 if counts else 0))
         kinds["s1"] = TableKind.INCREMENTAL
-        self.truth = Truth(kinds=kinds, source=Sourced(self.landing.labels))
+        readers = frozenset(one.job for one in self.jobs if one.late is not None)
+        counted = Counted(readers, self.landing.is_own)
+        self.truth = Truth(kinds=kinds, source=Sourced(self.landing.labels, counted))
         self.forks = random.random() < 0.3
         self.published: Published | None = None
         self._parent = random.getrandbits(64)
@@ -140,6 +154,8 @@ class ChangingWorld(Site):
         others = [table for table in self._refs if table not in moved]
         for table in (*sorted(moved), *self.random.sample(others, min(1, len(others)))):
             self.check_cut(table)
+        if self.binds:
+            self._check_together()
         for table in self._refs:
             self.load_by_catalog(self.table(table))
         if self.random.random() < CONSULTED:
@@ -157,6 +173,10 @@ class ChangingWorld(Site):
         for put in (one for one in transaction.updates if isinstance(one, Put)):
             if isinstance(put.record, EpochRecord) and commit is not None:
                 self._event_of_epoch(put, put.record, commit)
+            elif isinstance(put.record, EpochRecord) and put.record.committed is not None:
+                left = put.record.attempt
+                if left is not None and left.aborted is not None and left.roots:
+                    self.count(Event.REVISION_FAILED)
             if put.key.kind is Kind.ROOT and put.record.bounds.revision > 1:
                 self.count(Event.SOURCE_REVISION)
             if put.key.kind is Kind.TOPOLOGY and put.record.binds > self.truth.topology.binds:
@@ -182,7 +202,7 @@ class ChangingWorld(Site):
         }
         if done.skipped:
             self.skipped.append((str(commit.members[0].job), now.interval))
-            if not self.weather.clear:
+            if not self.weather.clear and (not self.counts or self.random.random() < _REGRETS):
                 self.regretted.append(self.skipped[-1])
         for event in (one for one, did in happened.items() if did):
             self.count(event)
@@ -234,6 +254,23 @@ class ChangingWorld(Site):
                 self.count(Event.OUTDATED)
             if check_mixture(self.truth, cut):
                 self.count(Event.MIXED)
+
+    def _check_together(self) -> None:
+        """Cuts of tables of both jobs that read the source, one of which may be behind it: they say so (R18)."""
+        tables = [one.outputs[0] for one in self.jobs if one.late is not None]
+        behind = [entry.interval.end for entry in self.truth.topology.behind if not entry.until]
+        for at in {None, *self.random.sample(behind, min(1, len(behind)))}:
+            try:
+                cut = self._clean.cut(DOMAIN, tables, at=at)
+            except (NotReady, UnknownName, Unavailable):
+                continue
+            if check_mixture(self.truth, cut):
+                self.count(Event.MIXED)
+
+    def check_counted(self) -> None:
+        """Every row of the source is read, and once, by each job that has gone on past it (I11)."""
+        source = self.truth.source
+        source.counted.check(source.bounds, self.landing.ids.within)
 
     def check_restored(self) -> None:
         """A session that has only published knows which store that was (R20, R33)."""
