@@ -134,7 +134,7 @@ class GivingBack:
         if kept.same_as(current):
             return {}, ()
         readers = self._readers(root, self.interval, same_bounds(recorded, current))
-        if readers.stand:
+        if readers.have_read:
             return {}, readers.required
         given = self._next(root, self.interval, kept)
         if current.span is None:
@@ -177,7 +177,7 @@ class GivingBack:
         key = epoch_key(self.job.domain, self.job.name, later.interval.start)
         own = self.store.read(self.job.domain, [key]).get(key)
         is_over = own is not None and _is_skipped(own.record) and not later.bounds.is_empty
-        return None if readers.stand or is_over else readers.required
+        return None if readers.have_read or is_over else readers.required
 
     def _kept(self, root: Root, bounds: RootBounds) -> RootBounds:
         """What stays of *bounds*: the files of the epoch's own location, and no row."""

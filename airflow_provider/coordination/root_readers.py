@@ -41,6 +41,11 @@ class RootReaders:
     def stand(self) -> bool:
         return bool(self.committed or self.live)
 
+    @property
+    def have_read(self) -> bool:
+        """Whether epochs stand on this revision, or have committed an earlier one."""
+        return self.stand or bool(self.behind)
+
 
 def root_readers(
     reader: MetadataReader,
