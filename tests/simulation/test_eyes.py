@@ -15,11 +15,11 @@ from airflow_provider.domain import beginning
 from airflow_provider.tables.memory_versions import Version
 from airflow_provider.testing.simulation.run import simulate
 
-LABELLED = (59,)
+LABELLED = (8, 37, 47, 97)
 """Seeds in which edges without revisions leave rows behind."""
 
 
-SHARED = (37, 107)
+SHARED = (47, 97, 172)
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
 
 

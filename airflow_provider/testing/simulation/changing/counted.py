@@ -41,6 +41,7 @@ class Counted:
     _standing: defaultdict[Interval, set[str]] = field(default_factory=lambda: defaultdict(set))
     _skipped: defaultdict[Interval, set[str]] = field(default_factory=lambda: defaultdict(set))
     _unanswered: set[tuple[str, Interval]] = field(default_factory=set)
+    _answered: set[tuple[str, Interval]] = field(default_factory=set)
 
     def take(self, job: str, record: EpochRecord) -> None:
         """Take the record of an epoch as it was written."""
@@ -65,11 +66,13 @@ class Counted:
 
     def ask_to_skip(self, job: str, epoch: Interval) -> None:
         """Take that a person is about to skip *epoch*."""
-        self._unanswered.add((job, epoch))
+        if (job, epoch) not in self._answered:
+            self._unanswered.add((job, epoch))
 
     def answer(self, job: str, epoch: Interval, *, left: bool) -> None:
         """Take the answer. :param left: it names what nothing reads."""
         self._unanswered.discard((job, epoch))
+        self._answered.add((job, epoch))
         if left:
             self.excused.add((job, epoch))
 

@@ -191,8 +191,8 @@ def draw_sharing(random: Random, *, counted: bool = False) -> list[Version]:
         1 if counted else random.choice((1, 1, 2)),
         random.choice((Late.REVISION, Late.REVISION, Late.NEXT)),
     )
-    ids, ignoring = random.random() < (0.8 if counted else 0.25), random.choice((0.0, 0.0, 0.3))
-    alone = counted and random.random() < 0.6
+    ids, ignoring = random.random() < (0.9 if counted else 0.25), random.choice((0.0, 0.0, 0.3))
+    alone = counted and random.random() < 0.8
     if counted:
         late = random.choice((Late.REVISION, Late.NEXT))
     jobs: list[Version] = []

@@ -81,10 +81,6 @@ def _early(world: ChangingWorld, job: Version) -> float:
     return 0.3 if world.binds and job.late is None else 0.75
 
 
-def _tries(task: Task) -> int:
-    return 40 if task.run.startswith(_REGRET) else 4
-
-
 _EMPHASES = (
     [Change.FINER, Change.FINER, Change.FINER, Change.COARSER, Change.COARSER, Change.ORIGIN],
     [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT],
@@ -244,7 +240,9 @@ class Airflow:
             for task in self._again:
                 self._look_at(task, task.version, process, now)
             self._again = [
-                one for one in self._again if not one.answered and one.tries < _tries(one) and not one.refused
+                one
+                for one in self._again
+                if not one.answered and one.tries < self._tries(one) and not one.refused
             ]
             for job, epoch in self.behind():
                 if self.quiet or self.world.random.random() < 0.06:
@@ -307,7 +305,10 @@ class Airflow:
             version, epoch = random.choice(self.missing())
             job = version.job
         else:
-            job, start = random.choice(list(self.world.truth.committed))
+            known = list(self.world.truth.committed)
+            if self.world.counts:  # an end that may move is that of the last one
+                known = sorted(known, key=lambda name: name[1])[-2:]
+            job, start = random.choice(known)
             epoch = self.world.truth.committed[job, start].interval
         self._ask_again(job, epoch)
 
@@ -319,6 +320,11 @@ class Airflow:
             self._again.append(
                 Task(version=version_now, run=f"{run} {self._extra}.{len(self._again)}", interval=epoch)
             )
+
+    def _tries(self, task: Task) -> int:
+        if task.run.startswith(_REGRET):
+            return 40
+        return 1 if self.world.counts else 4
 
     def _before(self, job: str, epoch: Interval) -> Interval:
         """The epoch of *job* before *epoch*, or itself when it is the first."""
