@@ -111,4 +111,4 @@ def refuse_changes(
     written = {name: one for name, one in known.items() if not fills or name in fills}
     spans = {name: one.progress.changed_by(interval) for name, one in written.items()}
     for span, names in together(spans).items():
-        refuse_dependents(coordinator.store, job.domain, names, span, coordinator.defaults)
+        refuse_dependents(coordinator.store, job.domain, names, span, coordinator.defaults, commits=interval)

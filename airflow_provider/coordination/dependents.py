@@ -44,9 +44,12 @@ def refuse_dependents(
     tables: Sequence[TableName],
     interval: Interval,
     defaults: Defaults,
+    *,
+    commits: Interval | None = None,
 ) -> None:
     """Refuse to change *interval* of *tables* while committed epochs have read it.
 
+    :param commits: the epoch whose commit changes it, by itself or by what becomes visible with it; None for others.
     :raises DependentReaders: with the first of them, each once.
     """
     read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
@@ -54,7 +57,7 @@ def refuse_dependents(
     for table in tables:
         full = any(one.name == table and one.kind is TableKind.FULL for job in jobs for one in job.outputs)
         for job, edge in readers_of(table, jobs):
-            dependents = _dependents(reader, domain, (job, edge), interval, full=full)
+            dependents = _dependents(reader, domain, (job, edge), interval, commits, full=full)
             for epoch in islice(dependents, defaults.listed_readers):
                 read.setdefault((job.name, epoch), {})[table] = None
     found = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
@@ -88,6 +91,7 @@ def rewrite_requirements(
     *,
     defaults: Defaults,
     own: Collection[TableName] = (),
+    commits: Interval | None = None,
 ) -> list[Exists]:
     """Requirements that keep readers from committing on *interval* of *tables* while it is replaced.
 
@@ -95,13 +99,14 @@ def rewrite_requirements(
     first commit and no new reader slips in between.
 
     :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
+    :param commits: as of :func:`refuse_dependents`.
     :raises DependentReaders: committed epochs have read it.
     """
     jobs = [one.record for one in pages(store, domain, Kind.JOB, "")]
     names = {name for table in tables for job, _ in readers_of(table, jobs) for name in job.all_outputs}
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
     found = store.read(domain, keys)
-    refuse_dependents(store, domain, tables, interval, defaults)
+    refuse_dependents(store, domain, tables, interval, defaults, commits=commits)
     return [
         Exists(topology.key, topology.version),
         *(Exists(key, found.records[key].version) for key in keys),
@@ -113,6 +118,7 @@ def _dependents(
     domain: DomainName,
     reading: tuple[JobRecord, Edge],
     interval: Interval,
+    commits: Interval | None,
     *,
     full: bool,
 ) -> Iterator[Interval]:
@@ -125,5 +131,5 @@ def _dependents(
         epoch: EpochRecord = stamped.record
         if end is not None and epoch.interval.start >= end:
             return
-        if depends_on(epoch, edge.table, interval):
+        if depends_on(epoch, edge.table, interval, commits=commits, full=full):
             yield epoch.interval

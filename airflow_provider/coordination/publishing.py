@@ -263,11 +263,12 @@ class Publish:
         domain, own = self.attempt.domain, [sink.table.name for sink in sinks]
         spans = {sink.table.name: sink.changes for sink in sinks}
         store, topology = self.coordinator.store, reading.records[topology_key(domain)]
+        defaults, commits = self.coordinator.defaults, self.attempt.interval
         return [
             one
             for span, names in together(spans).items()
             for one in rewrite_requirements(
-                store, domain, names, span, topology, defaults=self.coordinator.defaults, own=own
+                store, domain, names, span, topology, defaults=defaults, own=own, commits=commits
             )
         ]
 

@@ -121,14 +121,22 @@ def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
     return tuple(sorted(found, key=lambda rewrite: rewrite.csn, reverse=True))
 
 
-def depends_on(epoch: EpochRecord, table: str, interval: Interval) -> bool:
-    """Whether the committed revision of *epoch* read a part of *interval* of *table* and minds a change."""
+def depends_on(
+    epoch: EpochRecord, table: str, interval: Interval, *, commits: Interval | None = None, full: bool = False
+) -> bool:
+    """Whether the committed revision of *epoch* read a part of *interval* of *table* and minds a change.
+
+    :param commits: the one epoch whose slice changes; the rest of *interval* becomes visible. None where any may.
+    :param full: each slice of the table is a whole state: who has read one minds no other, also where it was below the
+        origin, as what a skip copies may be (R5).
+    """
     if epoch.committed is None:
         return False
+    of_slice = commits if full and commits is not None else interval
     return any(
         one.table == table
         and one.on_upstream_revision is not OnUpstreamRevision.IGNORE
-        and interval.meets(one.low, one.high)
+        and (of_slice if one.ref is not None else interval).meets(one.low, one.high)
         for one in epoch.committed.inputs
     )
 

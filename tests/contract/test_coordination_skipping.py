@@ -214,6 +214,37 @@ def test_a_copy_needs_the_epoch_before_alone(world: World) -> None:
     assert world.rows("f") == {"f": [(4, 3)]}
 
 
+@pytest.mark.parametrize("ends", ["run", "skipped"])
+def test_chg3_a_copy_below_the_origin_makes_no_hole_permanent(table_world: World, ends: str) -> None:
+    """R5, R18: it depends on the epoch that it copies, not on where its table begins."""
+    world = table_world
+    job = world.job("f", [world.table("f", kind=TableKind.FULL)], origin=None)
+    for number in (5, 2):
+        world.run(job, day(number), [number])
+    skip(world, days(3, 3), "f")
+    assert world.rows("f") == {"f": [(5, 5)]}
+    if ends == "run":
+        world.run(job, day(4), [4])
+    else:
+        skip(world, days(4, 4), "f")
+    assert world.rows("f", at=barrier(3)) == {"f": [(3, 2)]}
+    assert world.rows("f", at=barrier(4)) == {"f": [(4, 4 if ends == "run" else 2)]}
+    with pytest.raises(DependentReaders, match="f .* read f"):
+        world.begin(job, day(2), owner("cleared"))
+
+
+def test_chg3_a_hole_that_is_ended_while_its_lower_part_is_copied(world: World) -> None:
+    """R5, R13, R18: whichever of the two commits first, both do."""
+    job = world.job("f", [world.table("f", kind=TableKind.FULL)], origin=None)
+    for number in (5, 2):
+        world.run(job, day(number), [number])
+    attempt = world.begin(job, day(4))
+    world.write(attempt, [4])
+    skip(world, days(3, 3), "f")
+    world.coordinator.publish(attempt)
+    assert world.rows("f", at=barrier(3)) == {"f": [(3, 2)]}
+
+
 def test_a_live_attempt_is_not_skipped_over(world: World) -> None:
     """R5, R10: it is told who computes it; a silent one is fenced, and its output deleted."""
     d = world.job("d")
