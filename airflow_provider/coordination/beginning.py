@@ -19,6 +19,7 @@ from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.catching_up import behind_of, refuse_part
 from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.giving_back import GivingBack
+from airflow_provider.coordination.missing_inputs import refuse_missing
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
@@ -54,7 +55,7 @@ from airflow_provider.domain.epoch import (
     change_set_id,
     committed_csn,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
+from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate, tables_to_fill
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
@@ -316,17 +317,7 @@ class Begin:
         )
         if stale:
             return None, True
-        if missing:
-            raise NotReady(
-                f"{self.job.name} {self.interval} is not ready: "
-                + "; ".join(str(one) for one in missing)
-                + ".",
-                next_step="; ".join(one.way_out for one in missing if one.way_out)
-                or "wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
-                job=self.job.name,
-                interval=self.interval,
-                missing=tuple(missing),
-            )
+        refuse_missing(self.coordinator.store, (domain, self.job.name, self.interval), missing, tables)
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]

@@ -8,6 +8,7 @@ from datetime import datetime
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
+from airflow_provider.coordination.missing_inputs import with_left
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.unread import unread
@@ -219,15 +220,16 @@ def _not_begun(
     behind = behind_of(reading, domain)
     ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn, behind=behind)
     gone = withdrawn(ready, tables, retention)
-    waiting = tuple(str(one) for one in missing)
+    told = with_left(reader, domain, job.name, missing, tables)
+    waiting = tuple(map(str, told))
     if gone:
-        told = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)
-        waiting = (*told, *waiting)
+        lost = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)
+        waiting = (*lost, *waiting)
         step = "`airflow epochs skip`: what it would read was taken back by retention."
     elif waiting:
         step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
-        again = [one.way_out for one in missing if behind and one.way_out]
-        step = f"{'; '.join(dict.fromkeys(again))}." if again else step
+        ways_out = [one.way_out for one in told if one.way_out]
+        step = f"{'; '.join(dict.fromkeys(ways_out))}." if ways_out else step
     elif epoch.end > reading.now:
         waiting = (f"time: it ends at {epoch.end.isoformat()}",)
         step = "nothing: it is not due yet."

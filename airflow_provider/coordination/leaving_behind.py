@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.dependents import Dependent, rewrite_requirements
+from airflow_provider.coordination.missing_inputs import DECLARED_AGAIN
 from airflow_provider.coordination.root_readers import root_readers
 from airflow_provider.coordination.staying import tables_with_rows
 from airflow_provider.domain.behind import Behind, bound_anew
@@ -26,12 +27,6 @@ from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
-
-
-_DECLARED_AGAIN = (
-    "declare it again, by a declaration that the job has not had before (an earlier one counts as an older version of "
-    "its DAG)"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +148,7 @@ class LeavingBehind:
         over = (
             f"is retired: {job.retired}" if job.retired else f"no longer declares {', '.join(sorted(left))}"
         )
-        step = f"`airflow epochs revive {job.name}`" if job.retired else _DECLARED_AGAIN
+        step = f"`airflow epochs revive {job.name}`" if job.retired else DECLARED_AGAIN
         raise TopologyError(
             f"root {self.root!r} cannot be bound anew for {self.interval}: job {job.name!r} has computed that from "
             f"revision {entry.read}, and {over}: it could not be computed again, and would stand on another revision "

@@ -51,11 +51,13 @@ class Missing:
     """An input that is not ready.
 
     :param way_out: what to do where waiting alone does not help.
+    :param comes: runs of the table's job bring it, as long as that declares the table.
     """
 
     table: TableName
     reason: str
     way_out: str = ""
+    comes: bool = False
 
     def __str__(self) -> str:
         return f"{self.table}: {self.reason}"
@@ -268,8 +270,9 @@ def resolve_inputs(
                 )
             )
         else:
-            way_out = _way_out(record, moved, low, high)
-            missing.append(Missing(table=edge.table, reason=reason, way_out=way_out))
+            way_out, begins = _way_out(record, moved, low, high), record.progress.begins
+            comes = begins is None or high > begins
+            missing.append(Missing(table=edge.table, reason=reason, way_out=way_out, comes=comes))
     return found, missing, False
 
 

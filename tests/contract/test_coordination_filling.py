@@ -11,8 +11,8 @@ from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochRecord
-from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput
-from airflow_provider.domain.topology import EpochJob, increment, state
+from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady
+from airflow_provider.domain.topology import EpochJob, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
@@ -191,3 +191,68 @@ def test_a_fill_outlives_a_fence_that_tells_its_rewrites_no_longer_apart(world: 
     assert world.rows("t2") == {"t2": [(3, 3), (4, 40)]}
     with pytest.raises(DependentReaders):
         world.begin(source, day(4), owner("again"))
+
+
+@pytest.mark.parametrize("kind", ["incremental", "full"])
+def test_a_reader_of_a_table_that_its_job_has_left_is_told_what_helps(world: World, kind: str) -> None:
+    """R7: running or skipping the job as it is declared writes the table no more."""
+    old, new = versions(world, kind)
+    reader = world.job("r", inputs=[new.outputs[1]])
+    world.run(new, day(1), [1])
+    world.run(old, day(2), [2])
+    world.coordinator.register(world.job("j", [new.outputs[0]], lapses_after=9))
+    world.run(reader, day(1), [1])
+    with pytest.raises(NotReady, match="t2: needs") as raised:
+        world.begin(reader, day(2))
+    told = str(raised.value)
+    assert "job j no longer declares t2: declare it again" in told
+    assert "; or leave t2 out of job r" in told
+    assert "job j no longer declares t2" in explain(world.store, DOMAIN, "r", day(2)).next_step
+    again = world.job("j", new.outputs, lapses_after=8)
+    world.run(again, day(2), [2], owner("declared again"))
+    world.run(reader, day(2), [2])
+
+
+def test_a_hole_below_a_table_that_its_job_has_left(world: World) -> None:
+    """R7, R12: the error names all of what ends it: the table's job is to declare it before its epochs are run."""
+    old, new = versions(world, origin=None)
+    reader = world.job("r", inputs=[state(new.outputs[1])], origin=barrier(3))
+    for number in (4, 1):
+        world.run(new, day(number), [number])
+    for number in (2, 3):
+        world.run(old, day(number), [number])
+    world.coordinator.register(world.job("j", [new.outputs[0]], origin=None, lapses_after=9))
+    with pytest.raises(
+        NotReady, match="job j no longer declares t2: declare it again.* and run job j for all"
+    ):
+        world.begin(reader, day(4))
+    again = world.job("j", new.outputs, origin=None, lapses_after=8)
+    world.coordinator.register(again)
+    with pytest.raises(NotReady, match="Next step: run job j for all") as raised:
+        world.begin(reader, day(4))
+    assert "no longer declares" not in str(raised.value)
+    world.run(again, day(2), [2], owner("cleared"))
+    world.coordinator.skip(DOMAIN, "j", day(3), "nothing", by="me")
+    world.run(reader, day(4), [4])
+
+
+def test_a_reader_of_a_retired_table_is_told_to_leave_it_out(world: World) -> None:
+    """R7: nothing more comes of it, unless its job is brought back."""
+    _, new = versions(world)
+    reader = world.job("r", inputs=[new.outputs[1]])
+    world.run(new, day(1), [1])
+    world.coordinator.retire(DOMAIN, "j", reason="another goes on", by="me")
+    with pytest.raises(
+        NotReady, match="leave t2 out of job r: nothing more comes of it, or `airflow epochs revive j`"
+    ):
+        world.begin(reader, day(2))
+    world.coordinator.revive(DOMAIN, "j")
+    world.run(new, day(2), [2])
+    world.run(reader, day(2), [2])
+
+
+def test_a_job_that_nobody_knows_yet_is_told_what_it_lacks(world: World) -> None:
+    """R12: also of its own past, which it is about to register."""
+    table = world.table("t")
+    with pytest.raises(NotReady, match="t: needs"):
+        world.begin(world.job("j", [table], inputs=[previous(table)]), day(2))

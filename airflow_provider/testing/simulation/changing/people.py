@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from airflow_provider.coordination.binding import bind
@@ -168,7 +169,8 @@ class Operator:
     """Skips, withdraws, sweeps, and sometimes nothing happens for long.
 
     :param stuck: epochs that were refused again and again when nothing changes any more. :param missing: those that
-        are to be computed. :param habits: what this person does.
+        are to be computed. :param told: why the epochs that are left were not computed. :param habits: what this
+        person does.
     """
 
     world: ChangingWorld
@@ -176,6 +178,7 @@ class Operator:
     quiet: Callable[[], bool]
     stuck: Callable[[], list[tuple[str, Interval]]]
     missing: Callable[[], list[tuple[Version, Interval]]]
+    told: Callable[[], list[str]]
     habits: Sequence[str]
 
     def run(self, process: Process) -> None:
@@ -196,6 +199,29 @@ class Operator:
                         self._do(habit, coordinator, retention)
                 for job, epoch in self.stuck()[:1] if self.quiet() else ():
                     self._skip(coordinator.skip, job, epoch)
+                for error in self.told() if self.quiet() else ():
+                    self._follow(error, coordinator)
+
+    def _follow(self, error: str, coordinator: Coordinator) -> None:
+        """Do what *error* names, where no run brings it: skip epochs, or let a job declare again what it has left."""
+        left = re.search(r"job (\w+) no longer declares (\w+):", error)
+        if left is not None:
+            job = self.deployed[left[1]]
+            if left[2] not in job.newest.outputs:
+                # It is a declaration that the job has not had before.
+                now = job.newest
+                again = replace(now, outputs=(*now.outputs, left[2]), keeps=not now.keeps)
+                coordinator.register(again.declaration)
+                job.versions.append(again)
+                job.now = again
+            return
+        skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
+        if skip is None:
+            return
+        span = Interval(datetime.fromisoformat(skip[2]), datetime.fromisoformat(skip[3]))
+        runs = any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing())
+        if not runs:
+            self._skip(coordinator.skip, skip[1], span)
 
     def _do(self, habit: str, coordinator: Coordinator, retention: Retention) -> None:
         match habit:

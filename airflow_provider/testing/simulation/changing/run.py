@@ -123,7 +123,8 @@ class Airflow:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
             changes = [one for one in changes if one not in (Change.FINER, Change.COARSER, Change.ORIGIN)]
         author = Author(world, self.deployed, changes, lambda: self.quiet)
-        self.operator = Operator(world, self.deployed, lambda: self.quiet, self.stuck, self.missing, habits)
+        quiet, told = (lambda: self.quiet), self.reasons
+        self.operator = Operator(world, self.deployed, quiet, self.stuck, self.missing, told, habits)
         world.scheduler.spawn("author", author.run)
         self._stream: Process | None = None
         if world.streams:
