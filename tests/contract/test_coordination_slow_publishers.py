@@ -190,6 +190,22 @@ def test_a_commit_that_was_prepared_before_the_reservation_loses(world: World) -
     world.coordinator.publish(late)
 
 
+def test_one_commit_that_was_prepared_before_the_first_reservation_goes_before_it(world: World) -> None:
+    """R11: it read no reservation, and requires the head as it read it; so do all others, hence they lose to it."""
+    holder = Race(world.coordinator, written(world, "holder"), slowest_s=60)
+    others = [written(world, name) for name in ("first", "second")]
+    first, _ = preparing(world, holder.take)
+    second, store = preparing(world, lambda: first.publish(others[0]))
+    second.clock = Impatient()
+    with pytest.raises(Waits):
+        second.publish(others[1])
+    assert store.prepared == 1
+    world.coordinator.publish(holder.attempt)
+    world.coordinator.publish(others[1])
+    jobs = [member.job for commit in world.commits() for member in commit.record.members]
+    assert jobs == ["first", "holder", "second"]
+
+
 def test_a_holder_that_is_stopped_holds_the_others_up_for_a_while(world: World) -> None:
     """R11: by the store's clock, five of its preparations and half a minute at most; it may still publish later."""
     quick, attempt = Quick(world), written(world)
