@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from airflow_provider.coordination.root_readers import open_root
+from airflow_provider.coordination.root_readers import lives, open_root
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, root_key
+from airflow_provider.domain.records import epoch_key, lock_key, root_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Root, RootBounds, RootRecord
 from airflow_provider.stores.base import MetadataReader
@@ -22,7 +22,7 @@ _PAGE = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AbandonedBounds:
-    """The newest bounds of *root* for *interval*, which no commit and no open attempt reads.
+    """The newest bounds of *root* for *interval*, which no commit and no attempt that is heard of reads.
 
     :param job: whose epoch it is, skipped or committed from earlier bounds. :param bounds: what it would read.
     """
@@ -60,14 +60,20 @@ def abandoned_bounds(
             for job in jobs
             if record.interval
         }
-        found = reader.read(domain, list(keys.values()))
+        locks = {name: lock_key(domain, name[0], name[1].start) for name in keys}
+        found = reader.read(domain, [*keys.values(), *locks.values()])
         for record in page:
             epochs = {
                 job: stamped.record
                 for (job, interval), key in keys.items()
                 if interval == record.interval and (stamped := found.get(key)) is not None
             }
-            if _came_to_nothing(reader, domain, record, list(epochs.values())):
+            name, interval = record.bounds.root, record.interval
+            is_read = any(
+                open_root(epoch.attempt, name) and lives(found, locks[job, interval])  # type: ignore[index]
+                for job, epoch in epochs.items()
+            )
+            if not is_read and _came_to_nothing(reader, domain, record, list(epochs.values())):
                 job = record.job if record.job in epochs else next(iter(epochs))
                 yield AbandonedBounds(root=root, job=job, interval=record.interval, bounds=record.whole)  # type: ignore[arg-type]
 
@@ -75,12 +81,12 @@ def abandoned_bounds(
 def _came_to_nothing(
     reader: MetadataReader, domain: DomainName, record: RootRecord, epochs: Sequence[EpochRecord]
 ) -> bool:
-    """Whether all *epochs* at the barrier of *record* are over, and none has read its bounds."""
+    """Whether all *epochs* at the barrier of *record* have been committed, and none has read its bounds."""
     root, newest = record.bounds.root, record.bounds.revision
     if not epochs or any(epoch.interval != record.interval for epoch in epochs):
         return False
-    if any(epoch.committed is None or open_root(epoch.attempt, root) for epoch in epochs):
-        return False  # it is yet to be computed, or is being computed
+    if any(epoch.committed is None for epoch in epochs):
+        return False  # it is yet to be computed
     read = {epoch.committed.revision_of(root) for epoch in epochs if epoch.committed} - {0}
     keys = [
         root_key(domain, root, epochs[0].interval.end, revision) for revision in read if revision != newest

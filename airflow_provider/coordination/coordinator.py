@@ -23,7 +23,7 @@ from airflow_provider.coordination.renewing import renew
 from airflow_provider.coordination.reporting import completion, entry, report
 from airflow_provider.coordination.retiring import retire, revive
 from airflow_provider.coordination.settling import settled
-from airflow_provider.coordination.skipping import Skipped, skip
+from airflow_provider.coordination.skipping import Skipped, give_back, skip
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import State, state_of
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -220,13 +220,16 @@ class Coordinator:
     def abort(self, attempt: Attempt, reason: str) -> None:
         """End an attempt without a commit and delete what it staged; after its commit it does nothing.
 
-        After a veto nothing is deleted either: the output stays to be looked at (R14).
+        After a veto nothing is deleted either: the output stays to be looked at (R14). What a run of a skipped epoch
+        has recorded of its roots is given back.
 
         :raises Fenced: a newer attempt exists; it has ended this one already.
         """
         refuse_alone(attempt)
         if self._settled(End(self, attempt, reason).run):
             self.discard(self._settled(lambda: self._places(attempt)))
+            if attempt.roots:
+                self._settled(lambda: give_back(self, attempt))
 
     def heartbeat(self, attempt: Attempt) -> timedelta:
         """Renew the attempt's lock; return how long it lasts from now on.

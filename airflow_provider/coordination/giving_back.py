@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.bounding import Bounded, Bounding, Proposed
-from airflow_provider.coordination.root_readers import RootReaders, root_readers, same_bounds
+from airflow_provider.coordination.root_readers import RootReaders, lives, root_readers, same_bounds
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Key, chain_key, epoch_key, root_key
+from airflow_provider.domain.records import Key, chain_key, epoch_key, lock_key, root_key
 from airflow_provider.domain.roots import Root, RootBounds, RootRecord, Span
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.files import lies_at
@@ -93,14 +93,16 @@ class GivingBack:
     def again(self) -> Iterator[UnreadBounds]:
         """Give back what runs of the skipped epoch have recorded since, which failed; yield what is left.
 
-        Nothing, when the epoch was computed after all, or is being computed.
+        Nothing, when the epoch was computed after all, or is being computed. A silent run that wakes up cannot publish
+        any more: its bounds are not the newest.
 
         :raises RequirementFailed: others were faster: decide again.
         """
         key = epoch_key(self.job.domain, self.job.name, self.interval.start)
-        reading = self.store.read(self.job.domain, [key, *self.keys])
+        lock = lock_key(self.job.domain, self.job.name, self.interval.start)
+        reading = self.store.read(self.job.domain, [key, lock, *self.keys])
         epoch = reading.get(key)
-        if epoch is None or not _is_skipped(epoch.record):
+        if epoch is None or not _is_skipped(epoch.record, lives(reading, lock)):
             return iter(())
         bounded = self.bounded(reading)
         if bounded.records:
@@ -175,8 +177,14 @@ class GivingBack:
         revisions = same_bounds(bounding.recorded(reading, root), later.whole)
         readers = self._readers(root, later.interval, revisions)
         key = epoch_key(self.job.domain, self.job.name, later.interval.start)
-        own = self.store.read(self.job.domain, [key]).get(key)
-        is_over = own is not None and _is_skipped(own.record) and not later.bounds.is_empty
+        lock = lock_key(self.job.domain, self.job.name, later.interval.start)
+        own_reading = self.store.read(self.job.domain, [key, lock])
+        own = own_reading.get(key)
+        is_over = (
+            own is not None
+            and _is_skipped(own.record, lives(own_reading, lock))
+            and not later.bounds.is_empty
+        )
         return None if readers.have_read or is_over else readers.required
 
     def _kept(self, root: Root, bounds: RootBounds) -> RootBounds:
@@ -207,7 +215,7 @@ class GivingBack:
         return {root_key(self.job.domain, root.name, interval.end, bounds.revision): record}
 
 
-def _is_skipped(epoch: EpochRecord) -> bool:
-    """Whether nothing is to come of *epoch*: it is skipped, and no run computes it after all."""
-    is_open = epoch.attempt is not None and epoch.attempt.aborted is None
+def _is_skipped(epoch: EpochRecord, is_heard_of: bool) -> bool:
+    """Whether nothing is to come of *epoch*: it is skipped, and no run that *is_heard_of* computes it after all."""
+    is_open = epoch.attempt is not None and epoch.attempt.aborted is None and is_heard_of
     return epoch.committed is not None and bool(epoch.committed.skipped) and not is_open

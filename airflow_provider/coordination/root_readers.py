@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from airflow_provider.coordination.dependents import Dependent
 from airflow_provider.domain.behind import Behind
@@ -76,15 +75,16 @@ def root_readers(
             committed.append(epoch)
         elif read:
             behind.append((epoch, read))
-        if open_root(stamped.record.attempt, root) in revisions and _lives(reading, locks[name], reading.now):
+        if open_root(stamped.record.attempt, root) in revisions and lives(reading, locks[name]):
             live.append(epoch)
     required = tuple(unchanged(reading, key) for key in keys.values())
     return RootReaders(committed=tuple(committed), live=tuple(live), behind=tuple(behind), required=required)
 
 
-def _lives(reading: Reading, lock: Key, now: datetime) -> bool:
+def lives(reading: Reading, lock: Key) -> bool:
+    """Whether the attempt that holds *lock*, as read, is heard of."""
     stamped = reading.get(lock)
-    return stamped is not None and not expired(stamped.at, stamped.record.ttl, now)
+    return stamped is not None and not expired(stamped.at, stamped.record.ttl, reading.now)
 
 
 def committed_root(epoch: EpochRecord | None, root: str) -> int:

@@ -25,7 +25,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import domain_name, job_name, kept_text
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import job_key, table_key
+from airflow_provider.domain.records import epoch_key, job_key, table_key
 from airflow_provider.domain.registration import JobRecord, declaration
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
 from airflow_provider.stores.base import MetadataReader
@@ -136,6 +136,20 @@ def _begin(
         random=coordinator.random,
         patience=coordinator.defaults.unknown_outcome_patience,
     )
+
+
+def give_back(coordinator: Coordinator, attempt: Attempt) -> None:
+    """Give back what *attempt*, which has ended without a commit, has recorded of its roots for a skipped epoch (I11).
+
+    Of an epoch that is not skipped it gives nothing back: that is to be tried again.
+    """
+    key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+    stamped = coordinator.store.read(attempt.domain, [key]).get(key)
+    committed = None if stamped is None else stamped.record.committed
+    if committed is not None and committed.skipped:
+        job = declaration(registered(coordinator.store, attempt.domain, attempt.job))
+        by = f"{attempt.owner.dag_id} {attempt.owner.run_id}"
+        list(_unread(coordinator, job, attempt.interval, committed.skipped, by))
 
 
 def _unread(

@@ -113,13 +113,27 @@ def test_an_epoch_that_failed_later_reads_what_a_skipped_one_had_recorded(world:
     assert orders.told == []
 
 
-def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_is_skipped_again(world: World) -> None:
-    """I11: doctor names what it has recorded, and the next skip gives that back, too."""
+def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_gives_back(world: World) -> None:
+    """I11: at once, what it has recorded; another try of it may still be first."""
     orders = Orders(world)
     orders.commits(1, 1)
     orders.skips(2)
     orders.fails(2, 3)
+    assert orders.told == []
+    orders.fails(2, 4)
+    orders.fails(3, 5)
+    assert orders.told == []
+    assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4, 5]
+
+
+def test_a_skipped_epoch_whose_run_dies_is_skipped_again(world: World) -> None:
+    """I11: doctor names what it has recorded, and the next skip gives that back, too."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.skips(2)
+    silent = orders.begun(2, 3, owner("after all"))
     orders.fails(3, 4)
+    world.clock.advance(PAST_TTL)
     ((found, step),) = orders.told
     assert ": (1, 3], 2 rows" in found
     assert "skip the epoch again" in step
@@ -127,6 +141,9 @@ def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_is_skipped_again(wo
     assert orders.skips(2) == []
     assert orders.told == []
     assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4]
+    world.write(silent, [1])
+    with pytest.raises(Conflict, match="of root 'orders'"):
+        world.coordinator.publish(silent)
 
 
 def test_rows_of_a_chain_of_skipped_epochs_are_read(world: World) -> None:

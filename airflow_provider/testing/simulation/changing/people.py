@@ -198,7 +198,7 @@ class Operator:
                     else:
                         self._do(habit, coordinator, retention)
                 for job, epoch in self.stuck()[:1] if self.quiet() else ():
-                    self._skip(coordinator.skip, job, epoch)
+                    self.skip(coordinator.skip, job, epoch)
                 for error in self.told() if self.quiet() else ():
                     self._follow(error, coordinator)
 
@@ -221,7 +221,7 @@ class Operator:
         span = Interval(datetime.fromisoformat(skip[2]), datetime.fromisoformat(skip[3]))
         runs = any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing())
         if not runs:
-            self._skip(coordinator.skip, skip[1], span)
+            self.skip(coordinator.skip, skip[1], span)
 
     def _do(self, habit: str, coordinator: Coordinator, retention: Retention) -> None:
         match habit:
@@ -268,30 +268,31 @@ class Operator:
         random = self.world.random
         failed = self.world.truth.failed_in_vain() if self.world.counts else []
         if failed:
-            self._skip(skip, *random.choice(failed))
+            self.skip(skip, *random.choice(failed))
         if self.world.counts:
             return
         missing = self.missing()
         if missing and random.random() < 0.6:
-            version, epoch = random.choice(missing)
-            self._skip(skip, version.job, epoch)
+            full = [one for one in missing if self.world.has_full_table(one[0])]
+            version, epoch = random.choice(full if full and random.random() < 0.5 else missing)
+            self.skip(skip, version.job, epoch)
             return
         deployed = [one.now for one in self.deployed.values() if one.now is not None]
         known = [(one, epoch) for one in deployed for epoch in one.epochs(self.world.length)]
         if known:
             version, epoch = random.choice(known)
-            self._skip(skip, version.job, epoch)
+            self.skip(skip, version.job, epoch)
 
-    def _skip(self, skip: Callable[..., Skipped], job: str, epoch: Interval) -> None:
+    def skip(self, skip: Callable[..., Skipped], job: str, epoch: Interval) -> None:
+        """Skip *epoch* of *job*, and take the answer down."""
         source = self.world.truth.source
         counted = source.counted
         counted.ask_to_skip(job, epoch)
         try:
             answer = skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
-            if answer.published:
-                counted.answer(job, epoch, left=bool(answer.unread))
-                if job in counted.readers and epoch in source.newest():
-                    self.world.count(Event.SKIPPED_FAILED)
+            counted.answer(job, epoch, left=bool(answer.unread))
+            if answer.published and job in counted.readers and epoch in source.newest():
+                self.world.count(Event.SKIPPED_FAILED)
         except FinalError as error:
             refuse_full(error)
             if isinstance(error, Fenced):

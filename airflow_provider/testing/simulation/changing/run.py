@@ -361,10 +361,24 @@ def _live(world: ChangingWorld, airflow: Airflow) -> None:
         world.step()
     expect(not airflow.left(), "I9", airflow.reasons())
     expect(not airflow.behind(), "I9", airflow.behind())
+    _skip_again(world, airflow)
     world.check_counted()
     _clean_up(world, airflow)
     world.consult_doctor(DOMAIN)
     world.check_restored()
+
+
+def _skip_again(world: ChangingWorld, airflow: Airflow) -> None:
+    """A person reads what the doctor says of runs that died, and skips their epochs again (I11)."""
+    world.scheduler.clock.advance(timedelta(hours=1))
+
+    def skip(process: Process) -> None:
+        for job, epoch in world.truth.failed_in_vain(skipped=True):
+            airflow.operator.skip(world.coordinator(process).skip, job, epoch)
+
+    asked = world.scheduler.spawn("skip again", skip)
+    while not asked.over:
+        world.step()
 
 
 def _clean_up(world: ChangingWorld, airflow: Airflow) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
 
-from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochState, Provenance
+from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
@@ -188,16 +188,15 @@ class Truth(History):
         """Committed epochs that must be computed again: their source was bound anew."""
         return frozenset((str(one.job), one.interval) for one in self.topology.behind if not one.until)
 
-    def failed_in_vain(self) -> list[tuple[str, Interval]]:
-        """Epochs without a commit, of which an attempt has failed that had recorded what it reads of the source."""
-        return [
-            (job, epoch.interval)
-            for (job, _), epoch in self.epochs.items()
-            if epoch.committed is None
-            and epoch.attempt is not None
-            and epoch.attempt.aborted is not None
-            and epoch.attempt.roots
-        ]
+    def failed_in_vain(self, *, skipped: bool = False) -> list[tuple[str, Interval]]:
+        """Epochs of which an attempt that recorded what it reads of the source has failed, or, if *skipped*, died."""
+
+        def failed(epoch: EpochRecord) -> bool:
+            last, done = epoch.attempt, epoch.committed
+            in_vain = done is None if not skipped else done is not None and bool(done.skipped)
+            return in_vain and last is not None and bool(last.roots) and (skipped or last.aborted is not None)
+
+        return [(job, epoch.interval) for (job, _), epoch in self.epochs.items() if failed(epoch)]
 
     def withdraw(self, table: str, barrier: datetime) -> None:
         """Take that nobody may read *table* at *barrier* any more."""

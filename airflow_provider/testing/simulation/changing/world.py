@@ -226,6 +226,9 @@ class ChangingWorld(Site):
         shown = () if chain is None else self.truth.state(table, chain[1], csn)
         self.outsiders.published(table, ref, csn, shown)
 
+    def has_full_table(self, job: Version) -> bool:
+        return any(self.truth.kinds[one] is TableKind.FULL for one in job.outputs)
+
     def table(self, name: str) -> EpochTable:
         return table_of(name, self.truth.kinds[name])
 
