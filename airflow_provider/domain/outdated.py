@@ -125,7 +125,7 @@ def let_through(
 ) -> list[Outdated]:
     """What *ignoring* edges have read of *found*: rows that are behind their source, which nothing else reads."""
     return [
-        replace(rows, table=table, end=_last_reader(edge, rows.end, kinds.get(edge.table), job.cadence))
+        _read_by(job, edge, rows, table, _last_reader(edge, rows.end, kinds.get(edge.table), job.cadence))
         for rows in found
         for job, edge in ignoring
         if edge.table == rows.table
@@ -138,7 +138,7 @@ def joined(found: Iterable[Outdated]) -> tuple[Outdated, ...]:
     known: dict[tuple[TableName, TableName, bool], Outdated] = {}
     for label in found:
         key = (label.table, label.source, bool(label.revision))
-        known[key] = _merged(known.get(key), label, label.table, label.end)
+        known[key] = _merged(known.get(key), label)
     return tuple(known[key] for key in sorted(known))
 
 
@@ -159,7 +159,7 @@ def spread(
                     end = None  # a job that builds on its own past hands them on from epoch to epoch
                 for table in job.all_outputs:
                     key = (table, outdated.source, bool(outdated.revision))
-                    merged = _merged(known.get(key), outdated, table, end)
+                    merged = _merged(known.get(key), _read_by(job, edge, outdated, table, end))
                     if known.get(key) != merged:
                         known[key] = merged
                         waiting.append(merged)
@@ -179,14 +179,24 @@ def _last_reader(
     return end + edge.length if edge.kind is EdgeKind.WINDOW and edge.length is not None else None
 
 
-def _merged(known: Outdated | None, cause: Outdated, table: TableName, end: datetime | None) -> Outdated:
+def _read_by(job: JobRecord, edge: Edge, rows: Outdated, table: TableName, end: datetime | None) -> Outdated:
+    """The rows of *table* that *job* has computed from *rows*: those of whole epochs, which may be longer.
+
+    :param end: no epoch that starts at or after it reads them.
+    """
+    start = rows.start if edge.kind is EdgeKind.PREVIOUS else job.cadence.floor(rows.start)
+    if end is not None and not job.cadence.is_barrier(end):
+        end = job.cadence.next_after(end)
+    return replace(rows, table=table, start=start, end=end)
+
+
+def _merged(known: Outdated | None, new: Outdated) -> Outdated:
     if known is None:
-        return replace(cause, table=table, end=end)
-    return Outdated(
-        table=table,
-        source=cause.source,
-        csn=max(known.csn, cause.csn),
-        revision=max(known.revision, cause.revision),
-        start=min(known.start, cause.start),
-        end=None if known.end is None or end is None else max(known.end, end),
+        return new
+    return replace(
+        new,
+        csn=max(known.csn, new.csn),
+        revision=max(known.revision, new.revision),
+        start=min(known.start, new.start),
+        end=None if known.end is None or new.end is None else max(known.end, new.end),
     )

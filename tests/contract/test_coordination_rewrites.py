@@ -317,6 +317,26 @@ def test_rows_that_an_ignored_revision_left_behind_carry_a_label(world: World) -
     assert explain(world.store, DOMAIN, "d", day(2)).outdated == ()
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["first half", "second half"])
+def test_a_label_names_whole_epochs_of_a_reader_with_longer_ones(world: World, late: bool) -> None:
+    """R18: rows of half a day that were left behind make those of the day outdated, and none of another day."""
+    halves = Cadence("0 */12 * * *")
+    source = world.job("d", cadence=halves)
+    ignores = world.job(
+        "r", inputs=[increment(world.table("d"), on_upstream_revision="ignore")], cadence=halves
+    )
+    daily = world.job("e", inputs=[increment(world.table("r"))])
+    for number in (1, 2, 3):
+        for job in (source, ignores):
+            for half in halves.split(day(number)):
+                world.run(job, half, [number])
+        world.run(daily, day(number), [number])
+    half = halves.split(day(2))[late]
+    world.run(source, half, [20], owner("manual"))
+    found = [(one.table, one.start, one.end) for one in world.cut("e", "r").outdated]
+    assert found == [("e", barrier(1), barrier(2)), ("r", half.start, half.end)]
+
+
 def test_a_label_names_the_newest_commit_that_any_of_its_rows_does_not_know(world: World) -> None:
     """R18: also that of an epoch between the first and the last of them."""
     job = world.job("d")

@@ -290,6 +290,15 @@ PLANTED = (
         by="test_a_job_that_builds_on_its_past_hands_on_what_it_has_not_read",
     ),
     Mutant(
+        name="the label of a reader names the time of what it has read, not of its own rows",
+        rule="R18",
+        file="domain/outdated.py",
+        old="return replace(rows, table=table, start=start, end=end)",
+        new="return replace(rows, table=table)",
+        tests=(REWRITES,),
+        by="test_a_label_names_whole_epochs_of_a_reader_with_longer_ones",
+    ),
+    Mutant(
         name="a label names what its first and its last rows do not know only",
         rule="R18",
         file="coordination/outdated.py",
