@@ -25,7 +25,7 @@ from airflow_provider.coordination.root_readers import (
 )
 from airflow_provider.coordination.staying import refuse_other_bounds
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
-from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, root_key
@@ -240,10 +240,25 @@ class Bounding:
     def _committed(
         self, reading: Reading, root: Root, epoch: EpochRecord | None, attempt: AttemptRecord | None
     ) -> Chosen:
-        """What the epoch's commit has read of *root*, also where a later revision is recorded since."""
+        """What the epoch's commit has read of *root*, also where a later revision is recorded since.
+
+        :raises Unavailable: it is there no longer.
+        """
         recorded = self.asked(reading, root)[1].get(committed_root(epoch, root.name))
         if recorded is None:
             return self._chosen(reading, root, epoch, attempt)
+        try:
+            self.source.check_unchanged(root, recorded.whole)
+        except Unavailable as error:
+            raise Unavailable(
+                f"{error.message} The commit of {self.job.name} {self.interval} has read it, and what its tables lack "
+                "there comes from the same.",
+                next_step="bring it back; or leave these tables empty there (`airflow epochs skip "
+                f"{self.job.name} {self.interval.start.isoformat()}/{self.interval.end.isoformat()} --reason …`), bind "
+                f"the root anew (`airflow epochs bind {root.name} …`) and run the epoch again, which computes all of "
+                "them from what is there now.",
+                root=root.name,
+            ) from error
         return Chosen(root=root, bounds=recorded.whole, note=_note(recorded))
 
     def _new(self, asked: Asked, revision: int, found: RootBounds, readers: RootReaders) -> Chosen:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.errors import Conflict, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
@@ -35,7 +36,8 @@ class Ids:
         return recorded.span is not None and recorded.span.rows == len(ids(recorded)) + self.late
 
     def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
-        """Ids do not change."""
+        if bounds.span is not None and bounds.span.rows != len(ids(bounds)) + self.late:
+            raise Unavailable(f"root {root.name!r}: other rows.", next_step="bring them back.")
 
 
 def ids(of: Attempt | RootBounds) -> list[int]:
@@ -239,6 +241,28 @@ def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, 
     orders.commits(1, 2, owner("again"))
     orders.skips(2)
     assert orders.commits(3, 4) == [3, 4]
+
+
+def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(world: World) -> None:
+    """R5, R7: its error names the way out, which computes all tables of the epoch from what is there now."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.commits(2, 2)
+    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[ORDERS])
+    orders.commits(1, 2, owner("again"))
+    orders.source.late = 1
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="The commit of load .* has read it") as refused:
+            orders.begun(2, 2, owner("again"))
+    assert (
+        "airflow epochs skip load 2024-01-02T00:00:00+00:00/2024-01-03T00:00:00+00:00"
+        in refused.value.next_step
+    )
+    orders.skips(2)
+    bind(world.coordinator, DOMAIN, "orders", day(2), orders.source, reason="late", by="ada")
+    attempt = orders.begun(2, 2, owner("again"))
+    assert {sink.name for sink in attempt.sinks} == {"load", "more"}
+    assert [str(one.span) for one in attempt.roots] == ["(1, 2], 2 rows"]
 
 
 def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: World, tmp_path: Path) -> None:
