@@ -12,8 +12,10 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.outdated import (
+    Kept,
     Outdated,
     ignoring_edges,
+    is_copy,
     joined,
     known_rewrites,
     let_through,
@@ -23,7 +25,7 @@ from airflow_provider.domain.outdated import (
     upstream_jobs,
 )
 from airflow_provider.domain.publishing import last_dependent_end
-from airflow_provider.domain.records import Key, Kind, Stamped, fence_key, table_key
+from airflow_provider.domain.records import Key, Kind, Stamped, epoch_key, fence_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Edge
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -68,10 +70,25 @@ class OutdatedRows:
         found += let_through(behind, ignoring, kinds)
         read = [
             one
-            for one in (*behind, *spread(found, jobs, kinds))
+            for one in (*behind, *spread(found, jobs, kinds, self._kept(domain, jobs)))
             if one.table in states and one.is_read_at(states[one.table].kind, states[one.table].barrier)
         ]
         return joined(read)
+
+    def _kept(self, domain: DomainName, jobs: Sequence[JobRecord]) -> Kept:
+        """Follows the copies of a table's skipped epochs, from the one that starts where its rows were computed."""
+
+        def kept(table: TableName, end: datetime) -> datetime:
+            writers = [job.name for job in jobs if table in job.all_outputs]
+            while True:
+                reading = self.reader.read(domain, [epoch_key(domain, job, end) for job in writers])
+                found = (reading.get(epoch_key(domain, job, end)) for job in writers)
+                copy = next((one.record for one in found if one and is_copy(one.record, table)), None)
+                if copy is None:
+                    return end
+                end = copy.interval.end
+
+        return kept
 
     def _known_jobs(self, domain: DomainName, version: int) -> list[JobRecord]:
         known = self._jobs.get(domain)

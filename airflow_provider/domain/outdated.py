@@ -4,7 +4,7 @@ spread. Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -118,6 +118,17 @@ def outdated_by_source(entries: Iterable[Behind], csn: int) -> list[Outdated]:
     ]
 
 
+Kept = Callable[[TableName, datetime], datetime]
+"""Until when a full table still has what it had at a barrier: as far as its epochs behind were skipped (R5)."""
+
+
+def is_copy(epoch: EpochRecord, table: TableName) -> bool:
+    """Whether a committed epoch of a full table has the rows that the table had before."""
+    return epoch.committed is not None and any(
+        read.table == table and read.kind is EdgeKind.PREVIOUS for read in epoch.committed.inputs
+    )
+
+
 def let_through(
     found: Iterable[Outdated],
     ignoring: Sequence[tuple[JobRecord, Edge]],
@@ -143,10 +154,19 @@ def joined(found: Iterable[Outdated]) -> tuple[Outdated, ...]:
 
 
 def spread(
-    found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind]
+    found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind], kept: Kept
 ) -> list[Outdated]:
-    """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated."""
-    known = {(label.table, label.source, bool(label.revision)): label for label in joined(found)}
+    """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated.
+
+    So do the copies that skipped epochs of a full table have of them.
+    """
+
+    def copied(label: Outdated) -> Outdated:
+        if label.end is None or kinds.get(label.table) is not TableKind.FULL:
+            return label
+        return replace(label, end=kept(label.table, label.end))
+
+    known = {(one.table, one.source, bool(one.revision)): one for one in joined(copied(one) for one in found)}
     waiting = list(known.values())
     while waiting:
         outdated = waiting.pop()
@@ -159,7 +179,7 @@ def spread(
                     end = None  # a job that builds on its own past hands them on from epoch to epoch
                 for table in job.all_outputs:
                     key = (table, outdated.source, bool(outdated.revision))
-                    merged = _merged(known.get(key), _read_by(job, edge, outdated, table, end))
+                    merged = _merged(known.get(key), copied(_read_by(job, edge, outdated, table, end)))
                     if known.get(key) != merged:
                         known[key] = merged
                         waiting.append(merged)

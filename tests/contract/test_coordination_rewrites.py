@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -335,6 +335,32 @@ def test_a_label_names_whole_epochs_of_a_reader_with_longer_ones(world: World, l
     world.run(source, half, [20], owner("manual"))
     found = [(one.table, one.start, one.end) for one in world.cut("e", "r").outdated]
     assert found == [("e", barrier(1), barrier(2)), ("r", half.start, half.end)]
+
+
+def test_the_copy_that_a_skip_leaves_keeps_the_label_of_its_rows(world: World) -> None:
+    """R18, R5: the copies of a full table's outdated rows, and what full tables copied of rows computed from them."""
+    d, r, e = world.table("d"), world.table("r", kind="full"), world.table("e", kind="full")
+    source = world.job("d")
+    ignores = world.job("r", [r, world.table("s")], inputs=[increment(d, on_upstream_revision="ignore")])
+    reads = world.job("e", [e], inputs=[increment(world.table("s")), state(r)])
+    for job in (source, ignores, reads):
+        world.run(job, day(1), [1])
+    for number in (2, 3, 4, 5):
+        world.run(source, day(number), [number])
+    world.coordinator.skip(DOMAIN, "r", Interval(barrier(1), barrier(3)), "nothing came", by="op")
+    world.coordinator.skip(DOMAIN, "e", day(2), "nothing came", by="op")
+    for number, jobs in ((3, [reads]), (4, [ignores, reads]), (5, [ignores, reads])):
+        for job in jobs:
+            world.run(job, day(number), [number])
+    again = world.run(source, day(1), [10], owner("manual"))
+
+    def labels(number: int) -> list[tuple[str, int, datetime, datetime | None]]:
+        found = world.cuts.cut(DOMAIN, ["e", "r", "s"], at=barrier(number)).outdated
+        return [(one.table, one.csn, one.start, one.end) for one in found]
+
+    copied, slices = ("r", again.csn, barrier(0), barrier(3)), ("s", again.csn, barrier(0), barrier(1))
+    assert labels(2) == labels(3) == [("e", again.csn, barrier(0), barrier(3)), copied, slices]
+    assert labels(4) == [slices], "each of the full ones was computed anew"
 
 
 def test_a_label_names_the_newest_commit_that_any_of_its_rows_does_not_know(world: World) -> None:

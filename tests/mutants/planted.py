@@ -299,6 +299,15 @@ PLANTED = (
         by="test_a_label_names_whole_epochs_of_a_reader_with_longer_ones",
     ),
     Mutant(
+        name="the copy that a skip leaves of outdated rows carries no label",
+        rule="R18",
+        file="domain/outdated.py",
+        old="return replace(label, end=kept(label.table, label.end))",
+        new="return label",
+        tests=(REWRITES,),
+        by="test_the_copy_that_a_skip_leaves_keeps_the_label_of_its_rows",
+    ),
+    Mutant(
         name="a label names what its first and its last rows do not know only",
         rule="R18",
         file="coordination/outdated.py",

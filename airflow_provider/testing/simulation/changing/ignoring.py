@@ -7,17 +7,20 @@ another outdated epoch. A cut names the tables of which it reads such rows.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.testing.simulation.changing.plan import Range
+from airflow_provider.testing.simulation.changing.records import HasRead
 from airflow_provider.testing.simulation.changing.truth import Truth
 from airflow_provider.testing.simulation.history import expect
 
-_Epoch = tuple[str, datetime]
+_Slice = tuple[str, datetime]
+"""A table and the start of one of its epochs."""
 _Missed = dict[str, int]
-"""Sources with the newest commit of each that an epoch does not know."""
+"""Sources with the newest commit of each that a slice does not know."""
 
 
 def check_labels(truth: Truth, cut: Cut) -> bool:
@@ -35,12 +38,12 @@ def check_labels(truth: Truth, cut: Cut) -> bool:
     for name, state in cut.states.items():
         table = str(name)
         for end in truth.visible(table, Range(low=None, high=state.barrier), cut.csn):
-            epoch = truth.owners[table], _start(truth, table, end)
-            for source, csn in outdated.get(epoch, {}).items():
+            start = _start(truth, table, end)
+            for source, csn in outdated.get((table, start), {}).items():
                 found = True
                 label = labels.get((table, source))
-                what = f"{table} of {epoch[1]:%H:%M} has not read {source} of CSN {csn}: {label}"
-                expect(label is not None and _covers(label, epoch[1], end, csn), "R18", what)
+                what = f"{table} of {start:%H:%M} has not read {source} of CSN {csn}: {label}"
+                expect(label is not None and _covers(label, start, end, csn), "R18", what)
     for one in labels.values():
         expect(truth.rewrites(str(one.source)) > 0, "R18", f"{one}: it was never computed again")
     return found
@@ -50,27 +53,38 @@ def _covers(label: Outdated, start: datetime, end: datetime, csn: int) -> bool:
     return label.start <= start and (label.end is None or end <= label.end) and csn <= label.csn
 
 
-def _outdated(truth: Truth) -> dict[_Epoch, _Missed]:
-    found: defaultdict[_Epoch, _Missed] = defaultdict(dict)
-    for epoch, reads in truth.reads.items():
-        for read in reads:
-            later = truth.seen(read.table, read.range, truth.csn) - read.slices
-            if read.ignores and later:
-                found[epoch][read.table] = max(csn for _, csn in later)
-    while _spread(truth, found):
+def _outdated(truth: Truth) -> dict[_Slice, _Missed]:
+    read_by = list(_read_by(truth))
+    found: defaultdict[_Slice, _Missed] = defaultdict(dict)
+    for place, read in read_by:
+        later = truth.seen(read.table, read.range, truth.csn) - read.slices
+        if read.ignores and later:
+            found[place][read.table] = max(csn for _, csn in later)
+    while _spread(truth, found, read_by):
         pass
     return found
 
 
-def _spread(truth: Truth, found: defaultdict[_Epoch, _Missed]) -> bool:
-    """Let those that have read outdated rows be outdated, too; say whether any were not before."""
+def _read_by(truth: Truth) -> Iterator[tuple[_Slice, HasRead]]:
+    """What each slice was computed from; the copy that a skipped epoch has is of its own table alone."""
+    tables: defaultdict[str, list[str]] = defaultdict(list)
+    for table, job in truth.owners.items():
+        tables[job].append(table)
+    for (job, start), reads in truth.reads.items():
+        for table in tables[job]:
+            yield from (((table, start), read) for read in reads if not read.copies or read.table == table)
+
+
+def _spread(
+    truth: Truth, found: defaultdict[_Slice, _Missed], read_by: Iterable[tuple[_Slice, HasRead]]
+) -> bool:
+    """Let what was computed from outdated rows be outdated, too; say whether any was not before."""
     before = sum(len(one) for one in found.values())
-    for epoch, reads in truth.reads.items():
-        for read in reads:
-            for end, _ in read.slices & truth.seen(read.table, read.range, truth.csn):
-                writer = truth.owners[read.table], _start(truth, read.table, end)
-                for source, csn in found.get(writer, {}).items() if writer != epoch else ():
-                    found[epoch][source] = max(csn, found[epoch].get(source, 0))
+    for place, read in read_by:
+        for end, _ in read.slices & truth.seen(read.table, read.range, truth.csn, stored=read.copies):
+            written = read.table, _start(truth, read.table, end)
+            for source, csn in found.get(written, {}).items() if written != place else ():
+                found[place][source] = max(csn, found[place].get(source, 0))
     return before < sum(len(one) for one in found.values())
 
 
