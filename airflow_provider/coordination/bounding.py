@@ -287,6 +287,8 @@ class Bounding:
         for one in own:
             self._refuse_other_interval(root, one)
         before, beyond = self._before(root) if root.looks_around else ((), None)
+        for one in (*before, *after) if root.looks_around else ():
+            self._refuse_overlap(root, one)
         asked = Asked(
             root=root,
             interval=self.interval,
@@ -337,13 +339,21 @@ class Bounding:
     def _refuse_other_interval(self, root: Root, record: RootRecord) -> None:
         if record.interval not in (None, self.interval):
             raise TopologyError(
-                f"the bounds of root {root.name!r} at {self.interval.end.isoformat()} are recorded for "
-                f"{record.interval}, which job {record.job!r} began; {self.job.name!r} asks for {self.interval}.",
-                next_step="read them as a root of another name, or leave this epoch out: `airflow epochs skip`.",
+                f"bounds of root {root.name!r} are recorded for {record.interval}, which job {record.job!r} began; "
+                f"{self.job.name!r} asks for {self.interval}.",
+                next_step="read them as a root of another name."
+                if root.looks_around
+                else "read them as a root of another name, or leave this epoch out: `airflow epochs skip`.",
                 root=root.name,
                 expected=self.interval,
                 found=record.interval,
             )
+
+    def _refuse_overlap(self, root: Root, record: RootRecord) -> None:
+        """Refuse to go on in the middle of what another calendar has read: no epoch would read what lies before."""
+        interval = record.interval
+        if interval is not None and interval.overlaps(self.interval) and not record.bounds.is_empty:
+            self._refuse_other_interval(root, record)
 
 
 def _moved(moment: datetime, by: timedelta) -> datetime:

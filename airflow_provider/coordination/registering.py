@@ -24,7 +24,16 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.origins import moved_origin, origin_is_read, refuse_forward, uncovered
 from airflow_provider.domain.publishing import marked_fence
-from airflow_provider.domain.records import Kind, Stamped, fence_key, job_key, table_key, topology_key
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    chain_key,
+    fence_key,
+    job_key,
+    table_key,
+    topology_key,
+)
 from airflow_provider.domain.registration import (
     JobRecord,
     check_change,
@@ -53,6 +62,7 @@ from airflow_provider.stores.base import (
     SameStore,
     Transaction,
     pages,
+    unchanged,
 )
 
 
@@ -108,7 +118,7 @@ class Register:
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         tables = [table_key(job.domain, table.name) for table in job.outputs]
         fences = [fence_key(job.domain, table.name) for table in job.outputs]
-        reading = self.store.read(job.domain, [topology, own, *tables, *fences])
+        reading = self.store.read(job.domain, [topology, own, *tables, *fences, *self._chains])
         refuse_sealed(job.domain, reading.get(topology))
         refuse_other_warehouse(job.domain, reading.get(topology), self.warehouse)
         current: Stamped[JobRecord] | None = reading.get(own)
@@ -197,8 +207,16 @@ class Register:
             committed += [one.record.interval for one in later if one.record.committed is not None]
         return [*committed, *self._open_epochs()]
 
+    @property
+    def _chains(self) -> list[Key]:
+        """What each begin that records bounds which others depend on writes anew."""
+        return [chain_key(self.job.domain, root.name) for root in self.job.roots if root.looks_around]
+
     def _bounded(self, before: JobRecord) -> Iterator[Interval]:
-        """Epochs for which *before* recorded bounds of roots that it shares with the job: they stay (I11)."""
+        """Epochs for which *before* recorded bounds of roots that it shares with the job: they stay (I11).
+
+        Where later bounds depend on them, the registration requires that none were recorded meanwhile.
+        """
         since = self.job.cadence.until(before.cadence)
         shared = {root.name for root in before.roots} & {root.name for root in self.job.roots}
         for name in sorted(shared) if since is not None else ():
@@ -221,6 +239,7 @@ class Register:
         )
         requires: list[Exists | Absent] = [
             Exists(topology, before.version) if before else Absent(topology),
+            *(unchanged(reading, chain) for chain in self._chains),
         ]
         updates = [Put(topology, changed), Put(own, record)]
         start = self._start_of_new_tables(reading)

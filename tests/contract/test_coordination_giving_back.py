@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import Conflict, Unavailable
+from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable
+from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
-from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
 ORDERS = jdbc_root("orders", "orders", source="shop", id_column="id")
 
@@ -296,3 +298,44 @@ def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: W
     assert symptoms == [f"1 are of skipped epochs and are read by no epoch, such as {second}"]
     assert read(job, 2, owner("after all")) == [second]
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
+
+
+def test_a_calendar_does_not_change_while_bounds_are_recorded(world: World) -> None:
+    """I11, R7: the epoch that recorded them would be none of the new calendar, and no epoch would read its rows."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    pairs = Cadence("0 0 2-30/2 * *", since=barrier(1), before=Cadence("@daily"))
+    changed = world.job("load", inputs=[ORDERS], cadence=pairs)
+    began: list[Attempt] = []
+
+    def meanwhile(call: Call) -> None:
+        if call.method == "transact" and not began:
+            began.append(orders.begun(2, 3))
+
+    with pytest.raises(TopologyError, match="cadence cannot change"):
+        world.worker(FaultyStore(world.store, meanwhile)).register(changed)
+    orders.publishes(began[0])
+    assert orders.commits(3, 4) == [4]
+
+
+@pytest.mark.parametrize("finer", [False, True], ids=["longer epochs", "shorter epochs"])
+def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer: bool) -> None:
+    """I11: a job left the root, changed its calendar, and reads it again: rows would be in the midst of its epoch."""
+    daily, halves, third = (
+        Cadence("@daily"),
+        Cadence("0 */12 * * *"),
+        jdbc_root("third", "orders", source="shop", id_column="id"),
+    )
+    old, new = (daily, halves) if finer else (halves, daily)
+    orders = Orders(world)
+    changed = Cadence(new.expression, since=barrier(1), before=old)
+    orders.jobs["load"] = world.job("load", inputs=[ORDERS], cadence=old)
+    first = old.split(day(2))[0]
+    orders.source.newest = 3
+    began = world.coordinator.begin(orders.jobs["load"], first, owner(), roots=orders.source)
+    assert isinstance(began, Attempt)
+    world.coordinator.abort(began, "it failed")
+    world.coordinator.register(world.job("load", inputs=[third], cadence=changed))
+    again = world.job("load", inputs=[ORDERS], cadence=changed)
+    with pytest.raises(TopologyError, match=f"recorded for {re.escape(str(first))}, which job 'load' began"):
+        world.coordinator.begin(again, new.split(day(2))[0], owner(), roots=orders.source)

@@ -335,4 +335,22 @@ PLANTED_IN_ROOTS = (
         tests=(LANDING,),
         by="test_a_source_that_does_not_answer_is_told",
     ),
+    Mutant(
+        name="a calendar changes although bounds are recorded meanwhile",
+        rule="I11",
+        file="coordination/registering.py",
+        old="            *(unchanged(reading, chain) for chain in self._chains),\n",
+        new="",
+        tests=(GIVING_BACK,),
+        by="test_a_calendar_does_not_change_while_bounds_are_recorded",
+    ),
+    Mutant(
+        name="an epoch goes on in the midst of what another calendar has read",
+        rule="I11",
+        file="coordination/bounding.py",
+        old="        for one in (*before, *after) if root.looks_around else ():\n",
+        new="        for one in ():\n",
+        tests=(GIVING_BACK,),
+        by="test_what_another_calendar_recorded_is_in_nobodys_midst",
+    ),
 )

@@ -67,8 +67,10 @@ class Landing:
         for bounds in recorded.values():
             self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
         for number in range(1, self.length + 1):
-            if not self.at(hour(number - 1), hour(number)):
-                self.land(hour(number))
+            start, end = hour(number - 1), hour(number)
+            known = any(epoch.meets(start, end) for epoch in recorded)
+            if not known and not self.at(start, end):
+                self.land(end)
 
     def labels(self, bounds: RootBounds) -> Labels:
         """What an epoch reads within *bounds*."""

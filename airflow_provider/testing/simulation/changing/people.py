@@ -295,6 +295,8 @@ class Operator:
                 self.world.count(Event.SKIPPED_FAILED)
         except FinalError as error:
             refuse_full(error)
+            if "has no columns yet" in str(error):
+                self.world.unwritten.add((job, epoch))
             if isinstance(error, Fenced):
                 raise
 

@@ -180,14 +180,23 @@ class Airflow:
         for version, epoch in self._missing:
             if version.job not in truth.jobs and self.quiet and self._refused(version):
                 continue  # the topology does not hold it
-            for table in version.outputs:
-                origin = truth.origin(table, truth.csn)
-                computed = (version.job, epoch.start) in truth.committed
-                begins = origin <= epoch.start if origin is not None else not computed
+            if self._waits_for_columns(version, epoch):
+                continue
+            computed = (version.job, epoch.start) in truth.committed
+            origins = [truth.origin(table, truth.csn) for table in version.outputs]
+            early = any(origin is not None and epoch.start < origin for origin in origins)
+            for table, origin in zip(version.outputs, origins, strict=True):
+                begins = origin <= epoch.start if origin is not None else not (computed or early)
                 if not truth.has(table, epoch) and begins:
                     found.append((version, epoch))
                     break
         return found
+
+    def _waits_for_columns(self, version: Version, epoch: Interval) -> bool:
+        """Whether it waits for an epoch that is to be skipped, once a later one has written all tables of its job."""
+        task = self._tasks.get((version.job, epoch))
+        skips = [f"skip {job} {span.start.isoformat()}/" for job, span in self.world.unwritten]
+        return task is not None and any(skip in (task.reason or "") for skip in skips)
 
     def _refused(self, version: Version) -> bool:
         return any(one.refused > 1 for (job, _), one in self._tasks.items() if job == version.job)

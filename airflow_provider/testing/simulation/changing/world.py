@@ -60,6 +60,7 @@ class ChangingWorld(Site):
         to prepare then; empty for none. :ivar forks: whether processes are forked.
     :ivar binds: its source is bound anew. :ivar counts: epochs that have recorded bounds of it fail, and are skipped.
     :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
+    :ivar unwritten: epochs that cannot be skipped before a later one was computed, which lets a table have columns.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class ChangingWorld(Site):
         self.slow = random.choice(self.jobs).job if self.streams and random.random() < 0.6 else ""
         self.skipped: list[tuple[str, Interval]] = []
         self.regretted: list[tuple[str, Interval]] = []
+        self.unwritten: set[tuple[str, Interval]] = set()
         self.length = random.choice((9, 12, 15) if counts else (6, 9, 9, 12))
         self.landing = Landing(random, self.length, Ids(random, least=1 if counts else 0))
         kinds["s1"] = TableKind.INCREMENTAL
