@@ -313,7 +313,9 @@ class Operator:
         except FinalError as error:
             refuse_full(error)
             world.count(Event.BIND_REFUSED)
-        if random.random() < 0.5:  # and nobody is told
+        if self.quiet():  # the source changes no more since, as it was recorded then
+            world.landing.settle(world.truth.source.newest())
+        elif random.random() < 0.5:  # and nobody is told
             self._change(epoch)
             readers = [one.job for one in world.jobs if one.late is not None]
             world.regretted.append((random.choice(readers), epoch))

@@ -193,7 +193,9 @@ class Airflow:
         return found
 
     def _waits_for_columns(self, version: Version, epoch: Interval) -> bool:
-        """Whether it waits for an epoch that is to be skipped, once a later one has written all tables of its job."""
+        """Whether it, or one it waits for, is to be skipped once a later one has written all tables of its job."""
+        if (version.job, epoch) in self.world.unwritten:
+            return True
         task = self._tasks.get((version.job, epoch))
         skips = [f"skip {job} {span.start.isoformat()}/" for job, span in self.world.unwritten]
         return task is not None and any(skip in (task.reason or "") for skip in skips)
