@@ -20,6 +20,7 @@ from airflow_provider.domain.errors import (
     InvalidInput,
     OutcomeUnknown,
     RetryableError,
+    TopologyError,
     Unavailable,
 )
 from airflow_provider.domain.identifiers import JobName
@@ -211,7 +212,11 @@ class Operator:
                 # It is a declaration that the job has not had before.
                 now = job.newest
                 again = replace(now, outputs=(*now.outputs, left[2]), keeps=not now.keeps)
-                coordinator.register(again.declaration)
+                try:
+                    coordinator.register(again.declaration)
+                except TopologyError as refused:
+                    refuse_full(refused)
+                    return
                 job.versions.append(again)
                 job.now = again
             return
