@@ -68,7 +68,7 @@ class Landing:
             self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
         for number in range(1, self.length + 1):
             start, end = hour(number - 1), hour(number)
-            known = any(epoch.meets(start, end) for epoch in recorded)
+            known = any(epoch.meets(start, end) and bounds.files for epoch, bounds in recorded.items())
             if not known and not self.at(start, end):
                 self.land(end)
 

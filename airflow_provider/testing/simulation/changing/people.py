@@ -61,6 +61,10 @@ def refuse_full(error: EpochError) -> None:
     expect("too large" not in error.message, "M5", error.message)
 
 
+def _span(start: str, end: str) -> Interval:
+    return Interval(datetime.fromisoformat(start), datetime.fromisoformat(end))
+
+
 @dataclass(slots=True)
 class Deployment:
     """The declarations of one job, as its DAGs have had them.
@@ -201,32 +205,38 @@ class Operator:
                 for job, epoch in self.stuck()[:1] if self.quiet() else ():
                     self.skip(coordinator.skip, job, epoch)
                 for error in self.told() if self.quiet() else ():
-                    self._follow(error, coordinator)
+                    self._follow(error, coordinator, process)
 
-    def _follow(self, error: str, coordinator: Coordinator) -> None:
-        """Do what *error* names, where no run brings it: skip epochs, or let a job declare again what it has left."""
-        left = re.search(r"job (\w+) no longer declares (\w+):", error)
-        if left is not None:
-            job = self.deployed[left[1]]
-            if left[2] not in job.newest.outputs:
-                # It is a declaration that the job has not had before.
-                now = job.newest
-                again = replace(now, outputs=(*now.outputs, left[2]), keeps=not now.keeps)
-                try:
-                    coordinator.register(again.declaration)
-                except TopologyError as refused:
-                    refuse_full(refused)
-                    return
-                job.versions.append(again)
-                job.now = again
-            return
+    def _follow(self, error: str, coordinator: Coordinator, process: Process) -> None:
+        """Do what *error* names, where no run brings it: skip epochs, bind a source anew, declare a table again."""
+        left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
+        bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
-        if skip is None:
+        if left is not None:
+            self._declare_again(left[1], left[2], coordinator)
+        elif bound is not None:
+            refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
+            if "no longer declares" in refused:
+                self._follow(refused, coordinator, process)
+        elif skip is not None:
+            span = _span(skip[2], skip[3])
+            if not any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing()):
+                self.skip(coordinator.skip, skip[1], span)
+
+    def _declare_again(self, name: str, table: str, coordinator: Coordinator) -> None:
+        """Let a job have a table again that it has left, by a declaration that it has not had before."""
+        job = self.deployed[name]
+        now = job.newest
+        if table in now.outputs:
             return
-        span = Interval(datetime.fromisoformat(skip[2]), datetime.fromisoformat(skip[3]))
-        runs = any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing())
-        if not runs:
-            self.skip(coordinator.skip, skip[1], span)
+        again = replace(now, outputs=(*now.outputs, table), keeps=not now.keeps)
+        try:
+            coordinator.register(again.declaration)
+        except TopologyError as refused:
+            refuse_full(refused)
+            return
+        job.versions.append(again)
+        job.now = again
 
     def _do(self, habit: str, coordinator: Coordinator, retention: Retention) -> None:
         match habit:
@@ -312,18 +322,24 @@ class Operator:
         if epoch is None:
             return
         self._change(epoch)
-        source = LandingSource(world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
-        try:
-            bind(coordinator, DOMAIN, "landing", epoch, source, reason=BOUND, by="operator")
-        except FinalError as error:
-            refuse_full(error)
-            world.count(Event.BIND_REFUSED)
+        self._bind_to_source(epoch, coordinator, process)
         if self.quiet():  # the source changes no more since, as it was recorded then
             world.landing.settle(world.truth.source.newest())
         elif random.random() < 0.5:  # and nobody is told
             self._change(epoch)
             readers = [one.job for one in world.jobs if one.late is not None]
             world.regretted.append((random.choice(readers), epoch))
+
+    def _bind_to_source(self, epoch: Interval, coordinator: Coordinator, process: Process) -> str:
+        """Have the epochs of a barrier read what is there now; return why not, empty where they do."""
+        source = LandingSource(self.world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
+        try:
+            bind(coordinator, DOMAIN, "landing", epoch, source, reason=BOUND, by="operator")
+        except FinalError as error:
+            refuse_full(error)
+            self.world.count(Event.BIND_REFUSED)
+            return str(error)
+        return ""
 
     def _to_bind(self) -> Interval | None:
         """One of the last epochs of which bounds are recorded: often one that other attempts are about to read."""

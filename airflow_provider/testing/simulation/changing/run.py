@@ -100,6 +100,7 @@ class Airflow:
         }
         self._tasks: dict[tuple[str, Interval], Task] = {}
         self._again: list[Task] = []
+        self._told: dict[tuple[str, Interval], str] = {}
         self._asked: object = None
         self._missing: list[tuple[Version, Interval]] = []
         self._left: list[tuple[Version, Interval]] = []
@@ -217,11 +218,9 @@ class Airflow:
     def reasons(self) -> list[str]:
         """Why what is left was not computed."""
         names = [(version.job, epoch) for version, epoch in self.left()]
-        return [
-            f"{job} {epoch}: {self._tasks[job, epoch].reason}"
-            for job, epoch in names[:3]
-            if (job, epoch) in self._tasks
-        ]
+        told = {name: task.reason for name, task in self._tasks.items()} | self._told
+        named = dict.fromkeys((*names[:3], *self.behind()[:3]))
+        return [f"{job} {epoch}: {told[job, epoch]}" for job, epoch in named if (job, epoch) in told]
 
     def calm(self) -> None:
         """The faults have stopped, and what is declared stays."""
@@ -251,6 +250,7 @@ class Airflow:
                 self._look_at(task, version, process, now)
             for task in self._again:
                 self._look_at(task, task.version, process, now)
+            self._told |= {(one.version.job, one.interval): one.reason for one in self._again if one.refused}
             self._again = [
                 one
                 for one in self._again
