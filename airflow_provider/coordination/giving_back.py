@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from airflow_provider.coordination.bounding import Bounded, Bounding, Proposed
 from airflow_provider.coordination.root_readers import RootReaders, lives, root_readers, same_bounds
 from airflow_provider.domain.epoch import EpochRecord
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Key, chain_key, epoch_key, lock_key, root_key
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.records import Key, Kind, chain_key, epoch_key, lock_key, root_key
 from airflow_provider.domain.roots import Root, RootBounds, RootRecord, Span
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.files import lies_at
@@ -164,9 +164,13 @@ class GivingBack:
                 return _Moved(records, required)
             empty = replace(later.bounds, span=replace(later.bounds.span, low=span.low, high=span.low))
             records |= self._next(root, later.interval, empty)
-        last = after[-1].interval if after else None
-        seen_all = last is None or last.end <= self.interval.end + root.window
-        return _Moved(records, required) if seen_all else None
+        return _Moved(records, required) if self._are_all(root, after) else None
+
+    def _are_all(self, root: Root, after: Sequence[RootRecord]) -> bool:
+        """Whether no later bounds are recorded than *after*, which end with the root's window."""
+        last = after[-1].interval if after else self.interval
+        newest = self.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1, reverse=True)
+        return last is not None and newest[0].key.item.partition(":")[0] <= time_key(last.end)
 
     def _to_come(self, root: Root, later: RootRecord) -> tuple[Exists | Absent, ...] | None:
         """The records of the readers of *later* as they were; None when its bounds are to stay as they are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,26 @@ def test_rows_of_skipped_epochs_stay_where_a_later_one_was_committed(world: Worl
     assert orders.skips(3) == [f"root orders, {day(3)}: (3, 4], 1 rows"]
     assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
     assert len(orders.told) == 2
+
+
+def test_rows_stay_where_an_epoch_beyond_the_window_was_committed(world: World) -> None:
+    """I11: also behind failed epochs without a row, which fill the window."""
+    orders = Orders(world)
+    window = timedelta(days=2)
+    root = jdbc_root("orders", "orders", source="shop", id_column="id", late_window=window)
+    orders.jobs["load"] = world.job("load", inputs=[root])
+    orders.commits(1, 1)
+    for number in (2, 3, 4):
+        orders.fails(number, 3)
+    assert orders.commits(5, 5) == [4, 5]
+    assert [orders.skips(number) for number in (2, 3, 4)] == [
+        [f"root orders, {day(2)}: (1, 3], 2 rows"],
+        [],
+        [],
+    ]
+    assert len(orders.told) == 1
+    assert orders.commits(2, 5, owner("after all")) == [2, 3]
+    assert orders.told == []
 
 
 @pytest.mark.parametrize("stands", ["committed", "live", "silent"])

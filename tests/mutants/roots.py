@@ -49,6 +49,15 @@ PLANTED_IN_ROOTS = (
         by="test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read",
     ),
     Mutant(
+        name="a skip gives back what an epoch beyond the window went on behind",
+        rule="I11",
+        file="coordination/giving_back.py",
+        old="        return _Moved(records, required) if self._are_all(root, after) else None\n",
+        new="        return _Moved(records, required)\n",
+        tests=(GIVING_BACK,),
+        by="test_rows_stay_where_an_epoch_beyond_the_window_was_committed",
+    ),
+    Mutant(
         name="a run of a skipped epoch that fails gives nothing back",
         rule="I11",
         file="coordination/coordinator.py",
