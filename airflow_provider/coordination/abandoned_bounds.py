@@ -24,13 +24,15 @@ _PAGE = 100
 class AbandonedBounds:
     """The newest bounds of *root* for *interval*, which no commit and no attempt that is heard of reads.
 
-    :param job: whose epoch it is, skipped or committed from earlier bounds. :param bounds: what it would read.
+    :param job: whose epoch it is: skipped, committed from earlier bounds, or one that nobody runs as the job stands.
+    :param bounds: what it would read. :param first: what is to be done before it can be run; empty where it can.
     """
 
     root: Root
     job: JobName
     interval: Interval
     bounds: RootBounds
+    first: str = ""
 
     def __str__(self) -> str:
         found = f"bounds that came to nothing: {self.bounds}, for {self.interval}"
@@ -44,11 +46,12 @@ def abandoned_bounds(
     records: Sequence[RootRecord],
     jobs: Sequence[JobRecord],
 ) -> Iterator[AbandonedBounds]:
-    """Yield those of *records*, the newest at their barriers, of which nothing came and later barriers are recorded.
+    """Yield those of *records*, the newest at their barriers, of which nothing came.
 
-    :param jobs: those that read *root*.
+    :param jobs: those that read *root*. At the last barrier the chain ends: what is recorded there may still move.
     """
-    for start in range(1, len(records), _PAGE):
+    known = {job.name: job for job in jobs}
+    for start in range(1 if root.looks_around else 0, len(records), _PAGE):
         page = [
             record
             for record in records[start : start + _PAGE]
@@ -73,20 +76,28 @@ def abandoned_bounds(
                 open_root(epoch.attempt, name) and lives(found, locks[job, interval])  # type: ignore[index]
                 for job, epoch in epochs.items()
             )
-            if not is_read and _came_to_nothing(reader, domain, record, list(epochs.values())):
+            is_over = all(epoch.committed or _first(known[job], interval) for job, epoch in epochs.items())  # type: ignore[arg-type]
+            if is_over and not is_read and _came_to_nothing(reader, domain, record, list(epochs.values())):
                 job = record.job if record.job in epochs else next(iter(epochs))
-                yield AbandonedBounds(root=root, job=job, interval=record.interval, bounds=record.whole)  # type: ignore[arg-type]
+                first = _first(known[job], interval)  # type: ignore[arg-type]
+                yield AbandonedBounds(root=root, job=job, interval=interval, bounds=record.whole, first=first)  # type: ignore[arg-type]
+
+
+def _first(job: JobRecord, interval: Interval) -> str:
+    """What is to be done before *job* runs its epoch, which it does not as it stands; empty where it does."""
+    if job.retired:
+        return f"`airflow epochs revive {job.name}`, then "
+    is_before = job.origin is not None and interval.start < job.origin
+    return f"declare an earlier origin of job {job.name}, then " if is_before else ""
 
 
 def _came_to_nothing(
     reader: MetadataReader, domain: DomainName, record: RootRecord, epochs: Sequence[EpochRecord]
 ) -> bool:
-    """Whether all *epochs* at the barrier of *record* have been committed, and none has read its bounds."""
+    """Whether none of *epochs*, those at the barrier of *record*, has read its bounds."""
     root, newest = record.bounds.root, record.bounds.revision
     if not epochs or any(epoch.interval != record.interval for epoch in epochs):
         return False
-    if any(epoch.committed is None for epoch in epochs):
-        return False  # it is yet to be computed
     read = {epoch.committed.revision_of(root) for epoch in epochs if epoch.committed} - {0}
     keys = [
         root_key(domain, root, epochs[0].interval.end, revision) for revision in read if revision != newest

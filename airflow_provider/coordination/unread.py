@@ -114,7 +114,7 @@ def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str])
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
     for root in roots.values():
-        if root.looks_around:
+        if root.looks_around or root.late is Late.REVISION:
             readers = [job for job in jobs if root.name in job.all_roots]
             records = _records(reader, domain, root, None)[:MOST_BARRIERS]
             for found in abandoned_bounds(reader, domain, root, records, readers):

@@ -208,6 +208,22 @@ def test_rows_stay_where_an_epoch_beyond_the_window_was_committed(world: World) 
     assert orders.told == []
 
 
+@pytest.mark.parametrize("is_over", ["begins later", "retired"])
+def test_rows_of_a_failed_epoch_that_nobody_runs_any_more_are_named(world: World, is_over: str) -> None:
+    """I11: its job begins later by now, or is retired, and a later epoch went on behind them."""
+    orders = Orders(world)
+    orders.fails(1, 3)
+    name, step = "load", "declare an earlier origin of job load, then clear the task of job load"
+    if is_over == "retired":
+        world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+        name, step = "other", "`airflow epochs revive load`, then clear the task of job load"
+    orders.jobs[name] = world.job(name, inputs=[ORDERS], origin=barrier(1))
+    assert orders.commits(2, 4, job=name) == [4]
+    ((found, next_step),) = orders.told
+    assert f": (…, 3], 3 rows, for {day(1)};" in found
+    assert next_step.startswith(step)
+
+
 @pytest.mark.parametrize("stands", ["committed", "live", "silent"])
 def test_rows_that_another_job_reads_at_the_barrier_are_named(world: World, stands: str) -> None:
     """I11: what it stands on stays; output of a silent attempt is not published beside what was given back."""
@@ -360,3 +376,26 @@ def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer:
     again = world.job("load", inputs=[ORDERS], cadence=changed)
     with pytest.raises(TopologyError, match=f"recorded for {re.escape(str(first))}, which job 'load' began"):
         world.coordinator.begin(again, new.split(day(2))[0], owner(), roots=orders.source)
+
+
+def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: Path) -> None:
+    """I11: as long as no commit has read it, also at the newest barrier."""
+    location = f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv"
+    job = world.job("load", inputs=[Root("landing", location, late="revision", complete=none_needed())])
+    folder = tmp_path / f"{day(1).start:%Y-%m-%d}"
+    folder.mkdir()
+
+    def begun(name: str, by: str) -> Attempt:
+        (folder / name).write_text(name)
+        return world.begin(job, day(1), owner(by), roots=RootSources())
+
+    def ends(attempt: Attempt) -> list[str]:
+        world.write(attempt)
+        world.coordinator.publish(attempt)
+        return [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+
+    assert ends(begun("a.csv", "first")) == []
+    world.coordinator.abort(begun("late.csv", "again"), "it failed")
+    ((found,)) = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    assert found.startswith("bounds that came to nothing: 2 files")
+    assert ends(begun("late.csv", "once more")) == []
