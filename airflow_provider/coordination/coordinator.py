@@ -221,15 +221,15 @@ class Coordinator:
         """End an attempt without a commit and delete what it staged; after its commit it does nothing.
 
         After a veto nothing is deleted either: the output stays to be looked at (R14). What a run of a skipped epoch
-        has recorded of its roots is given back.
+        has recorded of its roots is given back, also after a veto.
 
         :raises Fenced: a newer attempt exists; it has ended this one already.
         """
         refuse_alone(attempt)
         if self._settled(End(self, attempt, reason).run):
             self.discard(self._settled(lambda: self._places(attempt)))
-            if attempt.roots:
-                self._settled(lambda: give_back(self, attempt))
+        if attempt.roots:
+            self._settled(lambda: give_back(self, attempt))
 
     def heartbeat(self, attempt: Attempt) -> timedelta:
         """Renew the attempt's lock; return how long it lasts from now on.

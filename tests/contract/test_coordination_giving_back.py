@@ -11,9 +11,10 @@ import pytest
 
 from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.doctor import examine
+from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable
+from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable, Vetoed
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
@@ -129,6 +130,21 @@ def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_gives_back(world: W
     orders.fails(3, 5)
     assert orders.told == []
     assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4, 5]
+
+
+def test_a_skipped_epoch_whose_run_is_vetoed_gives_back(world: World) -> None:
+    """R5, R14: its end is an end like others, and the next epoch reads the rows."""
+    orders = Orders(world)
+    orders.jobs["load"] = world.job("load", inputs=[ORDERS], checks=[row_count("load", at_least=1)])
+    orders.commits(1, 1)
+    orders.skips(2)
+    attempt = orders.begun(2, 3, owner("after all"))
+    world.write(attempt, [])
+    with pytest.raises(Vetoed):
+        world.coordinator.publish(attempt)
+    world.coordinator.abort(attempt, "vetoed")
+    assert orders.commits(3, 4) == [2, 3, 4]
+    assert orders.told == []
 
 
 def test_a_skipped_epoch_whose_run_dies_is_skipped_again(world: World) -> None:
