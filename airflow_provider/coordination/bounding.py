@@ -27,19 +27,21 @@ from airflow_provider.coordination.staying import refuse_other_bounds
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, root_key
 from airflow_provider.domain.roots import (
     Asked,
     Late,
     Root,
     RootBounds,
+    RootKind,
     RootRecord,
     asks_again,
     check_bounds,
 )
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import FenceRecord
+from airflow_provider.sources.files import location_of
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
 
 _PAGE = 100
@@ -263,6 +265,7 @@ class Bounding:
 
     def _new(self, asked: Asked, revision: int, found: RootBounds, readers: RootReaders) -> Chosen:
         check_bounds(asked, found)
+        _refuse_shared(asked.root, self.job.cadence, self.interval)
         bounds = replace(found, revision=revision)
         record = RootRecord.of(bounds, self.job.name, self.interval, packs=self.packs)
         return Chosen(root=asked.root, bounds=bounds, record=record, readers=readers)
@@ -354,6 +357,31 @@ class Bounding:
         interval = record.interval
         if interval is not None and interval.overlaps(self.interval) and not record.bounds.is_empty:
             self._refuse_other_interval(root, record)
+
+
+def _refuse_shared(root: Root, cadence: Cadence, interval: Interval) -> None:
+    """Refuse a location that the epochs beside *interval* have, too, by a rule that gives each of them all its files.
+
+    With ``late="next"`` the bounds around tell what others have read; with ``"ignore"`` it is asked for.
+
+    :raises InvalidInput: files would be read by several epochs.
+    """
+    if root.kind is not RootKind.FILES or root.late not in (Late.REVISION, Late.REFUSE) or root.is_older:
+        return
+    beside = (
+        (cadence.last_before(interval.start), interval.start),
+        (interval.end, cadence.next_after(interval.end)),
+    )
+    for start, end in beside:
+        if location_of(root, Interval(start, end)) == location_of(root, interval):
+            raise InvalidInput(
+                field=f"location of root {root.name!r}",
+                value=root.location,
+                expected=f"one that {interval} and {Interval(start, end)} do not share, with late={root.late.value!r}: "
+                "each of them would read all its files",
+                next_step="let the location say more of the interval; or declare late='next', by which each file is "
+                "read by one of them, or late='ignore', by which each epoch reads what lies there.",
+            )
 
 
 def _moved(moment: datetime, by: timedelta) -> datetime:

@@ -273,6 +273,21 @@ def test_a_file_that_another_epoch_has_read_is_not_read_as_another_file(world: W
         world.begin(job, day(3), roots=FILES)
 
 
+@pytest.mark.parametrize("late", ["revision", "refuse"])
+def test_a_folder_that_epochs_share_is_refused_where_each_would_read_all_of_it(
+    world: World, tmp_path: Path, late: str
+) -> None:
+    """I11: bounds that do not look around cannot tell which of its files another epoch has read."""
+    (tmp_path / "2024-01").mkdir()
+    (tmp_path / "2024-02").mkdir()
+    job = loading(world, f"{tmp_path}/{{start:%Y-%m}}/*.csv", late=late, complete=none_needed())
+    for number in (1, 31, 32):
+        with pytest.raises(InvalidInput, match="each of them would read all its files"):
+            world.begin(job, day(number), roots=FILES)
+    monthly = world.job("monthly", inputs=job.roots, cadence="@monthly")
+    assert run(world, monthly, Interval(day(1).start, day(31).end)) == []
+
+
 # --- declarations of older versions ------------------------------------------------------------------------------
 
 
