@@ -81,8 +81,8 @@ def unread(
         try:
             skipped: list[RootRecord] = []
             if at is None and root.kind is RootKind.FILES:
-                readers = [job for job in jobs if not job.retired and root.name in job.all_roots]
-                skipped = _skipped(reader, domain, readers)
+                readers = [job for job in jobs if root.name in job.all_roots]
+                skipped = _skipped(reader, domain, root, readers)
             told_later = {one.interval for one in skipped} if root.late is not Late.REFUSE else set()
             found = [*_of_root(root, records, sources, at, told_later)]
             yield from found
@@ -188,8 +188,13 @@ def _of_root(
         yield Unread(root=root, late=tuple(gone), replaced=tuple(replaced))
 
 
-def _skipped(reader: MetadataReader, domain: DomainName, readers: Collection[JobRecord]) -> list[RootRecord]:
-    """Empty bounds at the barriers that *readers* have skipped and that none of them has read or is yet to reach."""
+def _skipped(
+    reader: MetadataReader, domain: DomainName, root: Root, readers: Collection[JobRecord]
+) -> list[RootRecord]:
+    """Empty bounds at the barriers that *readers* have skipped and that none of them has read or is yet to reach.
+
+    What a job computed by a declaration without *root* has not read it.
+    """
     skipped: dict[datetime, RootRecord] = {}
     read: set[datetime] = set()
     reached: list[datetime] = []
@@ -198,12 +203,13 @@ def _skipped(reader: MetadataReader, domain: DomainName, readers: Collection[Job
         for stamped in pages(reader, domain, Kind.EPOCH, job.name):
             epoch: EpochRecord = stamped.record
             newest = epoch.interval.end
-            if epoch.attempt is None and epoch.committed is not None and epoch.committed.skipped:
+            is_open = epoch.attempt is not None and epoch.attempt.aborted is None
+            if not is_open and epoch.committed is not None and epoch.committed.skipped:
                 bounds = RootBounds(root="")
                 skipped[newest] = RootRecord(bounds=bounds, job=job.name, interval=epoch.interval)
-            else:
+            elif is_open or epoch.committed is None or epoch.committed.revision_of(root.name):
                 read.add(newest)
-        if newest is not None:
+        if newest is not None and not job.retired:
             reached.append(newest)
     until = min(reached, default=None)
     left = [end for end in skipped if end not in read and until is not None and end <= until]

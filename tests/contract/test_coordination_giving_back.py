@@ -415,3 +415,37 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
     ((found,)) = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
     assert found.startswith("bounds that came to nothing: 2 files")
     assert ends(begun("late.csv", "once more")) == []
+
+
+@pytest.mark.parametrize("then", ["fails", "is retired", "another job leaves the root"])
+def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
+    world: World, tmp_path: Path, then: str
+) -> None:
+    """R5: a run by a declaration that left the root fails, an heir goes on, or another job computes it without them."""
+    root = Root("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
+    job, left = world.job("load", inputs=[root]), world.job("load", on_rerun="keep")
+    other = world.job("other", inputs=[root])
+
+    def computes(job: EpochJob, number: int) -> None:
+        attempt = world.begin(job, day(number), roots=RootSources())
+        world.write(attempt)
+        world.coordinator.publish(attempt)
+
+    computes(job, 1)
+    if then == "another job leaves the root":
+        computes(other, 1)
+        computes(world.job("other", on_rerun="keep"), 2)
+    (tmp_path / "2024-01-02").mkdir()
+    (tmp_path / "2024-01-02" / "a.csv").write_text("a")
+    world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
+    if then == "fails":
+        world.coordinator.abort(world.begin(left, day(2), roots=RootSources()), "it failed")
+        job = world.job("load", inputs=[root], on_rerun="fail")
+    if then == "is retired":
+        world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+        job = world.job("heir", job.outputs, inputs=[root])
+    computes(job, 3)
+    if then == "another job leaves the root":
+        computes(world.job("other", inputs=[root], on_rerun="fail"), 3)
+    found = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    assert any(one.startswith("1 are of skipped epochs and are read by no epoch") for one in found), found
