@@ -96,7 +96,7 @@ def bounds(asked: Asked, url: str) -> RootBounds:
         high = low if low is not None and high is not None and high < low else high
         with ids.as_of_now():
             if root.transaction_key and high is not None and asked.is_open:
-                ids.refuse_continued_key(low)
+                ids.refuse_continued_key(low, asked.before)
                 high = ids.before_split_key(low, high)
             _look_for_late(asked, ids)
             rows = 0 if high == low else ids.count(low, high)
@@ -300,16 +300,19 @@ class _Ids:
             edge = self._ask(_WITHIN, low=low, high=first - 1)[0][1]
         return low
 
-    def refuse_continued_key(self, low: int | None) -> None:
+    def refuse_continued_key(self, low: int | None, before: Sequence[RootRecord]) -> None:
         """:raises Unavailable: a key of rows that an epoch has read goes on beyond them."""
         root = self._root
         found = [] if low is None else self._ask(_CONTINUED_KEY, low=low)
         if found:
             key, number = found[0]
+            read = next((one.interval for one in before if one.interval and not one.bounds.is_empty), None)
+            epoch = "INTERVAL" if read is None else f"{read.start.isoformat()}/{read.end.isoformat()}"
             raise Unavailable(
-                f"root {root.name!r}: {root.transaction_key} {key} goes on at {root.id_column} {number}, and an epoch "
-                f"has read its rows up to {low}.",
-                next_step="declare late='revision' and compute that epoch again: it takes all rows of the key.",
+                f"root {root.name!r}: {root.transaction_key} {key} goes on at {root.id_column} {number}, and the epoch "
+                f"{read or 'before'} has read its rows up to {low}.",
+                next_step=f"`airflow epochs bind {root.name} {epoch} --reason …`, then clear the tasks that have "
+                "read it there: they take all rows of the key.",
                 root=root.name,
                 key=key,
                 id=number,

@@ -226,10 +226,14 @@ def test_a_transaction_key_is_never_split(shop: Shop) -> None:
     assert shop.bounds(root, 2, first).span == span(2, 8, 5)
     shop.add((9, "t1"))
     with pytest.raises(
-        Unavailable, match="tx t1 goes on at id 9, and an epoch has read its rows up to 8"
+        Unavailable, match="tx t1 goes on at id 9, and the epoch .* has read its rows up to 8"
     ) as refused:
         shop.bounds(root, 3, RootBounds(root="orders", span=span(2, 8, 5)))
     assert (refused.value.key, refused.value.id) == ("t1", 9)
+    assert "airflow epochs bind orders 2024-01-02T00:00:00+00:00/2024-01-03" in refused.value.next_step
+    bound_anew = shop.bounds(root, 2, first)
+    assert bound_anew.span == span(2, 9, 6), "as the error says: all rows of the key"
+    assert shop.bounds(root, 3, bound_anew).span == span(9, 9, 0)
 
 
 @pytest.mark.parametrize(
