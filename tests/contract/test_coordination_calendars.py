@@ -11,7 +11,7 @@ from airflow_provider.coordination.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import BoundFile, RootBounds
+from airflow_provider.domain.roots import BoundFile, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob, Root, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.arrow_attempts import stage_rows
@@ -153,6 +153,29 @@ def test_hours_never_read_the_files_of_a_day(world: World) -> None:
     with pytest.raises(TopologyError, match="recorded for .* which job 'd' began"):
         world.begin(hourly, hour(24), roots=files("hour"))
     assert world.begin(other, hour(24), roots=files("hour", "hourly_feed")).revision == 1
+
+
+def test_a_root_does_not_come_back_behind_a_day_that_the_calendar_lost(world: World) -> None:
+    """R7, I11: hours would go on behind what a day that failed has recorded, and no epoch would read its rows."""
+    orders = jdbc_root("orders", "orders", source="shop", id_column="id")
+    bounds = RootBounds(root="orders", span=Span(low=None, high=5, rows=5))
+    attempt = world.begin(world.job("d", inputs=[orders]), day(4), roots={"orders": bounds})
+    world.coordinator.abort(attempt, "it is too large")
+    world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
+    again = world.job("d", cadence=HOURLY_FROM_3, inputs=[orders])
+    with pytest.raises(TopologyError, match="bounds of root 'orders' are recorded for .*2024-01-05"):
+        world.begin(again, hour(1), roots={"orders": bounds})
+
+
+def test_a_root_that_was_left_in_the_same_calendar_comes_back(world: World) -> None:
+    """R7: what is recorded since the change is of epochs that there are."""
+    orders = jdbc_root("orders", "orders", source="shop", id_column="id")
+    changed(world)
+    job = world.job("d", cadence=HOURLY_FROM_3, inputs=[orders])
+    bounds = RootBounds(root="orders", span=Span(low=None, high=5, rows=5))
+    world.coordinator.abort(world.begin(job, hour(1), roots={"orders": bounds}), "it is too large")
+    world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3, on_rerun="keep"))
+    assert world.begin(job, hour(1), roots={"orders": bounds}).roots == (bounds,)
 
 
 def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> None:
