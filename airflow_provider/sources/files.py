@@ -256,10 +256,15 @@ def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
 
 def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
     if late:
+        root, uri = asked.root, late[0].uri
+        known = [one.interval for one in asked.before if one.interval is not None]
+        epoch = next((one for one in known if lies_at(root, one, uri)), asked.interval)
         raise Unavailable(
-            f"root {asked.root.name!r}: {late[0].uri} came after the bounds of its epoch were recorded"
+            f"root {root.name!r}: {uri} came after the bounds of its epoch {epoch} were recorded"
             + (f", and {len(late) - 1} more files." if len(late) > 1 else "."),
-            next_step="take the file away, or declare late='next' or late='revision', and compute its epoch again.",
+            next_step="take the file away; or declare late='next', by which the next epoch reads it; or `airflow "
+            f"epochs bind {root.name} {epoch.start.isoformat()}/{epoch.end.isoformat()} --reason …`, then clear the "
+            "tasks that have read that epoch.",
             root=asked.root.name,
             late=tuple(file.uri for file in late),
         )

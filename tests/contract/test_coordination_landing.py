@@ -345,6 +345,36 @@ def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: s
     assert found()[-1][1]
 
 
+@pytest.mark.parametrize("way", ["taken away", "the next epoch's", "bound anew"])
+def test_what_is_named_where_a_late_file_is_refused_ends_the_refusal(
+    world: World, tmp_path: Path, way: str
+) -> None:
+    """I11: it is read by no epoch, by the next, or by its own."""
+    location = f"{tmp_path}/{PATTERN}"
+    job = loading(world, location, late="refuse", complete=none_needed())
+    land(tmp_path, 1, "a.csv")
+    run(world, job, day(1))
+    land(tmp_path, 1, "b.csv")
+    land(tmp_path, 2, "a.csv")
+    with pytest.raises(
+        Unavailable, match=r"b\.csv came after the bounds of its epoch \[2024-01-01"
+    ) as refused:
+        world.begin(job, day(2), roots=FILES)
+    assert "bind landing 2024-01-01T00:00:00+00:00/2024-01-02T00:00:00+00:00 " in refused.value.next_step
+    next_read = ["2024-01-02/a.csv"]
+    if way == "taken away":
+        place(tmp_path, 1, "b.csv").unlink()
+    elif way == "bound anew":
+        bind(world.coordinator, DOMAIN, "landing", day(1), FILES, reason="it came late", by="ada")
+        assert run(world, job, day(1), "again") == ["2024-01-01/a.csv", "2024-01-01/b.csv"]
+    else:
+        job, next_read = (
+            loading(world, location, late="next", complete=none_needed()),
+            ["2024-01-01/b.csv", *next_read],
+        )
+    assert run(world, job, day(2)) == next_read
+
+
 @pytest.mark.parametrize("late", ["next", "ignore", "revision", "refuse"])
 @pytest.mark.parametrize("tried", [False, True], ids=["never tried", "failed before"])
 def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: str, tried: bool) -> None:
