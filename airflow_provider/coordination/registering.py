@@ -186,7 +186,8 @@ class Register:
                 raise TopologyError(
                     f"root {root.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
                     f"cannot become {str(getattr(root, name))!r}: rows would be read twice, or by no epoch.",
-                    next_step="declare it as a root of another name."
+                    next_step="keep it; or declare a root of another name, once `airflow epochs doctor` names nothing "
+                    "of this one: what came late to it and waits for the next begin would be read by nobody."
                     if name != "late_window"
                     else "keep the window: it may only grow; or declare a root of another name.",
                     root=root.name,

@@ -12,7 +12,7 @@ from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, aban
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
@@ -73,8 +73,8 @@ def unread(
     :param at: only at the barrier that ends it. :param names: only of these roots.
     """
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
-    roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
-    for root in roots.values():
+    roots = {root.name: (root, job.cadence) for job in jobs if not job.retired for root in job.roots}
+    for root, cadence in roots.values():
         if names is not None and root.name not in names:
             continue
         records = _records(reader, domain, root, None if at is None else at.end)
@@ -84,7 +84,7 @@ def unread(
                 readers = [job for job in jobs if root.name in job.all_roots]
                 skipped = _skipped(reader, domain, root, readers)
             told_later = {one.interval for one in skipped} if root.late is not Late.REFUSE else set()
-            found = [*_of_root(root, records, sources, at, told_later)]
+            found = [*_of_root(root, records, sources, at=at, cadence=cadence, told_later=told_later)]
             yield from found
             told = {name for unread in found for name in unread.late}
             yield from _of_skipped(root, records, sources, skipped, told)
@@ -102,7 +102,7 @@ def ignored(
     if root.late is not Late.IGNORE or root.kind is not RootKind.FILES:
         return ()
     records = _records(reader, domain, root, until - root.window)
-    found = _of_root(root, records, sources, None)
+    found = _of_root(root, records, sources)
     return tuple(name for one in found for name in one.late)
 
 
@@ -158,11 +158,14 @@ def _of_root(
     root: Root,
     records: list[RootRecord],
     sources: RootSources,
-    at: Interval | None,
+    *,
+    at: Interval | None = None,
+    cadence: Cadence | None = None,
     told_later: Collection[Interval | None] = (),
 ) -> Iterator[Unread]:
     """Yield what of *root* lies beside *records*.
 
+    :param cadence: of the jobs that read it: the next begin looks back from the barrier after the newest recorded one.
     :param told_later: skipped epochs: what came late to them, and what no later epoch takes, is told with their files.
     """
     if not records or root.kind is RootKind.ICEBERG:
@@ -174,10 +177,11 @@ def _of_root(
         shared = sources.place(root, beyond.interval)
         late = [(interval, name) for interval, name in late if sources.place(root, interval) != shared]
     newest = next((one.interval for one in records if one.interval is not None), None)
+    following = None if newest is None or cadence is None else cadence.next_after(newest.end)
     comes: list[str] = []
     gone: list[str] = []
     for interval, name in late:
-        near = newest is not None and interval.end + root.window > newest.end
+        near = following is not None and interval.end + root.window >= following
         if near and root.late is Late.NEXT and root.kind is RootKind.FILES:
             comes.append(name)
         elif interval not in told_later:

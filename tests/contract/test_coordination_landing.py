@@ -345,6 +345,22 @@ def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: s
     assert found()[-1][1]
 
 
+@pytest.mark.parametrize(("hours", "comes"), [(24, True), (23, False)], ids=["within", "beyond"])
+def test_doctor_knows_how_far_the_next_begin_looks_back(
+    world: World, tmp_path: Path, hours: int, comes: bool
+) -> None:
+    """I11: with epochs that are longer than the window no begin looks at the one before."""
+    options = {"complete": none_needed(), "late_window": timedelta(hours=hours)}
+    job = loading(world, f"{tmp_path}/{PATTERN}", **options)
+    land(tmp_path, 1, "a.csv")
+    run(world, job, day(1))
+    land(tmp_path, 1, "late.csv")
+    land(tmp_path, 2, "a.csv")
+    symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+    assert [one.urgent for one in symptoms if one.subject == "root landing"] == [not comes]
+    assert run(world, job, day(2)) == ["2024-01-01/late.csv"] * comes + ["2024-01-02/a.csv"]
+
+
 @pytest.mark.parametrize("way", ["taken away", "the next epoch's", "bound anew"])
 def test_what_is_named_where_a_late_file_is_refused_ends_the_refusal(
     world: World, tmp_path: Path, way: str

@@ -407,4 +407,13 @@ PLANTED_IN_ROOTS = (
         tests=(GIVING_BACK,),
         by="test_what_another_calendar_recorded_is_in_nobodys_midst",
     ),
+    Mutant(
+        name="doctor counts on a begin that does not look back so far",
+        rule="I11",
+        file="coordination/unread.py",
+        old="following is not None and interval.end + root.window >= following",
+        new="newest is not None and interval.end + root.window > newest.end",
+        tests=(LANDING,),
+        by="test_doctor_knows_how_far_the_next_begin_looks_back",
+    ),
 )
