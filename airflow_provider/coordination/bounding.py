@@ -302,10 +302,17 @@ class Bounding:
         )
         return asked, {one.bounds.revision: one for one in own}
 
+    def _window(self, root: Root) -> timedelta:
+        """How far around the barrier it looks: as the root says, and at the epochs beside it in any case.
+
+        The same for all epochs of a calendar, so that each sees all that may have read what it may read.
+        """
+        return max(root.window, self.job.cadence.longest) if root.kind is RootKind.FILES else root.window
+
     def _from_here_on(self, root: Root) -> tuple[list[RootRecord], tuple[RootRecord, ...]]:
         """What is recorded at this barrier, and in their newest revisions at the later ones that it depends on."""
         here = time_key(self.interval.end)
-        last = time_key(_moved(self.interval.end, root.window))
+        last = time_key(_moved(self.interval.end, self._window(root)))
         own: list[RootRecord] = []
         later: dict[str, RootRecord] = {}
         for one in pages(self.store, self.job.domain, Kind.ROOT, root.name, start=here, size=_PAGE):
@@ -320,7 +327,7 @@ class Bounding:
 
     def _before(self, root: Root) -> tuple[tuple[RootRecord, ...], RootRecord | None]:
         """The newest revisions at the earlier barriers that it depends on, the nearest first, and the one before."""
-        first = time_key(_moved(self.interval.end, -root.window))
+        first = time_key(_moved(self.interval.end, -self._window(root)))
         earlier: dict[str, RootRecord] = {}
         for one in self._backwards(root, time_key(self.interval.end)):
             barrier = _barrier_of(one)

@@ -178,10 +178,11 @@ def _of_root(
         late = [(interval, name) for interval, name in late if sources.place(root, interval) != shared]
     newest = next((one.interval for one in records if one.interval is not None), None)
     following = None if newest is None or cadence is None else cadence.next_after(newest.end)
+    window = root.window if cadence is None else max(root.window, cadence.longest)
     comes: list[str] = []
     gone: list[str] = []
     for interval, name in late:
-        near = following is not None and interval.end + root.window >= following
+        near = following is not None and interval.end + window >= following
         if near and root.late is Late.NEXT and root.kind is RootKind.FILES:
             comes.append(name)
         elif interval not in told_later:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, cast
 
 import pendulum
@@ -25,6 +25,10 @@ _DAY = timedelta(days=1)
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 MOST_AT_ONCE = 100_000
 """Epochs in one interval: eleven years of hours. A year that was mistyped is told, instead of filling the memory."""
+_SAMPLED = datetime(2023, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)
+_SAMPLES = 60
+_SUMMER_TIME = timedelta(hours=2)
+"""So much longer a day may be than those that were looked at, where clocks change."""
 _LARGEST_CLOCK_CHANGE = timedelta(hours=26)
 _ZONE = "an IANA time zone such as Europe/Berlin"
 _PRESETS = {
@@ -178,6 +182,11 @@ class Cadence:
             return None
         return self.since if self.before == other else self.before.until(other)
 
+    @property
+    def longest(self) -> timedelta:
+        """How long its epochs are at most, also those of what it was before; found by looking at five years."""
+        return _longest(self)
+
     def next_after(self, moment: datetime) -> datetime:
         """The first barrier later than *moment*."""
         return _neighbour(self, moment, forward=True)
@@ -292,6 +301,18 @@ def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime
             value=moment.isoformat(),
             expected=f"a time that has neighbours in the cadence {cadence}",
         ) from error
+
+
+@lru_cache(maxsize=1_024)
+def _longest(cadence: Cadence) -> timedelta:
+    """The longest of the first epochs of some years: 60 months, weeks or hours. Shorter ones are alike sooner."""
+    alone = replace(cadence, since=None, before=None)
+    ends = [alone.next_after(_SAMPLED[0])]
+    while len(ends) <= _SAMPLES and ends[-1] < _SAMPLED[1]:
+        ends.append(alone.next_after(ends[-1]))
+    own = max((end - start for start, end in pairwise(ends)), default=ends[0] - _SAMPLED[0])
+    own += _SUMMER_TIME if cadence.timezone != "UTC" else timedelta(0)
+    return own if cadence.before is None else max(own, _longest(cadence.before))
 
 
 def _fixed_neighbour(period: timedelta, moment: datetime, *, forward: bool) -> datetime:

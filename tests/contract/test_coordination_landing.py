@@ -345,20 +345,28 @@ def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: s
     assert found()[-1][1]
 
 
-@pytest.mark.parametrize(("hours", "comes"), [(24, True), (23, False)], ids=["within", "beyond"])
-def test_doctor_knows_how_far_the_next_begin_looks_back(
-    world: World, tmp_path: Path, hours: int, comes: bool
+@pytest.mark.parametrize("late", ["next", "refuse"])
+def test_a_begin_looks_at_the_epoch_before_however_short_the_window_is(
+    world: World, tmp_path: Path, late: str
 ) -> None:
-    """I11: with epochs that are longer than the window no begin looks at the one before."""
-    options = {"complete": none_needed(), "late_window": timedelta(hours=hours)}
+    """I11: months over a window of days; also where epochs begin out of order, each file is read once."""
+    options = {"complete": none_needed(), "late": late, "late_window": timedelta(hours=1)}
     job = loading(world, f"{tmp_path}/{PATTERN}", **options)
-    land(tmp_path, 1, "a.csv")
+    for number in (1, 2, 3, 4):
+        land(tmp_path, number, "a.csv")
     run(world, job, day(1))
     land(tmp_path, 1, "late.csv")
-    land(tmp_path, 2, "a.csv")
+    if late == "refuse":
+        with pytest.raises(Unavailable, match=r"late\.csv came after"):
+            world.begin(job, day(2), roots=FILES)
+        return
     symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-    assert [one.urgent for one in symptoms if one.subject == "root landing"] == [not comes]
-    assert run(world, job, day(2)) == ["2024-01-01/late.csv"] * comes + ["2024-01-02/a.csv"]
+    assert [one.urgent for one in symptoms if one.subject == "root landing"] == [False], (
+        "the next begin reads it"
+    )
+    assert run(world, job, day(4)) == ["2024-01-04/a.csv"]
+    assert run(world, job, day(3)) == ["2024-01-03/a.csv"]
+    assert run(world, job, day(2)) == ["2024-01-01/late.csv", "2024-01-02/a.csv"]
 
 
 @pytest.mark.parametrize("way", ["taken away", "the next epoch's", "bound anew"])

@@ -283,3 +283,26 @@ def test_a_change_that_does_not_fit_is_refused(options: dict[str, Any], field: s
     with pytest.raises(InvalidInput) as refused:
         Cadence("@hourly", **options)
     assert refused.value.details["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("cadence", "longest"),
+    [
+        (Cadence("@hourly"), timedelta(hours=1)),
+        (Cadence("@monthly"), timedelta(days=31)),
+        (Cadence("0 9-17 * * 1-5"), timedelta(hours=64)),
+        (
+            Cadence("@hourly", since=datetime(2024, 2, 1, tzinfo=UTC), before=Cadence("@monthly")),
+            timedelta(days=31),
+        ),
+    ],
+)
+def test_the_longest_epoch_is_one_of_any_piece_of_the_calendar(cadence: Cadence, longest: timedelta) -> None:
+    """I11: as far back a begin looks for late files."""
+    assert cadence.longest == longest
+
+
+def test_days_of_summer_time_are_no_longer_than_the_longest() -> None:
+    """I11: 27 October 2024 had 25 hours in Berlin."""
+    days = Cadence("@daily", "Europe/Berlin")
+    assert days.longest >= timedelta(hours=25)
