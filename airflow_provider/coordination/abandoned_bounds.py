@@ -24,7 +24,7 @@ _PAGE = 100
 class AbandonedBounds:
     """The newest bounds of *root* for *interval*, which no commit and no attempt that is heard of reads.
 
-    :param job: whose epoch it is: skipped, committed from earlier bounds, or one that nobody runs as the job stands.
+    :param job: owns the epoch: a skipped one, one committed from earlier bounds, or one before the job's origin.
     :param bounds: what it would read. :param first: what is to be done before it can be run; empty where it can.
     """
 
@@ -84,7 +84,7 @@ def abandoned_bounds(
 
 
 def _first(job: JobRecord, interval: Interval) -> str:
-    """What is to be done before *job* runs its epoch, which it does not as it stands; empty where it does."""
+    """The step that lets a retired job, or a job with a later origin, run *interval*; empty for other jobs."""
     if job.retired:
         return f"`airflow epochs revive {job.name}`, then "
     is_before = job.origin is not None and interval.start < job.origin
@@ -94,7 +94,7 @@ def _first(job: JobRecord, interval: Interval) -> str:
 def _came_to_nothing(
     reader: MetadataReader, domain: DomainName, record: RootRecord, epochs: Sequence[EpochRecord]
 ) -> bool:
-    """Whether none of *epochs*, those at the barrier of *record*, has read its bounds."""
+    """Whether no epoch at the barrier of *record* has read its bounds. :param epochs: at that barrier."""
     root, newest = record.bounds.root, record.bounds.revision
     if not epochs or any(epoch.interval != record.interval for epoch in epochs):
         return False

@@ -290,8 +290,9 @@ class Bounding:
         for one in own:
             self._refuse_other_interval(root, one)
         before, beyond = self._before(root) if root.looks_around else ((), None)
-        for one in (*before, *after) if root.looks_around else ():
-            self._refuse_overlap(root, one)
+        if root.looks_around:
+            for record in (*before, *after):
+                self._refuse_overlap(root, record)
         asked = Asked(
             root=root,
             interval=self.interval,
@@ -303,9 +304,9 @@ class Bounding:
         return asked, {one.bounds.revision: one for one in own}
 
     def _window(self, root: Root) -> timedelta:
-        """How far around the barrier it looks: as the root says, and at the epochs beside it in any case.
+        """Return the distance to the farthest barriers whose bounds count: the late window, at least the longest epoch.
 
-        The same for all epochs of a calendar, so that each sees all that may have read what it may read.
+        All epochs of a calendar have the same, so that each sees every other epoch that may read the same late file.
         """
         return max(root.window, self.job.cadence.longest) if root.kind is RootKind.FILES else root.window
 

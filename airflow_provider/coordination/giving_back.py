@@ -167,7 +167,7 @@ class GivingBack:
         return _Moved(records, required) if self._are_all(root, after) else None
 
     def _are_all(self, root: Root, after: Sequence[RootRecord]) -> bool:
-        """Whether no later bounds are recorded than *after*, which end with the root's window."""
+        """Whether *after*, read up to the end of the root's window, holds all later bounds."""
         last = after[-1].interval if after else self.interval
         newest = self.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1, reverse=True)
         return last is not None and newest[0].key.item.partition(":")[0] <= time_key(last.end)

@@ -69,9 +69,10 @@ class OutdatedRows:
         kinds = {table.name: table.kind for job in jobs for table in job.outputs}
         found += let_through(behind, ignoring, kinds)
         read = [
-            one
-            for one in (*behind, *spread(found, jobs, kinds, self._kept(domain, jobs)))
-            if one.table in states and one.is_read_at(states[one.table].kind, states[one.table].barrier)
+            label
+            for label in (*behind, *spread(found, jobs, kinds, self._kept(domain, jobs)))
+            if label.table in states
+            and label.is_read_at(states[label.table].kind, states[label.table].barrier)
         ]
         return joined(read)
 
@@ -82,8 +83,8 @@ class OutdatedRows:
             writers = [job.name for job in jobs if table in job.all_outputs]
             while True:
                 reading = self.reader.read(domain, [epoch_key(domain, job, end) for job in writers])
-                found = (reading.get(epoch_key(domain, job, end)) for job in writers)
-                copy = next((one.record for one in found if one and is_copy(one.record, table)), None)
+                epochs = [record.record for record in reading.records.values()]
+                copy = next((epoch for epoch in epochs if is_copy(epoch, table)), None)
                 if copy is None:
                     return end
                 end = copy.interval.end
