@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from airflow_provider.coordination.catching_up import behind_of
+from airflow_provider.coordination.renamed_roots import refuse_reading_twice
 from airflow_provider.coordination.root_readers import (
     RootReaders,
     committed_root,
@@ -27,7 +27,7 @@ from airflow_provider.coordination.staying import refuse_other_bounds
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
-from airflow_provider.domain.interval import Cadence, Interval, time_key
+from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, root_key
 from airflow_provider.domain.roots import (
     Asked,
@@ -159,7 +159,8 @@ class Bounding:
         :param fills: it adds tables to what is committed, and reads what the commit has read.
         :raises InvalidInput: of one nothing is recorded, and what is proposed cannot be.
         :raises TopologyError: what is recorded is of another interval that ends at the same barrier.
-        :raises TopologyError: tables that it does not write keep rows that were computed from other bounds.
+        :raises TopologyError: tables that it does not write keep rows that were computed from other bounds; or other
+            epochs have read files of it by a root of another name.
         :raises DependentReaders: other jobs have committed what they computed from other bounds.
         :raises Unavailable: what is recorded is there no longer, and epochs stand on it.
         """
@@ -174,8 +175,10 @@ class Bounding:
         chosen = [choose(reading, root, epoch, attempt) for root in self.roots]
         found = [one.bounds for one in chosen]
         refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)
+        readers = refuse_reading_twice(self.store, reading, self.job, self.interval, found)
         is_new = any(started.get(one.root.name, one.bounds.revision) != one.bounds.revision for one in chosen)
-        return replace(self.together(chosen), is_new=is_new)
+        together = self.together(chosen)
+        return replace(together, is_new=is_new, readers=(*together.readers, *readers))
 
     def together(self, chosen: Sequence[Chosen]) -> Bounded:
         """What is to be recorded of several roots in one transaction.
@@ -303,17 +306,10 @@ class Bounding:
         )
         return asked, {one.bounds.revision: one for one in own}
 
-    def _window(self, root: Root) -> timedelta:
-        """Return the distance to the farthest barriers whose bounds count: the late window, at least the longest epoch.
-
-        All epochs of a calendar have the same, so that each sees every other epoch that may read the same late file.
-        """
-        return max(root.window, self.job.cadence.longest) if root.kind is RootKind.FILES else root.window
-
     def _from_here_on(self, root: Root) -> tuple[list[RootRecord], tuple[RootRecord, ...]]:
         """What is recorded at this barrier, and in their newest revisions at the later ones that it depends on."""
         here = time_key(self.interval.end)
-        last = time_key(_moved(self.interval.end, self._window(root)))
+        last = time_key(shifted(self.interval.end, root.reach(self.job.cadence)))
         own: list[RootRecord] = []
         later: dict[str, RootRecord] = {}
         for one in pages(self.store, self.job.domain, Kind.ROOT, root.name, start=here, size=_PAGE):
@@ -328,7 +324,7 @@ class Bounding:
 
     def _before(self, root: Root) -> tuple[tuple[RootRecord, ...], RootRecord | None]:
         """The newest revisions at the earlier barriers that it depends on, the nearest first, and the one before."""
-        first = time_key(_moved(self.interval.end, -self._window(root)))
+        first = time_key(shifted(self.interval.end, -root.reach(self.job.cadence)))
         earlier: dict[str, RootRecord] = {}
         for one in self._backwards(root, time_key(self.interval.end)):
             barrier = _barrier_of(one)
@@ -390,14 +386,6 @@ def _refuse_shared(root: Root, cadence: Cadence, interval: Interval) -> None:
                 next_step="let the location say more of the interval; or declare late='next', by which each file is "
                 "read by one of them, or late='ignore', by which each epoch reads what lies there.",
             )
-
-
-def _moved(moment: datetime, by: timedelta) -> datetime:
-    """*moment* and so much more or less, as far as times go."""
-    try:
-        return moment + by
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC) if by > timedelta(0) else datetime.min.replace(tzinfo=UTC)
 
 
 def _barrier_of(stamped: Stamped[RootRecord]) -> str:

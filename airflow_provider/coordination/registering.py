@@ -9,6 +9,7 @@ from random import Random
 
 from airflow_provider.coordination.catching_up import behind_of, refuse_leaving
 from airflow_provider.coordination.dependents import rewrite_requirements
+from airflow_provider.coordination.renamed_roots import refuse_from_the_beginning
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import pauses
 from airflow_provider.coordination.warehouses import (
@@ -44,7 +45,7 @@ from airflow_provider.domain.registration import (
     declared,
     serves_once,
 )
-from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.roots import Root, RootRecord
 from airflow_provider.domain.sizes import refuse_large
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -76,6 +77,19 @@ def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
     """The highest watermark of *domain*: no cut of the whole domain has come further."""
     marks = (one.record.progress.watermark for one in pages(reader, domain, Kind.TABLE, ""))
     return max((one for one in marks if one is not None), default=None)
+
+
+def _other_root(root: Root, field: str) -> str:
+    """The next step where *field* of *root* cannot become what is declared."""
+    if root.has_spans:
+        step = "read the table from its beginning by a root of another name, in a job with tables of its own."
+        return f"keep it; or {step}"
+    if field == "late_window":
+        return "keep the window: it may only grow; or declare a root of another name."
+    return (
+        "keep it; or declare a root of another name, once `airflow epochs doctor` names nothing of this one: what came "
+        "late to it and waits for the next begin would be read by no epoch."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +146,9 @@ class Register:
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
+        taken_over = [one for one in others.values() if one.retired and self._takes_over(one)]
+        predecessors = [*([current.record] if current else []), *taken_over]
+        refuse_from_the_beginning(self.store, job.domain, job, predecessors)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
             refuse_leaving(behind_of(reading, job.domain), current.record, record)
@@ -186,13 +203,14 @@ class Register:
                 raise TopologyError(
                     f"root {root.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
                     f"cannot become {str(getattr(root, name))!r}: rows would be read twice, or by no epoch.",
-                    next_step="keep it; or declare a root of another name, once `airflow epochs doctor` names nothing "
-                    "of this one: what came late to it and waits for the next begin would be read by nobody."
-                    if name != "late_window"
-                    else "keep the window: it may only grow; or declare a root of another name.",
+                    next_step=_other_root(root, name),
                     root=root.name,
                     field=name,
                 )
+
+    def _takes_over(self, other: JobRecord) -> bool:
+        """Whether the job declares a table that *other* has or had."""
+        return any(table.name in other.all_outputs for table in self.job.outputs)
 
     def _computed(self, reading: Reading, before: JobRecord) -> list[Interval]:
         """What the job's tables have, what it has committed to those that it left, and its open epochs.
@@ -219,8 +237,10 @@ class Register:
         Where later bounds depend on them, the registration requires that none were recorded meanwhile.
         """
         since = self.job.cadence.until(before.cadence)
+        if since is None:
+            return
         shared = {root.name for root in before.roots} & {root.name for root in self.job.roots}
-        for name in sorted(shared) if since is not None else ():
+        for name in sorted(shared):
             for stamped in pages(self.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
                 record: RootRecord = stamped.record
                 if record.job == before.name and record.interval is not None:

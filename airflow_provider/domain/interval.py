@@ -76,6 +76,14 @@ def from_micros(value: int) -> datetime:
 
 
 @lru_cache(maxsize=4096)
+def shifted(moment: datetime, by: timedelta) -> datetime:
+    """Return *moment* moved by *by*, or the last or first moment that there is."""
+    try:
+        return moment + by
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if by > timedelta(0) else datetime.min.replace(tzinfo=UTC)
+
+
 def time_key(value: datetime) -> str:
     """Text that sorts as the times do: a part of store keys and paths."""
     return f"{value.year:04d}{value:%m%dT%H%M%S}.{value.microsecond:06d}Z"

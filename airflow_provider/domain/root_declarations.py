@@ -14,6 +14,7 @@ from enum import StrEnum
 from airflow_provider.domain.completeness import CHOICES, FOR_FILES, FOR_ROWS, Condition, checked_conditions
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import column_name, kept_text, table_name
+from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.record_format import since
 
 _MOST_PARTITIONS = 10_000
@@ -248,6 +249,14 @@ class Root:
     def window(self) -> timedelta:
         """How long after its barrier data may come late."""
         return self.late_window or LATE_WINDOW
+
+    def reach(self, cadence: Cadence) -> timedelta:
+        """Return the distance to the farthest barriers whose bounds count for those of an epoch of *cadence*.
+
+        Late files are looked for within the window, at least at the epoch before, however long it is. It is the same
+        for all epochs of a calendar, so that each sees every other epoch that may read the same late file.
+        """
+        return max(self.window, cadence.longest) if self.kind is RootKind.FILES else self.window
 
     @property
     def is_pattern(self) -> bool:
