@@ -23,12 +23,13 @@ def skip(arguments: Namespace) -> None:
     left = [str(one) for one in found.left]
     unread = [str(one) for one in found.unread]
     if arguments.output == "json":
-        answer_json({"skipped": skipped, "left": left, "unread": unread})
+        answer_json({"skipped": skipped, "left": left, "unread": unread, "late": list(found.late)})
         return
     answer_facts(
         {
             "skipped": ", ".join(skipped) or "nothing",
             "committed before, and left": ", ".join(left),
             "read by no later epoch of the job": "; ".join(unread),
+            "late files that no epoch reads": ", ".join(found.late),
         }
     )

@@ -34,7 +34,6 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import Late
 from airflow_provider.domain.topology import EpochTable, OnForeignCommit
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
@@ -354,19 +353,9 @@ class _Doctor:
                     urgent=isinstance(one.problem, RetryableError),
                 )
                 continue
-            ignored = one.root.late is Late.IGNORE and not one.replaced
-            step = f"{self._command(f'bind {one.root.name} INTERVAL --reason …')}, then clear the tasks of the epoch."
-            if one.comes:
-                step = "nothing: the next begin reads them."
-            elif one.skipped:
-                step = "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
-            elif ignored:
-                step = "nothing, as late='ignore' says; or land them where a later epoch looks."
+            step = one.next_step(self.domain)
             yield Symptom(
-                subject=f"root {one.root.name}",
-                found=str(one),
-                next_step=step,
-                urgent=not (one.comes or one.skipped or ignored),
+                subject=f"root {one.root.name}", found=str(one), next_step=step, urgent=one.is_urgent
             )
 
         told = {name for one in left for name in one.late}

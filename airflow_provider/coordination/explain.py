@@ -134,8 +134,8 @@ def explain(
         explained = _with_source(
             explained, [one for one in behind_of(reading, name) if one.is_of(owner, epoch)]
         )
-    if at_roots and found is not None and found.record.committed is not None and record.roots:
-        own = {root.name for root in record.roots}
+    if at_roots and found is not None and found.record.committed is not None and record.all_roots:
+        own = set(record.all_roots)
         late = unread(reader, name, sources or RootSources(), at=epoch, names=own)
         told = [f"root {one.root.name}: {one}" for one in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))

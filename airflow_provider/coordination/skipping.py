@@ -14,6 +14,7 @@ from airflow_provider.coordination.beginning import Begin
 from airflow_provider.coordination.bounding import as_source
 from airflow_provider.coordination.giving_back import GivingBack, UnreadBounds
 from airflow_provider.coordination.settling import decided, settled
+from airflow_provider.coordination.unread import passed_over
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import (
     Conflict,
@@ -28,6 +29,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, job_key, table_key
 from airflow_provider.domain.registration import JobRecord, declaration
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
@@ -46,11 +48,14 @@ class Skipped:
         computed or skipped, and stay as they are. :param unread: what is recorded of the job's roots
         for the skipped epochs, which later ones do not read: files at the epochs' own locations, what other jobs have
         read there, and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
+    :param late: files that came late to earlier epochs, and that the next begin would have read: behind the skipped
+        epochs it does not look so far back. No epoch reads them.
     """
 
     published: tuple[Published, ...]
     left: tuple[Interval, ...]
     unread: tuple[UnreadBounds, ...] = ()
+    late: tuple[str, ...] = ()
 
 
 def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
@@ -81,7 +86,8 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
         else:
             published.append(_publish(coordinator, answer))
         unread += _unread(coordinator, declared, epoch, reason.strip(), by.strip())
-    return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread))
+    late = passed_over(coordinator.store, declared, span, RootSources()) if published else ()
+    return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread), late=late)
 
 
 def worded(**texts: str) -> None:

@@ -4,19 +4,23 @@ epoch had read it (section 5).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, abandoned_bounds
+from airflow_provider.coordination.missed_by_skips import missed_by_skips
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.interval import Cadence, Interval, time_key
+from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources.files import lies_at
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -24,6 +28,7 @@ MOST_BARRIERS = 1_000
 """Number of barriers of a root, the newest, at which late data is looked for."""
 _PAGE = 100
 _NAMED = 3
+_MOVE = "move them to where a coming epoch looks"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,20 +36,31 @@ class Unread:
     """What of a root no epoch reads.
 
     :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
-    :param comes: the next begin reads the late ones. :param skipped: they lie where only skipped epochs would look.
-    :param problem: why nobody could look; then nothing is known of it.
+    :param epochs: those at whose places they lie. :param comes: the next begin reads the late ones.
+    :param skipped: they lie where only skipped epochs would look. :param left: of a root that no job declares any
+        more: the name of the root by which a job that had it reads the same place now, else its own name.
+    :param job: other jobs read the late ones in the first of *epochs*, which this job has skipped.
+    :param problem: why the source could not be asked; then nothing is known of it.
     """
 
     root: Root
     late: tuple[str, ...]
-    replaced: tuple[str, ...]
+    replaced: tuple[str, ...] = ()
+    epochs: tuple[Interval, ...] = ()
     comes: bool = False
     skipped: bool = False
+    left: str = ""
+    job: str = ""
     problem: EpochError | None = None
 
     def __str__(self) -> str:
         if self.problem is not None:
             return f"late data was not looked for: {self.problem.message}"
+        if self.job:
+            return (
+                f"{len(self.late)} came late to epochs that job {self.job} has computed, such as {self.late[0]}; they "
+                f"belong to {self.epochs[0]}, which it has skipped"
+            )
         unread = "are of skipped epochs" if self.skipped else "came late"
         parts = [
             f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
@@ -55,6 +71,38 @@ class Unread:
             if names
         ]
         return "; ".join(parts)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether data is lost unless an operator acts; the rest is read by itself, or left out as declared."""
+        return not (self.comes or self.skipped or self.job or self._is_ignored or self.left == self.root.name)
+
+    @property
+    def _is_ignored(self) -> bool:
+        return self.root.late is Late.IGNORE and not self.replaced
+
+    def next_step(self, domain: DomainName) -> str:
+        """Return what lets an epoch read it."""
+        if self.comes:
+            return "nothing: the next begin reads them."
+        if self.job:
+            clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
+            return f"nothing, if the job is to do without them; otherwise {clear}."
+        if self.skipped:
+            return "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
+        if self._is_ignored:
+            return f"nothing, as late='ignore' says; or {_MOVE}."
+        if self.left == self.root.name:
+            return "nothing, if they are to be left out: no job declares this root any more."
+        if self.left:
+            return f"{_MOVE}: root {self.left}, which is read now, does not look here."
+        epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in self.epochs] or [
+            "INTERVAL"
+        ]
+        more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
+        refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
+        bind = f"`airflow epochs bind {self.root.name} {epochs[0]} --reason … --domain {domain}`"
+        return f"{bind}{more}, then clear the tasks of the epoch{refused}."
 
 
 def unread(
@@ -73,23 +121,39 @@ def unread(
     :param at: only at the barrier that ends it. :param names: only of these roots.
     """
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
-    roots = {root.name: (root, job.cadence) for job in jobs if not job.retired for root in job.roots}
-    for root, cadence in roots.values():
+    declared = {root.name: root for job in jobs if not job.retired for root in job.roots}
+    left = {root.name: root for job in jobs if not job.retired for root in job.left_roots}
+    for root in (left | declared).values():
         if names is not None and root.name not in names:
             continue
+        readers = [job for job in jobs if root.name in job.all_roots]
         records = _records(reader, domain, root, None if at is None else at.end)
+        look = _Look(reader, domain, sources, root, readers, records, at)
         try:
-            skipped: list[RootRecord] = []
-            if at is None and root.kind is RootKind.FILES:
-                readers = [job for job in jobs if root.name in job.all_roots]
-                skipped = _skipped(reader, domain, root, readers)
-            told_later = {one.interval for one in skipped} if root.late is not Late.REFUSE else set()
-            found = [*_of_root(root, records, sources, at=at, cadence=cadence, told_later=told_later)]
-            yield from found
-            told = {name for unread in found for name in unread.late}
-            yield from _of_skipped(root, records, sources, skipped, told)
+            yield from look.found() if root.name in declared else look.found_of_left()
         except EpochError as error:
-            yield Unread(root=root, late=(), replaced=(), problem=error)
+            yield Unread(root=root, late=(), problem=error)
+
+
+def passed_over(
+    reader: MetadataReader, job: EpochJob, span: Interval, sources: RootSources
+) -> tuple[str, ...]:
+    """Return the late files that the next begin would have read if *span* had not been skipped, and no begin reads now.
+
+    A hint: a root whose source does not answer is left out.
+    """
+    found: list[str] = []
+    first = job.cadence.next_after(span.start)
+    jobs: list[JobRecord] = [one.record for one in pages(reader, job.domain, Kind.JOB, "")]
+    for root in job.roots:
+        if root.late is Late.NEXT and root.kind is RootKind.FILES:
+            readers = [one for one in jobs if root.name in one.all_roots]
+            records = _records(reader, job.domain, root, shifted(first, -root.reach(job.cadence)))
+            look = _Look(reader, job.domain, sources, root, readers, records)
+            with suppress(EpochError):
+                late, following = look.late()[0], look.following
+                found += [name for interval, name in late if not look.comes(interval, following)]
+    return tuple(found)
 
 
 def ignored(
@@ -102,8 +166,8 @@ def ignored(
     if root.late is not Late.IGNORE or root.kind is not RootKind.FILES:
         return ()
     records = _records(reader, domain, root, until - root.window)
-    found = _of_root(root, records, sources)
-    return tuple(name for one in found for name in one.late)
+    late, _ = _Look(reader, domain, sources, root, [], records).late()
+    return tuple(name for _, name in late)
 
 
 def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str]) -> Iterator[AbandonedBounds]:
@@ -154,47 +218,126 @@ def _records(
         end = page[-1].key.item
 
 
-def _of_root(
-    root: Root,
-    records: list[RootRecord],
-    sources: RootSources,
-    *,
-    at: Interval | None = None,
-    cadence: Cadence | None = None,
-    told_later: Collection[Interval | None] = (),
-) -> Iterator[Unread]:
-    """Yield what of *root* lies beside *records*.
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look for data of *root* that no epoch reads. :param readers: jobs that read it now, or did so."""
 
-    :param cadence: of the jobs that read it: the next begin looks back from the barrier after the newest recorded one.
-    :param told_later: skipped epochs: what came late to them, and what no later epoch takes, is told with their files.
-    """
-    if not records or root.kind is RootKind.ICEBERG:
-        return
-    wanted = [one for one in records if at is None or (one.interval or at) == at]
-    beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
-    late, replaced = sources.unread(root, [one for one in wanted if one is not beyond], records)
-    if beyond is not None and beyond.interval is not None and root.kind is RootKind.FILES:
-        shared = sources.place(root, beyond.interval)
-        late = [(interval, name) for interval, name in late if sources.place(root, interval) != shared]
-    newest = next((one.interval for one in records if one.interval is not None), None)
-    following = None if newest is None or cadence is None else cadence.next_after(newest.end)
-    window = root.window if cadence is None else max(root.window, cadence.longest)
-    comes: list[str] = []
-    gone: list[str] = []
-    for interval, name in late:
-        near = following is not None and interval.end + window >= following
-        if near and root.late is Late.NEXT and root.kind is RootKind.FILES:
-            comes.append(name)
-        elif interval not in told_later:
-            gone.append(name)
-    if comes:
-        yield Unread(root=root, late=tuple(comes), replaced=(), comes=True)
-    if gone or replaced:
-        yield Unread(root=root, late=tuple(gone), replaced=tuple(replaced))
+    reader: MetadataReader
+    domain: DomainName
+    sources: RootSources
+    root: Root
+    readers: Sequence[JobRecord]
+    records: Sequence[RootRecord]
+    at: Interval | None = None
+
+    def found(self) -> Iterator[Unread]:
+        """Yield what lies beside the bounds of a root that jobs declare."""
+        root, skipped = self.root, list[RootRecord]()
+        if self.at is None and root.kind is RootKind.FILES:
+            skipped = _skipped(self.reader, self.domain, root, self.readers)
+        told_later = {record.interval for record in skipped} if root.late is not Late.REFUSE else set()
+        found = [*self._of_declared(told_later)]
+        yield from found
+        told = {name for unread in found for name in unread.late}
+        yield from _of_skipped(root, self.records, self.sources, skipped, told)
+        if self.at is None:
+            for job, epoch, files in missed_by_skips(
+                self.reader, self.domain, root, self.records[:MOST_BARRIERS], self.readers
+            ):
+                yield Unread(root=root, late=files, epochs=(epoch,), job=job)
+
+    def found_of_left(self) -> Iterator[Unread]:
+        """Yield files beside the bounds of a root that its jobs have left.
+
+        A root of another name for the same place does not look at the folders of epochs that began before.
+        """
+        if self.root.kind is not RootKind.FILES:
+            return
+        now = {root.name: root for job in self.readers if not job.retired for root in job.roots}
+        heirs = [root for root in now.values() if root.kind is RootKind.FILES]
+        read = [record for heir in heirs for record in _records(self.reader, self.domain, heir, None)]
+        found: dict[str, list[tuple[Interval, str]]] = {}
+        for interval, name in self.late(read)[0]:
+            same = (heir.name for heir in heirs if lies_at(heir, interval, name))
+            found.setdefault(next(same, self.root.name), []).append((interval, name))
+        for heir_name, late in found.items():
+            yield _unread(self.root, late, left=heir_name)
+
+    def late(self, others: Sequence[RootRecord] = ()) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced.
+
+        :param others: bounds of other roots that the same jobs read.
+        """
+        root, at, records = self.root, self.at, self.records
+        if not records or root.kind is RootKind.ICEBERG:
+            return [], []
+        beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
+        wanted = [one for one in records if one is not beyond and (at is None or (one.interval or at) == at)]
+        late, replaced = self.sources.unread(root, wanted, [*records, *others])
+        if beyond is not None and beyond.interval is not None and root.kind is RootKind.FILES:
+            shared = self.sources.place(root, beyond.interval)
+            late = [
+                (interval, name) for interval, name in late if self.sources.place(root, interval) != shared
+            ]
+        return late, replaced
+
+    @property
+    def following(self) -> tuple[datetime, Cadence] | None:
+        """The barrier of the next begin, behind all bounds and all that its job has committed or skipped, and the
+        job's calendar.
+        """
+        newest = next((one.interval.end for one in self.records if one.interval is not None), None)
+        if newest is None:
+            return None
+        found = []
+        for job in self.readers:
+            if not job.retired and any(root.name == self.root.name for root in job.roots):
+                last = max(newest, _newest_committed(self.reader, self.domain, job) or newest)
+                found.append((job.cadence.next_after(last), job.cadence))
+        return min(found, key=lambda one: one[0], default=None)
+
+    def comes(self, interval: Interval, following: tuple[datetime, Cadence] | None) -> bool:
+        """Whether the next begin reads a file that came late to *interval*. :param following: see :attr:`following`."""
+        if self.root.late is not Late.NEXT or self.root.kind is not RootKind.FILES or following is None:
+            return False
+        end, cadence = following
+        return interval.end + self.root.reach(cadence) >= end
+
+    def _of_declared(self, told_later: Collection[Interval | None]) -> Iterator[Unread]:
+        """:param told_later: skipped epochs: what came late to them, and no later epoch reads, is told with theirs."""
+        late, replaced = self.late()
+        following = self.following if late else None
+        comes = [one for one in late if self.comes(one[0], following)]
+        gone = [one for one in late if one not in comes and one[0] not in told_later]
+        if comes:
+            yield _unread(self.root, comes, comes=True)
+        if gone or replaced:
+            changed = set(replaced)
+            where = [one.interval for one in self.records if changed & {file.uri for file in one.whole.files}]
+            yield _unread(self.root, gone, where if changed else (), replaced=tuple(replaced))
+
+
+def _newest_committed(reader: MetadataReader, domain: DomainName, job: JobRecord) -> datetime | None:
+    """The end of the newest epoch of *job* that is committed, computed or skipped."""
+    end: str | None = None
+    while page := reader.scan(domain, Kind.EPOCH, job.name, end=end, limit=_PAGE, reverse=True):
+        for stamped in page:
+            epoch: EpochRecord = stamped.record
+            if epoch.committed is not None:
+                return epoch.interval.end
+        end = page[-1].key.item
+    return None
+
+
+def _unread(
+    root: Root, late: Sequence[tuple[Interval, str]], where: Sequence[Interval | None] = (), **more: Any
+) -> Unread:
+    epochs = tuple(dict.fromkeys([*(interval for interval, _ in late), *filter(None, where)]))
+    return Unread(root=root, late=tuple(name for _, name in late), epochs=epochs, **more)
 
 
 def _skipped(
-    reader: MetadataReader, domain: DomainName, root: Root, readers: Collection[JobRecord]
+    reader: MetadataReader, domain: DomainName, root: Root, readers: Sequence[JobRecord]
 ) -> list[RootRecord]:
     """Empty bounds at the barriers that *readers* have skipped and that none of them has read or is yet to reach.
 
@@ -223,7 +366,7 @@ def _skipped(
 
 def _of_skipped(
     root: Root,
-    records: list[RootRecord],
+    records: Sequence[RootRecord],
     sources: RootSources,
     skipped: list[RootRecord],
     told: Collection[str],
@@ -237,4 +380,4 @@ def _of_skipped(
     shared = None if beyond is None else sources.place(root, beyond)
     left = {name for interval, name in late if name not in told and sources.place(root, interval) != shared}
     if left:
-        yield Unread(root=root, late=tuple(sorted(left)), replaced=(), skipped=True)
+        yield Unread(root=root, late=tuple(sorted(left)), skipped=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
+from tests.mutants.renaming import PLANTED_IN_NAMES
 from tests.mutants.roots import PLANTED_IN_ROOTS
 from tests.mutants.runs import PLANTED_IN_RUNS
 from tests.mutants.servers import PLANTED_IN_SERVERS
@@ -542,6 +543,7 @@ PLANTED = (
     ),
     *PLANTED_IN_UPKEEP,
     *PLANTED_IN_ROOTS,
+    *PLANTED_IN_NAMES,
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,
     *PLANTED_IN_RUNS,

@@ -1,0 +1,255 @@
+"""Roots that a job leaves for one of another name, on each store (I11)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.explain import explain
+from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Root, jdbc_root
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.testing.faults import Call, FaultyStore
+from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+
+FILES = RootSources()
+
+
+class Landing:
+    """A job over a folder of files for each day, by a root whose name changes."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.directory = world, directory
+
+    def job(self, root: str, **options: object) -> EpochJob:
+        location = f"{self.directory}/{{start:%Y-%m-%d}}/*.csv"
+        declared = {"complete": none_needed(), **options}
+        return self.world.job("load", inputs=[Root(root, location, **declared)])  # type: ignore[arg-type]
+
+    def land(self, number: int, *names: str) -> None:
+        for name in names:
+            path = self.directory / f"{day(number).start:%Y-%m-%d}" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(name)
+
+    def run(self, job: EpochJob, epoch: Interval, by: Owner | None = None) -> list[str]:
+        attempt = self.world.begin(job, epoch, by or owner(), roots=FILES)
+        self.world.write(attempt)
+        self.world.coordinator.publish(attempt)
+        return [Path(file.uri).name for file in attempt.roots[0].files]
+
+    def told(self) -> list[tuple[str, bool]]:
+        symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
+        return [(f"{one.found} {one.next_step}", one.urgent) for one in symptoms if "root" in one.subject]
+
+
+@pytest.fixture
+def landing(world: World, tmp_path: Path) -> Landing:
+    return Landing(world, tmp_path)
+
+
+@pytest.mark.parametrize("late", ["next", "revision", "ignore"])
+def test_a_late_file_is_not_read_again_by_another_name(landing: Landing, late: str) -> None:
+    """I11: the next epoch has read it; its own, computed again by a new name for the folder, is refused."""
+    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2", late=late)
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    landing.land(2, "b.csv")
+    assert landing.run(old, day(2)) == ["late.csv", "b.csv"]
+    landing.land(3, "c.csv")
+    assert landing.run(new, day(3)) == ["c.csv"]
+    before = world.exactly()
+    with pytest.raises(
+        TopologyError, match=r"late\.csv, that \[2024-01-02.* has read as root 'feed'"
+    ) as refused:
+        world.begin(new, day(1), owner("again"), roots=FILES)
+    assert "a declaration of the job that reads 'feed'" in refused.value.next_step
+    assert world.exactly() == before
+    assert landing.run(new, day(2), owner("again")) == ["b.csv"], "read what lies at its own place"
+    assert landing.run(new, day(1), owner("again")) == ["a.csv", "late.csv"], "no epoch has read it any more"
+
+
+def test_the_declaration_that_has_read_a_late_file_computes_its_epoch_again(landing: Landing) -> None:
+    """I11: what the refusal names: an earlier declaration serves the epochs that ask by it."""
+    old, new = landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    landing.run(old, day(2))
+    landing.run(new, day(3))
+    assert landing.run(old, day(1), owner("by the older version")) == ["a.csv"]
+
+
+def test_an_older_declaration_does_not_read_what_the_new_name_has_read(landing: Landing) -> None:
+    """I11: the other way round: an older version of the DAG computes an epoch again."""
+    old, new = landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.run(new, day(2))
+    landing.land(2, "late.csv")
+    assert landing.run(new, day(3)) == ["late.csv"]
+    with pytest.raises(TopologyError, match="as root 'feed_2'"):
+        landing.world.begin(old, day(2), owner("older"), roots=FILES)
+
+
+def test_files_of_an_attempt_that_came_to_nothing_are_free(landing: Landing) -> None:
+    """I11: bounds on which no epoch stands have read nothing."""
+    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    failed = world.begin(old, day(2), roots=FILES)
+    assert len(failed.roots[0].files) == 1
+    with pytest.raises(TopologyError, match="read as root 'feed'"):
+        world.begin(new, day(1), owner("again"), roots=FILES)
+    world.coordinator.abort(failed, "its code failed")
+    assert landing.run(new, day(1), owner("again")) == ["a.csv", "late.csv"]
+
+
+def test_an_epoch_that_begins_by_the_older_name_meanwhile_is_seen(landing: Landing) -> None:
+    """I11: of two begins by two names the later one looks again."""
+    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.run(new, day(3))
+    landing.land(1, "late.csv")
+
+    begun: list[Attempt] = []
+
+    def before(call: Call) -> None:
+        if call.method == "transact" and not begun:
+            begun.append(world.begin(old, day(2), owner("older"), roots=FILES))
+
+    slow = world.worker(FaultyStore(world.store, before))
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
+        slow.begin(new, day(1), owner("again"), roots=FILES)
+
+
+@pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "left"])
+def test_late_files_of_a_root_that_was_left_are_named(landing: Landing, renamed: bool) -> None:
+    """I11: no begin looks there any more; doctor and explain do."""
+    world, old = landing.world, landing.job("feed")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    if renamed:
+        landing.run(landing.job("feed_2"), day(2))
+    else:
+        world.run(world.job("load"), day(2))
+    ((text, urgent),) = landing.told()
+    assert "1 came late and are read by no epoch" in text
+    assert "late.csv" in text
+    assert urgent is renamed
+    if renamed:
+        assert (
+            "move them to where a coming epoch looks: root feed_2, which is read now, does not look here"
+            in text
+        )
+    assert "late.csv" in explain(world.store, DOMAIN, "load", day(1)).summary
+    landing.land(3, "late.csv")
+    (landing.directory / "2024-01-01" / "late.csv").unlink()
+    assert landing.told() == []
+    if renamed:
+        assert landing.run(landing.job("feed_2"), day(3)) == ["late.csv"]
+
+
+def test_what_the_new_name_has_read_of_an_old_folder_is_not_named(landing: Landing) -> None:
+    """I11: an epoch that was computed again by the new name has read the late file."""
+    old, new = landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(new, day(1), owner("again")) == ["a.csv", "late.csv"]
+    assert landing.told() == []
+
+
+# --- skips -------------------------------------------------------------------------------------------------------
+
+
+def test_a_skip_names_late_files_that_no_begin_looks_for_any_more(landing: Landing) -> None:
+    """I11: behind a stretch of skipped epochs that is longer than the window; doctor says the same."""
+    world, job = landing.world, landing.job("feed", late_window=timedelta(days=2))
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.land(1, "late.csv")
+    assert [urgent for _, urgent in landing.told()] == [False], "the next begin reads it"
+    short = world.coordinator.skip(DOMAIN, "load", day(2), "an outage", by="ada")
+    assert short.late == ()
+    assert [urgent for _, urgent in landing.told()] == [False]
+    long = world.coordinator.skip(DOMAIN, "load", day(3), "an outage", by="ada")
+    assert [Path(name).name for name in long.late] == ["late.csv"]
+    ((text, urgent),) = landing.told()
+    assert urgent
+    assert "bind feed 2024-01-01T00:00:00+00:00/2024-01-02T00:00:00+00:00 --reason" in text
+    assert landing.run(job, day(4)) == []
+    assert world.coordinator.skip(DOMAIN, "load", day(5), "an outage", by="ada").late == ()
+
+
+def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) -> None:
+    """I11: two jobs share a root, and one skips the barrier that reads what came late to a day of both."""
+    world, job = landing.world, landing.job("feed")
+    other = world.job("other", inputs=job.roots)
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.run(other, day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(job, day(2)) == ["late.csv"]
+    assert landing.told() == []
+    world.coordinator.skip(DOMAIN, "other", day(2), "an outage", by="ada")
+    ((text, urgent),) = landing.told()
+    assert not urgent
+    assert "1 came late to epochs that job other has computed, such as file://" in text
+    assert f"clear the task of job other for {day(2)}" in text
+    assert landing.run(other, day(2), owner("after all")) == ["late.csv"]
+    assert landing.told() == []
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["load", "an heir"])
+def test_a_table_is_not_read_from_its_beginning_by_another_name(
+    world: World, postgresql: PostgresqlServer, who: str
+) -> None:
+    """I11: the first epoch of a name reads all that is there: rows that the same tables have would come again."""
+    database = postgresql.create_database()
+    sources = RootSources({"shop": postgresql.url(database)})
+
+    def job(root: str, name: str = "load", id_column: str = "id") -> EpochJob:
+        rows = jdbc_root(root, "orders", source="shop", id_column=id_column)
+        return world.job(name, [world.table("load")], inputs=[rows])
+
+    with closing(postgresql.connect(database)) as shop:
+        shop.execute("CREATE TABLE orders (id bigint, number bigint)")
+        shop.execute("INSERT INTO orders VALUES (1, 1)")
+        mistyped = world.begin(job("orders_0"), day(1), roots=sources)
+        world.coordinator.abort(mistyped, "the wrong column")
+        attempt = world.begin(job("orders"), day(1), roots=sources)  # nothing stands on what came before
+        world.write(attempt)
+        world.coordinator.publish(attempt)
+        name = "load"
+        if who == "an heir":
+            world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+            name = "heir"
+        before = world.exactly()
+        with pytest.raises(TopologyError, match="the first epoch of a new name reads all") as refused:
+            world.begin(job("orders_2", name), day(2), roots=sources)
+        assert refused.value.next_step.startswith("keep the name 'orders'")
+        assert world.exactly() == before
+        with pytest.raises(TopologyError, match="id_column") as refused:
+            world.coordinator.register(job("orders", name, "number"))
+        if who == "load":
+            assert "in a job with tables of its own" in refused.value.next_step
+        shop.execute("INSERT INTO orders VALUES (2, 2)")
+        attempt = world.begin(job("orders", name), day(2), roots=sources)
+        assert str(attempt.roots[0].span) == "(1, 2], 1 rows"
