@@ -6,21 +6,36 @@ promise is about, and compare what they find with what is stated here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import rename
-from airflow_provider.domain.errors import DependentReaders, ForeignCommit, NotReady, Unavailable
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    Fenced,
+    ForeignCommit,
+    NotReady,
+    TopologyError,
+    Unavailable,
+    Vetoed,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Root
+from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables.base import TableDropped
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.test_coordination_foreign import commit
+from tests.contract.test_coordination_restoring import renewed
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "guarantees.md"
@@ -239,6 +254,122 @@ def skipped_beyond_a_gap(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.cut("d").barrier == barrier(1), by_engine=_alike(world, "d", "e"))
 
 
+# Declarations and sources that change.
+
+
+def below_the_beginning(world: World, kind: TableKind) -> Standing:
+    """Days are computed one by one below the first one."""
+    job = _job(world, kind, origin=None)
+    world.run(job, day(3), [3])
+    first = world.rows("d")
+    world.run(job, day(1), [1])
+    unseen = world.rows("d") == first and _alike(world, "d", "e")
+    world.run(job, day(2), [2])
+    wanted = [(3, 3)] if kind is TableKind.FULL else [(1, 1), (2, 2), (3, 3)]
+    return _judged(by_cut=world.rows("d") == {"d": wanted}, by_engine=unseen and _alike(world, "d", "e"))
+
+
+def origin_that_was_read(world: World, kind: TableKind) -> Standing:
+    table = world.table("d", kind=kind)
+
+    def job(origin: int) -> EpochJob:
+        return world.job("j", [table], inputs=[previous(table)], origin=barrier(origin))
+
+    world.run(job(2), day(3), [3])
+    return _refused(lambda: world.begin(job(0), day(1)), TopologyError)
+
+
+def left_behind(world: World, kind: TableKind) -> Standing:
+    """An input is computed again after an epoch has read it by an edge that ignores revisions."""
+    _started(world, kind)
+    edge = increment if kind is TableKind.INCREMENTAL else state
+    ignoring = edge(world.table("d", kind=kind), on_upstream_revision="ignore")
+    world.run(world.job("r", [world.table("r", kind=kind)], inputs=[ignoring]), day(1))
+    world.run(_job(world, kind), day(1), [2], owner("again"))
+    labels = [label.table for label in world.cut("d", "r").outdated]
+    return _judged(by_cut=labels == ["r"], by_engine=False)
+
+
+def late_file(world: World, kind: TableKind) -> Standing:
+    """The rows are the number of files that the epoch has read."""
+    with _folder() as feed:
+        job, found = _job(world, kind, inputs=[feed.root]), []
+        for number in (1, 2):
+            attempt = world.begin(job, day(number), roots=RootSources())
+            found.append(len(attempt.roots[0].files))
+            world.write(attempt, [found[-1]])
+            world.coordinator.publish(attempt)
+            feed.land(day(1))
+        return _judged(by_cut=found == [0, 1], by_engine=_alike(world, "d", "e"))
+
+
+def two_revisions(world: World, kind: TableKind) -> Standing:
+    with _folder(late="revision") as feed:
+        jobs = [world.job(name, [world.table(name, kind=kind)], inputs=[feed.root]) for name in ("d", "e")]
+        for job in jobs:
+            attempt = world.begin(job, day(1), roots=RootSources())
+            world.write(attempt)
+            world.coordinator.publish(attempt)
+        feed.land(day(1))
+        again = partial(world.begin, jobs[0], day(1), owner("again"), roots=RootSources())
+        return _refused(again, DependentReaders)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A root of files for each day. :param place: where they lie."""
+
+    place: Path
+    root: Root
+
+    def land(self, epoch: Interval) -> None:
+        path = self.place / f"{epoch.start:%Y-%m-%d}"
+        path.mkdir(exist_ok=True)
+        (path / f"{len(list(path.iterdir()))}.csv").write_text("a row")
+
+
+@contextmanager
+def _folder(**options: Any) -> Iterator[_Folder]:
+    with TemporaryDirectory() as place:
+        root = Root("feed", f"{place}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), **options)
+        yield _Folder(Path(place), root)
+
+
+# Attempts.
+
+
+def lost_output(world: World, kind: TableKind) -> Standing:
+    job = _started(world, kind)
+    attempt = world.begin(job, day(2))
+    before = world.data()
+    world.write(attempt, [2])
+    world.lose(min(world.data() - before))
+    return _refused(lambda: world.coordinator.publish(attempt), Unavailable)
+
+
+def zombie(world: World, kind: TableKind) -> Standing:
+    job = _started(world, kind)
+    first = world.begin(job, day(2))
+    world.write(first, [2])
+    world.begin(job, day(2), owner(try_number=2))
+    return _refused(lambda: world.coordinator.publish(first), Fenced)
+
+
+def restored(world: World, kind: TableKind) -> Standing:
+    job = _started(world, kind)
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    renewed(world)
+    return _refused(lambda: world.coordinator.publish(attempt), Fenced)
+
+
+def checked(world: World, kind: TableKind) -> Standing:
+    job = _job(world, kind, checks=[row_count("d", at_least=2)])
+    attempt = world.begin(job, day(1))
+    world.write(attempt, [1])
+    return _refused(lambda: world.coordinator.check(attempt), Vetoed)
+
+
 def _refused(work: Callable[[], object], error: type[Exception]) -> Standing:
     with suppress(error):
         work()
@@ -316,6 +447,49 @@ PROMISES = (
         stated=lambda one: Standing.REFUSED if one.kind is TableKind.FULL else Standing.KEPT,
         observed=skipped_beyond_a_gap,
     ),
+    Promise(
+        rule="R7",
+        text="epochs below a table's first one are seen in one step, when none is missing",
+        stated=kept,
+        observed=below_the_beginning,
+    ),
+    Promise(
+        rule="I11",
+        text="a file that comes late is read by the next epoch",
+        stated=kept,
+        observed=late_file,
+    ),
+    Promise(
+        rule="R18",
+        text="rows computed from what an edge ignores carry a label, once that is computed again",
+        stated=by_cuts,
+        observed=left_behind,
+    ),
+    Promise(
+        rule="R7",
+        text="an earlier origin, where a committed epoch has read that there was nothing",
+        stated=refused,
+        observed=origin_that_was_read,
+    ),
+    Promise(
+        rule="I11",
+        text="another revision of a source, beside a job that has committed what it read of the one before",
+        stated=refused,
+        observed=two_revisions,
+    ),
+    Promise(
+        rule="R16", text="publishing output of which a file is missing", stated=refused, observed=lost_output
+    ),
+    Promise(
+        rule="R10", text="publishing by an attempt that another has replaced", stated=refused, observed=zombie
+    ),
+    Promise(
+        rule="R33",
+        text="publishing what was begun before the store was restored, or a standby promoted",
+        stated=refused,
+        observed=restored,
+    ),
+    Promise(rule="R14", text="publishing rows that a check refuses", stated=refused, observed=checked),
 )
 """What the page states."""
 

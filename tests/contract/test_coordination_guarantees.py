@@ -29,7 +29,9 @@ def iceberg(request: pytest.FixtureRequest, quick_path: Path, empty_sqlite: Path
 def test_a_promise_stands_as_the_page_says(
     world: World, backend: Backend, promise: Promise, kind: TableKind
 ) -> None:
-    """R2, R3, R4, R5, R17, R18, R19, R22, R24, R32: what engines see, what cuts read, and what is refused."""
+    """R2, R3, R4, R5, R7, R10, R14, R16, R17, R18, R19, R22, R24, R32, R33, I11: what engines see, and what cuts
+    read.
+    """
     store, elsewhere = STORES[backend.name.split()[0]], world.formats.projected
     assert (store, elsewhere) in SETTINGS
     assert promise.observed(world, kind) is promise.stated(
@@ -40,7 +42,9 @@ def test_a_promise_stands_as_the_page_says(
 @KINDS
 @EACH
 def test_a_promise_stands_for_iceberg_tables(iceberg: World, promise: Promise, kind: TableKind) -> None:
-    """R2, R3, R4, R5, R17, R18, R19, R22, R24, R32: rows in files that other programs read."""
+    """R2, R3, R4, R5, R7, R10, R14, R16, R17, R18, R19, R22, R24, R32, R33, I11: rows in files that other programs
+    read.
+    """
     setting = Setting(kind=kind, store="SQLite", elsewhere=iceberg.formats.projected)
     assert promise.observed(iceberg, kind) is promise.stated(setting)
 
