@@ -61,12 +61,10 @@ class Withdrawals:
 
     def load(self, barriers: Iterable[tuple[TableName, datetime]]) -> None:
         """Read at once what :meth:`range_at` needs for *barriers*."""
-        needed = {
-            key: None
-            for table, barrier in barriers
-            for key in self._keys(table, barrier)
-            if key not in self._pages
-        }
+        self._load(key for table, barrier in barriers for key in self._keys(table, barrier))
+
+    def _load(self, keys: Iterable[Key]) -> None:
+        needed = {key: None for key in keys if key not in self._pages}
         if needed:
             found = self._reader.read(self.domain, list(needed)).records
             self._pages |= {key: found[key].record if key in found else WithdrawnPage() for key in needed}
@@ -83,9 +81,10 @@ class Withdrawals:
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
         """The withdrawn range that contains *barrier*, if any."""
-        self.load([(table, barrier)])
-        pages = (self._pages[key] for key in self._keys(table, barrier))
-        return self.retention.range_at(table, barrier) or range_in(pages, barrier)
+        keys = self._keys(table, barrier)
+        self._load(keys)
+        recorded = self.retention.range_at(table, barrier)
+        return recorded or range_in((self._pages[key] for key in keys), barrier)
 
     def withdrawn_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
         """Those of the tables of *barriers* whose barrier there is withdrawn, sorted."""
