@@ -19,6 +19,7 @@ from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.root_declarations import incomplete_declaration
 from airflow_provider.domain.roots import BoundFile, Late, RootBounds
+from airflow_provider.sources.folders import missing_folder
 from airflow_provider.tables.storage import filesystem, open_root, split
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def missing(root: Root, interval: Interval, now: datetime | None) -> str:
 
 def _landed(root: Root, interval: Interval, now: datetime | None) -> tuple[str, tuple[BoundFile, ...]]:
     """Why the root is not complete, and what lies at its location; markers are looked for before it is listed."""
+    folder = "" if root.is_older else missing_folder(root)
+    if folder:
+        # A misspelt location lists as nothing: without this, its epochs would commit empty.
+        return f"there is no folder {folder}: correct the location of the root, or create the folder", ()
     for condition in root.complete:
         if condition.kind is ConditionKind.MARKER:
             place = _marker_of(root, condition, interval)

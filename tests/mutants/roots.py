@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+FOLDERS = "tests/contract/test_coordination_folders.py"
 LANDING = "tests/contract/test_coordination_landing.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 BEHIND = "tests/contract/test_coordination_behind.py"
@@ -424,5 +425,23 @@ PLANTED_IN_ROOTS = (
         new="return self.window",
         tests=(LANDING,),
         by="test_a_begin_looks_at_the_epoch_before_however_short_the_window_is",
+    ),
+    Mutant(
+        name="a folder that is not there is an empty epoch",
+        rule="I11",
+        file="sources/files.py",
+        old='    folder = "" if root.is_older else missing_folder(root)\n',
+        new='    folder = ""\n',
+        tests=(FOLDERS,),
+        by="test_a_folder_that_is_not_there_is_no_empty_epoch",
+    ),
+    Mutant(
+        name="the folder of each epoch must be there",
+        rule="I11",
+        file="sources/folders.py",
+        old=r'_VARIES = re.compile(r"[*?\[{]")',
+        new=r'_VARIES = re.compile(r"[*?\[]")',
+        tests=(FOLDERS,),
+        by="test_only_the_part_that_all_epochs_share_must_be_there",
     ),
 )
