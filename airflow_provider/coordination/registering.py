@@ -377,7 +377,8 @@ class Register:
             raise TopologyError(
                 f"table {table.name!r} belongs to job {known.record.job!r}, which no longer declares it; "
                 f"job {self.job.name!r} cannot take it over.",
-                next_step=f"`airflow epochs retire {known.record.job} --table {table.name}`, or another name.",
+                next_step=f"`airflow epochs retire {known.record.job} --table {table.name} --reason …`, or another "
+                "name.",
                 table=table.name,
                 owner=known.record.job,
             )

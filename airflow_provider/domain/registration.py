@@ -228,7 +228,10 @@ def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) ->
         if shared:
             raise TopologyError(
                 f"table {shared[0]!r} has an owner: job {other.name!r}; job {job.name!r} cannot own it too.",
-                next_step="write to a table of its own, and join the two in a view or a third job.",
+                next_step="write to a table of its own, and join the two in a view or a third job; or, if "
+                f"{other.name!r} is not to run any more, also where it has only failed, `airflow epochs retire "
+                f"{other.name} --reason …` ends it with all its tables, and {job.name!r} takes {shared[0]!r} over: its "
+                "rows, kind, format and calendar stay.",
                 table=shared[0],
                 owner=other.name,
                 refused=job.name,

@@ -181,6 +181,28 @@ def test_another_job_takes_a_table_over(table_world: World) -> None:
         world.coordinator.revive(DOMAIN, "d")
 
 
+@pytest.mark.parametrize("committed", [False, True], ids=["nothing committed", "a day committed"])
+def test_who_declares_a_table_of_another_job_is_told_how_to_take_it_over(
+    world: World, committed: bool
+) -> None:
+    """R6, R7: an experiment whose code failed owns its table; the error names what ends that, and it does."""
+    trial = world.job("trial", [world.table("d")])
+    if committed:
+        world.run(trial, day(1), [1])
+    world.coordinator.abort(
+        world.begin(trial, day(2)) if committed else world.begin(trial, day(1)), "mistake"
+    )
+    heir = world.job("heir", [world.table("d")])
+    with pytest.raises(TopologyError, match="table 'd' has an owner: job 'trial'") as refused:
+        world.begin(heir, day(2))
+    assert "`airflow epochs retire trial --reason …`" in refused.value.next_step
+    world.coordinator.retire(DOMAIN, "trial", **WHY)
+    days = (2, 3) if committed else (1, 2, 3)
+    for number in days:
+        world.run(heir, day(number), [number])
+    assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
+
+
 def test_who_is_late_to_delete_meets_no_rows_of_the_heir(table_world: World) -> None:
     """R7, R16, I6: a try stands still while it deletes what the one before it left; the heir has the same revision and
     token meanwhile, for an epoch that the retired job never committed.
