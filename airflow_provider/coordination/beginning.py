@@ -19,7 +19,7 @@ from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.catching_up import behind_of, refuse_part
 from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.giving_back import GivingBack
-from airflow_provider.coordination.missing_inputs import refuse_missing
+from airflow_provider.coordination.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
@@ -317,7 +317,11 @@ class Begin:
         )
         if stale:
             return None, True
-        refuse_missing(self.coordinator.store, (domain, self.job.name, self.interval), missing, tables)
+        job, interval, csn = self.job, self.interval, reading.head.csn
+        epoch_of = Resolving(
+            domain=domain, job=job.name, interval=interval, outputs=job.outputs, edges=edges, csn=csn
+        )
+        refuse_missing(self.coordinator.store, epoch_of, missing, tables)
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]

@@ -12,7 +12,7 @@ from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.holes import holes
-from airflow_provider.coordination.in_vain import in_vain
+from airflow_provider.coordination.in_vain import in_vain, out_of_order
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
@@ -310,7 +310,8 @@ class _Doctor:
                 step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                 yield Symptom(subject=subject, found=found.summary, next_step=step)
             elif found.state is EpochState.NOTHING:
-                for reason in in_vain(job, found, owners, lapsed):
+                order = out_of_order(self.reader, self.domain, job, found)
+                for reason in (*in_vain(job, found, owners, lapsed), *order):
                     step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                     yield Symptom(subject=subject, found=reason, next_step=step)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.checking import kept_places
 from airflow_provider.coordination.lapsing import lapsed_jobs
-from airflow_provider.coordination.missing_inputs import with_left
+from airflow_provider.coordination.missing_inputs import Resolving, with_way_out
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.unread import unread
@@ -220,7 +220,15 @@ def _not_begun(
     behind = behind_of(reading, domain)
     ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn, behind=behind)
     gone = withdrawn(ready, tables, retention)
-    told = with_left(reader, domain, job.name, missing, tables)
+    resolving = Resolving(
+        domain=domain,
+        job=job.name,
+        interval=epoch,
+        outputs=job.outputs,
+        edges=job.edges,
+        csn=reading.head.csn,
+    )
+    told = with_way_out(reader, resolving, missing, tables)
     waiting = tuple(map(str, told))
     if gone:
         lost = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)

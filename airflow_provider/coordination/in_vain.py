@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from airflow_provider.coordination.explain import Explanation
-from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.records import table_key
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EdgeKind
+from airflow_provider.stores.base import MetadataReader
 
 
 def in_vain(
@@ -29,6 +32,21 @@ def in_vain(
         elif owner.name in lapsed:
             yield f"it waits for {table}, whose job {owner.name} has lapsed since {lapsed[owner.name].isoformat()}"
     yield from (line for line in found.waiting_for if line.endswith("is withdrawn"))
+
+
+def out_of_order(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, found: Explanation
+) -> Iterator[str]:
+    """Yield a line if later epochs of *job* are committed than *found*, which nobody has begun.
+
+    Only of a job that reads its own past: no later one begins before that (R12). Those of others may come in any order.
+    """
+    past = {edge.table for edge in job.edges if edge.kind is EdgeKind.PREVIOUS}
+    keys = [table_key(domain, table.name) for table in job.outputs if table.name in past]
+    records = reader.read(domain, keys).records.values() if keys else ()
+    islands = [island for stamped in records for island in stamped.record.progress.islands]
+    if any(island.start >= found.interval.end for island in islands):
+        yield "nobody has begun it; later epochs are committed, and the next ones, which read the job's own past, wait"
 
 
 def _about(line: str, table: TableName) -> bool:

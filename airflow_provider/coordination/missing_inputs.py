@@ -1,16 +1,19 @@
-"""What to do about inputs that are not there: those of a table that its job has left come by no run of it (R7)."""
+"""What to do about inputs that are not there and that waiting alone does not bring: those of the job's own past, and
+those of a table that its job has left (R7).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from airflow_provider.domain.beginning import Missing
+from airflow_provider.domain.beginning import Missing, holder, resolve_inputs
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, job_key
+from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import Edge, EpochTable
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader
 
@@ -22,46 +25,88 @@ DECLARED_AGAIN = (
 Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolving:
+    """An epoch whose inputs were resolved: by *edges*, at *csn*. :param outputs: of its job, as it declares them."""
+
+    domain: DomainName
+    job: JobName
+    interval: Interval
+    outputs: Sequence[EpochTable]
+    edges: Sequence[Edge]
+    csn: int
+
+
 def refuse_missing(
-    reader: MetadataReader,
-    reading: tuple[DomainName, JobName, Interval],
-    missing: Sequence[Missing],
-    tables: Tables,
+    reader: MetadataReader, epoch: Resolving, missing: Sequence[Missing], tables: Tables
 ) -> None:
     """Refuse an epoch that lacks inputs.
 
-    :param reading: the epoch, and whose it is. :param tables: records of what it reads.
+    :param tables: records of what it reads.
     :raises NotReady: there are some; the next step is what helps where waiting does not.
     """
     if not missing:
         return
-    domain, job, interval = reading
-    told = with_left(reader, domain, job, missing, tables)
+    told = with_way_out(reader, epoch, missing, tables)
     raise NotReady(
-        f"{job} {interval} is not ready: {'; '.join(map(str, told))}.",
-        next_step="; ".join(one.way_out for one in told if one.way_out)
+        f"{epoch.job} {epoch.interval} is not ready: {'; '.join(map(str, told))}.",
+        next_step="; ".join(dict.fromkeys(one.way_out for one in told if one.way_out))
         or "wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
-        job=job,
-        interval=interval,
+        job=epoch.job,
+        interval=epoch.interval,
         missing=told,
     )
 
 
-def with_left(
-    reader: MetadataReader, domain: DomainName, job: JobName, missing: Sequence[Missing], tables: Tables
+def with_way_out(
+    reader: MetadataReader, epoch: Resolving, missing: Sequence[Missing], tables: Tables
 ) -> tuple[Missing, ...]:
-    """*missing* of *job*; of a table that its job no longer declares, or that is retired, with what helps then."""
+    """*missing* of *epoch*, each with what helps where waiting alone does not.
+
+    That is where a table is the job's own, where its job no longer declares it, or where it is retired.
+    """
     records = {name: stamped.record for name, stamped in tables.items() if stamped is not None}
-    keys = {one.table: job_key(domain, records[one.table].job) for one in missing if one.comes}
-    found = reader.read(domain, list(dict.fromkeys(keys.values())))
+    keys = {one.table: job_key(epoch.domain, records[one.table].job) for one in missing if one.comes}
+    found = reader.read(epoch.domain, list(dict.fromkeys(keys.values())))
     # A job that reads its own past and is not stored yet is none of those.
     owners: dict[TableName, JobRecord] = {
         name: found.records[key].record for name, key in keys.items() if key in found.records
     }
-    return tuple(
-        _told(one, records[one.table], owners[one.table], job) if one.table in owners else one
-        for one in missing
-    )
+    own = {table.name for table in epoch.outputs}
+
+    def told(one: Missing) -> Missing:
+        record = records.get(one.table)
+        if one.comes and record is not None and record.job == epoch.job and one.table in own:
+            return _with_own_epoch(reader, epoch, one, tables)
+        owner = owners.get(one.table)
+        return one if owner is None or record is None else _told(one, record, owner, epoch.job)
+
+    return tuple(told(one) for one in missing)
+
+
+def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, tables: Tables) -> Missing:
+    """*missing*, of a table of the job itself, with the first epoch of the job that it lacks.
+
+    Waiting brings it only while that epoch is computed. What keeps that one from beginning comes first.
+    """
+    stamped = tables[missing.table]
+    start = None if stamped is None else stamped.record.progress.next_missing
+    if missing.way_out or stamped is None or start is None or start >= epoch.interval.start:
+        return missing
+    first = Interval(start, stamped.record.cadence.next_after(start))
+    _, before, _ = resolve_inputs(epoch.edges, first, tables, epoch.csn)
+    obstacles = [one.way_out for one in before if one.way_out]
+    keys = epoch_key(epoch.domain, epoch.job, start), lock_key(epoch.domain, epoch.job, start)
+    reading = reader.read(epoch.domain, keys)
+    known, lock = (reading.get(key) for key in keys)
+    live = holder(None if known is None else known.record, lock, reading.now)
+    way_out = f"run job {epoch.job} for {first} first, such as by clearing its task"
+    if obstacles:
+        way_out = "; ".join(dict.fromkeys(obstacles))
+    elif live is not None:
+        way_out = f"wait for {first} of job {epoch.job}, which {live[0]} computes"
+    reason = f"{missing.reason}; the job itself has not committed {first}"
+    return replace(missing, reason=reason, way_out=way_out)
 
 
 def _told(missing: Missing, table: TableRecord, owner: JobRecord, job: JobName) -> Missing:

@@ -249,7 +249,8 @@ def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: date
         elif moved.origin is not None and barrier <= moved.origin:
             reason = _before_its_origin(record.progress, moved.origin, barrier)
         elif watermark is None:
-            reason = "nothing is committed from its origin on"
+            begins = "" if moved.origin is None else f" {moved.origin.isoformat()}"
+            reason = f"nothing is committed from its origin{begins} on"
         else:
             reason = f"its watermark is {watermark.isoformat()}"
         if record.ended:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
 from airflow_provider.coordination.waiting import JobInputs, check_inputs, wait_for
 from airflow_provider.domain.defaults import DEFAULTS
@@ -13,7 +15,7 @@ from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import TableKind, previous, state
+from airflow_provider.domain.topology import EpochJob, TableKind, previous, state
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
@@ -183,3 +185,76 @@ def test_what_a_retired_job_had_is_told(world: World) -> None:
     assert told(2) == (EpochState.COMMIT, (), ("f",))
     assert told(3) == (EpochState.COMMIT, (), ())
     assert told(4) == (EpochState.NOTHING, ("nothing: the job is retired: replaced (ada)",), ())
+
+
+def adding_up(world: World, **options: Any) -> EpochJob:
+    """A job that builds on its own past, and reads another table."""
+    total = world.table("total", kind=TableKind.FULL)
+    return world.job("add_up", [total], inputs=[world.table("sales"), previous(total)], **options)
+
+
+def refused(world: World, job: EpochJob, number: int) -> NotReady:
+    with pytest.raises(NotReady) as error:
+        world.begin(job, day(number), owner(f"of day {number}"))
+    told = explain(world.store, DOMAIN, job.name, day(number))
+    assert told.next_step == f"{error.value.next_step}."
+    assert told.waiting_for == tuple(map(str, error.value.missing))
+    return error.value
+
+
+def test_a_job_that_begins_late_in_its_own_past_is_told_which_epoch_comes_first(world: World) -> None:
+    """R12, section 10: no waiting brings it, unless that epoch is being computed."""
+    for number in (1, 2, 3):
+        world.run(world.job("sales"), day(number))
+    job = adding_up(world)
+    with pytest.raises(NotReady) as unregistered:
+        world.begin(job, day(3))
+    world.coordinator.register(job)
+    first = f"run job add_up for {day(1)} first, such as by clearing its task"
+    assert unregistered.value.next_step == refused(world, job, 3).next_step == first
+    assert f"the job itself has not committed {day(1)}" in refused(world, job, 2).message
+    attempt = world.begin(job, day(1))
+    assert refused(world, job, 3).next_step == f"wait for {day(1)} of job add_up, which {owner()} computes"
+    world.coordinator.abort(attempt, "its code failed")
+    assert refused(world, job, 3).next_step == first
+    world.run(job, day(1))
+    assert f"run job add_up for {day(2)} first" in refused(world, job, 3).next_step
+    world.run(job, day(2))
+    world.run(job, day(3))
+
+
+def test_a_job_that_begins_before_its_input_is_told_which_origin_to_declare(world: World) -> None:
+    """R7, section 10: its own first epoch can never run; that is told by later ones, too."""
+    for number in (3, 4, 5):
+        world.run(world.job("sales", origin=barrier(2)), day(number))
+    job = adding_up(world)
+    world.coordinator.register(job)
+    for number in (1, 2, 3, 5):
+        step = refused(world, job, number).next_step
+        assert step.startswith(f"declare the origin {barrier(2).isoformat()} or a later one for the job")
+        assert "first" not in step
+    later = adding_up(world, origin=barrier(2))
+    world.run(later, day(3))
+    world.run(later, day(4))
+
+
+def test_doctor_names_an_epoch_that_later_ones_have_passed(world: World) -> None:
+    """R12: nobody has begun it, and a job that reads its own past waits for it for good."""
+    total = world.table("total")
+    for number in (1, 3):
+        world.run(world.job("add_up", [total]), day(number))
+
+    def told() -> list[tuple[str, str]]:
+        symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+        return [(one.subject, one.next_step) for one in symptoms]
+
+    assert told() == [], "its epochs may come in any order"
+    job = world.job("add_up", [total], inputs=[previous(total)])
+    world.coordinator.register(job)
+    ((subject, step),) = told()
+    assert subject == f"add_up {day(2)}"
+    assert "run the task of job 'add_up' for it" in step
+    assert f"run job add_up for {day(2)} first" in refused(world, job, 4).next_step
+    world.run(job, day(2))
+    world.run(job, day(4))
+    assert told() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 AUDITING = "tests/contract/test_coordination_auditing.py"
+EXPLAINING = "tests/contract/test_coordination_explaining.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
 WAREHOUSES = "tests/contract/test_coordination_warehouses.py"
@@ -181,5 +182,32 @@ PLANTED_IN_UPKEEP = (
         new="                pass\n",
         tests=("tests/contract/test_coordination_filling.py", "tests/contract/test_coordination_doctor.py"),
         by="test_chg4_nothing_else_stops_without_a_word",
+    ),
+    Mutant(
+        name="a job that begins late in its own past is told to wait",
+        rule="R12",
+        file="coordination/missing_inputs.py",
+        old="            return _with_own_epoch(reader, epoch, one, tables)\n",
+        new="            return one\n",
+        tests=(EXPLAINING,),
+        by="test_a_job_that_begins_late_in_its_own_past_is_told_which_epoch_comes_first",
+    ),
+    Mutant(
+        name="a job is sent to an epoch of its own that can never run",
+        rule="R7",
+        file="coordination/missing_inputs.py",
+        old="    if obstacles:\n",
+        new="    if False:\n",
+        tests=(EXPLAINING,),
+        by="test_a_job_that_begins_before_its_input_is_told_which_origin_to_declare",
+    ),
+    Mutant(
+        name="doctor does not see an epoch that later ones have passed",
+        rule="R12",
+        file="coordination/in_vain.py",
+        old="    if any(island.start >= found.interval.end for island in islands):\n",
+        new="    if False:\n",
+        tests=(EXPLAINING,),
+        by="test_doctor_names_an_epoch_that_later_ones_have_passed",
     ),
 )
