@@ -11,8 +11,9 @@ from airflow_provider.coordination.auditing import missing_files, stale_reads
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.failed_before import failed_before
 from airflow_provider.coordination.holes import holes
-from airflow_provider.coordination.in_vain import in_vain, out_of_order
+from airflow_provider.coordination.in_vain import in_vain, out_of_order, owners_of
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
@@ -128,6 +129,7 @@ class _Doctor:
             self._tables,
             self._attempts,
             self._waits,
+            self._failed_before,
             self._holes,
             self._leases,
             self._leftovers,
@@ -297,10 +299,7 @@ class _Doctor:
     def _waits(self) -> Iterator[Symptom]:
         """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
         jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
-        # Others may have taken over what a retired job had: theirs come last, and stay.
-        retired_first = sorted(jobs, key=lambda one: not one.retired)
-        owners = {table: job for job in retired_first for table in job.past_outputs}
-        owners |= {table.name: job for job in retired_first for table in job.outputs}
+        owners = owners_of(jobs)
         for job in jobs:
             if job.retired or job.name in lapsed:
                 continue
@@ -314,6 +313,13 @@ class _Doctor:
                 for reason in (*in_vain(job, found, owners, lapsed), *order):
                     step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                     yield Symptom(subject=subject, found=reason, next_step=step)
+
+    def _failed_before(self) -> Iterator[Symptom]:
+        """Failed epochs before the tables of their job begin: nothing waits for them."""
+        for one in failed_before(self.reader, self.domain):
+            step = f"{self._explain(one.job.name, one.first.interval)}; {one.next_step}"
+            subject, urgent = f"job {one.job.name}", one.begins is None
+            yield Symptom(subject=subject, found=one.found, next_step=step, urgent=urgent)
 
     def _holes(self) -> Iterator[Symptom]:
         """What tables lack and no run brings by itself."""

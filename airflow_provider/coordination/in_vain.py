@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from airflow_provider.coordination.explain import Explanation
@@ -11,6 +11,14 @@ from airflow_provider.domain.records import table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EdgeKind
 from airflow_provider.stores.base import MetadataReader
+
+
+def owners_of(jobs: Sequence[JobRecord]) -> dict[TableName, JobRecord]:
+    """The job of each table, also of those that it has left."""
+    # Others may have taken over what a retired job had: theirs come last, and stay.
+    retired_first = sorted(jobs, key=lambda one: not one.retired)
+    owners = {table: job for job in retired_first for table in job.past_outputs}
+    return owners | {table.name: job for job in retired_first for table in job.outputs}
 
 
 def in_vain(

@@ -91,8 +91,12 @@ def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, 
     """
     stamped = tables[missing.table]
     start = None if stamped is None else stamped.record.progress.next_missing
-    if missing.way_out or stamped is None or start is None or start >= epoch.interval.start:
+    if missing.way_out or stamped is None:
         return missing
+    if start is None or start >= epoch.interval.start:
+        # A skip, below where a table without a declared origin begins.
+        way_out = f"run job {epoch.job} for {epoch.interval}, or leave it: there is no earlier state to copy"
+        return replace(missing, way_out=way_out)
     first = Interval(start, stamped.record.cadence.next_after(start))
     _, before, _ = resolve_inputs(epoch.edges, first, tables, epoch.csn)
     obstacles = [one.way_out for one in before if one.way_out]

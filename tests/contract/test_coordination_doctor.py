@@ -15,7 +15,7 @@ from airflow_provider.coordination.recovery import ahead, recover, tables_ahead
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import UnknownName, Vetoed
+from airflow_provider.domain.errors import NotReady, UnknownName, Vetoed
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped, topology_key
 from airflow_provider.domain.topology_record import Move, MoveState
@@ -131,6 +131,58 @@ def test_attempts_that_ended_or_fell_silent(world: World) -> None:
     assert [one.split()[0] for one in found] == ["silent", "failed", "v"]
     texts = " ".join(one.found for one in found.values())
     assert all(words in texts for words in ("silent since", "SparkException", "vetoed"))
+
+
+@pytest.mark.parametrize("kind", ["incremental", "full"])
+def test_what_failed_before_a_table_begins_is_told(world: World, kind: str) -> None:
+    """R7: a job without an origin begins where it commits first, and waits for nothing before that."""
+    job = world.job("t", [world.table("t", kind=kind)], origin=None)
+    for number in (1, 2, 5):
+        world.coordinator.abort(world.begin(job, day(number)), "its code failed")
+    (never,) = told(world).values()
+    assert (never.subject, never.urgent) == ("job t", True)
+    assert f"{day(1)} failed (its code failed)" in never.found
+    assert never.found.endswith("so did 2 more; nothing is committed")
+    world.run(job, day(4))
+    world.run(job, day(5))
+    (left,) = told(world).values()
+    assert (left.subject, left.urgent) == ("job t", False)
+    assert left.found.endswith(f"so did 1 more; its tables begin at {day(4).start.isoformat()}")
+    assert ("`airflow epochs skip t" in left.next_step) is (kind == "incremental")
+    assert f"declare the origin {day(4).start.isoformat()}" in left.next_step
+    if kind == "full":
+        with pytest.raises(NotReady) as refused:
+            world.coordinator.skip(DOMAIN, "t", day(2), reason="nothing comes", by="ada")
+        assert refused.value.next_step.startswith(f"run job t for {day(2)}, or leave it")
+        world.run(job, day(2))
+    else:
+        world.coordinator.skip(DOMAIN, "t", day(2), reason="nothing comes", by="ada")
+    found = told(world)
+    assert f"{day(1)} failed" in found["job t"].found
+    assert "more" not in found["job t"].found
+    world.coordinator.register(world.job("t", job.outputs, origin=day(2).start))
+    assert "job t" not in told(world), "the epoch before it is none"
+
+
+def test_what_failed_first_and_was_computed_later_is_not_told(world: World) -> None:
+    """R7: nor is what a job with an origin waits for, nor what failed of a job that is over."""
+    job = world.job("t", origin=None)
+    for number in (1, 2):
+        world.coordinator.abort(world.begin(job, day(number)), "its code failed")
+    for number in (2, 1):
+        world.run(job, day(number))
+    assert told(world) == {}
+    world.coordinator.abort(world.begin(job, day(3)), "its code failed")
+    assert list(told(world)) == [f"t {day(3)}"], "the table waits for it"
+    world.run(job, day(3))
+    over = world.job("over", origin=None)
+    world.coordinator.abort(world.begin(over, day(1)), "its code failed")
+    assert "job over" in told(world)
+    world.coordinator.retire(DOMAIN, "over", reason="an experiment", by="ada")
+    assert told(world) == {}
+    newest = job.cadence.ended_by(world.clock.now())
+    world.coordinator.abort(world.begin(world.job("new", origin=None), newest), "its code failed")
+    assert list(told(world)) == [f"new {newest}"], "it is named once"
 
 
 def test_waits_that_nobody_ends(world: World) -> None:

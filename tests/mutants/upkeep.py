@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 AUDITING = "tests/contract/test_coordination_auditing.py"
+DOCTOR = "tests/contract/test_coordination_doctor.py"
 EXPLAINING = "tests/contract/test_coordination_explaining.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
@@ -209,5 +210,23 @@ PLANTED_IN_UPKEEP = (
         new="    if False:\n",
         tests=(EXPLAINING,),
         by="test_doctor_names_an_epoch_that_later_ones_have_passed",
+    ),
+    Mutant(
+        name="nobody is told of what failed before a table begins",
+        rule="R7",
+        file="coordination/failed_before.py",
+        old="        if failed:\n",
+        new="        if failed and begins is None:\n",
+        tests=(DOCTOR,),
+        by="test_what_failed_before_a_table_begins_is_told",
+    ),
+    Mutant(
+        name="what a table waits for is told as if it lay before its beginning",
+        rule="R7",
+        file="coordination/failed_before.py",
+        old="        if end is not None and interval.start >= end:\n",
+        new="        if False:\n",
+        tests=(DOCTOR,),
+        by="test_what_failed_first_and_was_computed_later_is_not_told",
     ),
 )
