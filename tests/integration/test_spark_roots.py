@@ -58,7 +58,7 @@ def names(bounds: RootBounds, landing: Path) -> list[str]:
         ("weather/{start:%Y-%m-%dT%H}.*", (FILES[0], FILES[2])),
         ("weather/*T1[34].csv", FILES[:2]),
         ("weather/*T?9.csv", ()),
-        ("nowhere/*.csv", ()),
+        ("nowhere-{start:%Y}/*.csv", ()),
         ("weather", (FILES[0], FILES[2], FILES[1])),
         ("flights/{start:%Y-%m-%d}", FILES[5:7]),
         ("flights/**/*.csv", (*FILES[5:7], FILES[8])),
