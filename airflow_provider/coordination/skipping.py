@@ -117,17 +117,28 @@ def _refuse_unwritten(coordinator: Coordinator, job: EpochJob, table: EpochTable
     stamped = coordinator.store.read(table.domain, [key]).get(key)
     is_known = stamped is not None and stamped.record.ref is not None
     if not is_known and coordinator.formats[table.format].describe(table) is None:
-        builds_on = any(edge.table == table.name for edge in job.edges)
         raise InvalidInput(
-            f"table {table.name!r} has no columns yet: nobody ever wrote to it.",
-            next_step="declare the origin of the job where its first rows come: it may move forward while nothing is "
-            "committed."
-            if builds_on
-            else "run the job for any later epoch first, then skip those before it.",
+            f"table {table.name!r} has no columns yet: no epoch was ever committed to it.",
+            next_step=_first_rows(job, table),
             field="job",
             value=table.name,
             expected="a job whose tables were written once",
         )
+
+
+def _first_rows(job: EpochJob, table: EpochTable) -> str:
+    """Return how a table gets the columns that a skip needs, or why no skip is needed."""
+    if any(edge.table == table.name for edge in job.edges):
+        return "declare the job's origin where its first rows come: it may move forward while nothing is committed."
+    if job.origin is None:
+        return (
+            "run the job for any epoch, once its code is mended: its tables begin at the first one that commits, and "
+            "nothing waits for those before."
+        )
+    return (
+        "run the job for any other epoch first, then skip this one; or, while nothing is committed, declare the origin "
+        "where its first rows come."
+    )
 
 
 def _begin(

@@ -312,12 +312,16 @@ def test_jobs_and_tables_that_nobody_knows(world: World) -> None:
     world.coordinator.register(world.job("d"))
     with pytest.raises(InvalidInput, match="no columns yet") as refused:
         skip(world, day(1))
-    assert "later epoch first" in refused.value.next_step
+    assert "run the job for any other epoch first, then skip this one" in refused.value.next_step
+    world.coordinator.register(world.job("begins anywhere", [world.table("any")], origin=None))
+    with pytest.raises(InvalidInput, match="no columns yet") as refused:
+        skip(world, day(1), "begins anywhere")
+    assert "nothing waits for those before" in refused.value.next_step
     table = world.table("past")
     world.coordinator.register(world.job("past", [table], inputs=[previous(table)]))
     with pytest.raises(InvalidInput, match="no columns yet") as refused:
         skip(world, day(1), "past")  # no later epoch can run first
-    assert "declare the origin" in refused.value.next_step
+    assert "declare the job's origin where its first rows come" in refused.value.next_step
 
 
 def test_a_second_table_that_was_never_written_is_named(world: World) -> None:
