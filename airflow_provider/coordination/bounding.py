@@ -41,7 +41,7 @@ from airflow_provider.domain.roots import (
 )
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import FenceRecord
-from airflow_provider.sources.files import location_of
+from airflow_provider.sources.locations import location_of
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
 
 _PAGE = 100

@@ -16,7 +16,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, chain_key, epoch_key, lock_key, root_key
 from airflow_provider.domain.roots import Root, RootBounds, RootRecord, Span
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.sources.files import lies_at
+from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import (
     Absent,
     Exists,

@@ -14,7 +14,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootKind, RootRecord
-from airflow_provider.sources.files import lies_at
+from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import MetadataReader
 
 

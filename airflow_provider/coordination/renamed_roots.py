@@ -16,7 +16,7 @@ from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.sources.files import lies_at
+from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, unchanged
 
 

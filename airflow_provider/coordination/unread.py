@@ -20,7 +20,7 @@ from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.sources.files import lies_at
+from airflow_provider.sources.locations import lies_at
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
 

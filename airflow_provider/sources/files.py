@@ -6,10 +6,8 @@ that is not what was recorded is an error, never other rows.
 
 from __future__ import annotations
 
-import fnmatch
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +18,16 @@ from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.root_declarations import incomplete_declaration
 from airflow_provider.domain.roots import BoundFile, Late, RootBounds
 from airflow_provider.sources.folders import missing_folder
+from airflow_provider.sources.locations import (
+    WILD,
+    as_location,
+    at_once,
+    bad_location,
+    formatted,
+    lies_at,
+    location_of,
+    matches,
+)
 from airflow_provider.tables.storage import filesystem, open_root, split
 
 if TYPE_CHECKING:
@@ -29,10 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_FEW = 4
-_LISTINGS = 16
-"""Number of locations that are listed at a time: an object store answers each after some 40 ms."""
-_WILD = frozenset("*?[")
 _WILD_TO_SPARK = frozenset("{}[]*?\\")
 
 
@@ -114,15 +118,13 @@ def _time_of(file: BoundFile) -> datetime:
 
 def _marker_of(root: Root, condition: Condition, interval: Interval) -> str:
     """Where the marker lies: beside the files, in the directory that the location names before its wildcards."""
-    place = _formatted(root, condition.location, interval)
-    if place.startswith("/"):
-        return f"file://{place}"
+    place = as_location(formatted(root, condition.location, interval))
     if "://" in place:
         return place
     location = location_of(root, interval)
     scheme, _, path = location.partition("://")
     parts = path.rstrip("/").split("/")
-    fixed = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    fixed = next((index for index, part in enumerate(parts) if WILD & set(part)), len(parts))
     is_folder = fixed == len(parts) and _is_folder(root, location)
     base = parts if is_folder else parts[: min(fixed, len(parts) - 1)]
     return f"{scheme}://{'/'.join([*base, place])}"
@@ -135,8 +137,8 @@ def _is_folder(root: Root, location: str) -> bool:
 
 def _is_there(root: Root, place: str) -> bool:
     store, path = _opened(root, place)
-    if _WILD & set(path):
-        return next(_matches(store, path, hidden=True), None) is not None
+    if WILD & set(path):
+        return next(matches(store, path, hidden=True), None) is not None
     return bool(store.get_file_info(path).type is not pafs.FileType.NotFound)
 
 
@@ -144,7 +146,7 @@ def _opened(root: Root, place: str) -> tuple[pafs.FileSystem, str]:
     try:
         return filesystem(place)
     except ValueError as error:
-        raise _bad_location(root, str(error)) from error
+        raise bad_location(root, str(error)) from error
 
 
 def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
@@ -152,13 +154,13 @@ def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
     location = location_of(root, interval)
     store, path = _opened(root, location)
     prefix = f"{location.partition('://')[0]}://"
-    if not _WILD & set(path):
+    if not WILD & set(path):
         kind = store.get_file_info(path.rstrip("/")).type
         if kind is pafs.FileType.NotFound:
             return () if location.endswith("/") else None
         if kind is pafs.FileType.Directory and not root.complete and not root.is_older:
             raise incomplete_declaration(root, "a folder")
-    found = sorted(_matches(store, path), key=lambda one: str(one.path))
+    found = sorted(matches(store, path), key=lambda one: str(one.path))
     return tuple(_bound(root, prefix, one) for one in found)
 
 
@@ -228,11 +230,8 @@ def _is_whole(root: Root, record: RootRecord) -> bool:
 
 def _listed_at_once(root: Root, intervals: Sequence[Interval]) -> list[BoundFile]:
     """What lies at the locations of *intervals*, in their order."""
-    if len(intervals) < _FEW:
-        return [file for interval in intervals for file in _listed(root, interval) or ()]
-    with ThreadPoolExecutor(_LISTINGS) as pool:
-        found = pool.map(lambda interval: _listed(root, interval) or (), intervals)
-        return [file for files in found for file in files]
+    found = at_once(lambda interval: _listed(root, interval) or (), intervals)
+    return [file for files in found for file in files]
 
 
 def unread(
@@ -319,96 +318,6 @@ def _looked_up(files: Sequence[BoundFile]) -> Iterator[tuple[BoundFile, pafs.Fil
     for place, asked in stores.items():
         infos = open_root(place).get_file_info([path for _, path in asked])
         yield from zip((file for file, _ in asked), infos, strict=True)
-
-
-def location_of(root: Root, interval: Interval) -> str:
-    """The location of *root* for *interval*, as a URI.
-
-    :raises InvalidInput: it is none.
-    """
-    if not root.location:
-        raise _bad_location(root, "it has none")
-    location = _formatted(root, root.location, interval)
-    if location.startswith("/"):
-        return f"file://{location}"
-    if "://" not in location:
-        raise _bad_location(root, "it is neither an absolute path nor a URI")
-    return location
-
-
-def lies_at(root: Root, interval: Interval, uri: str) -> bool:
-    """Whether a file of *uri* lies at the location of *root* for *interval*; looks at names alone."""
-    place = [part for part in location_of(root, interval).partition("://")[2].split("/") if part]
-    path = [part for part in uri.partition("://")[2].split("/") if part]
-    if not any(_WILD & set(part) for part in place):
-        return path[: len(place)] == place
-    return _names_match(place, path)
-
-
-def _names_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether *names*, of directories and a file, match *patterns*, of which ``**`` is any number of directories."""
-    if not patterns or not names:
-        return not patterns and not names
-    head, rest = patterns[0], patterns[1:]
-    if head == "**":
-        return any(_names_match(rest or ["*"], names[start:]) for start in range(len(names)))
-    return fnmatch.fnmatchcase(names[0], head) and _names_match(rest, names[1:])
-
-
-def _formatted(root: Root, text: str, interval: Interval) -> str:
-    try:
-        return text.format(start=interval.start, end=interval.end)
-    except (KeyError, IndexError, ValueError, AttributeError) as error:
-        raise _bad_location(root, f"only {{start}} and {{end}} may stand in braces ({error})") from error
-
-
-def _bad_location(root: Root, problem: str) -> InvalidInput:
-    return InvalidInput(
-        field=f"location of root {root.name!r}",
-        value=root.location,
-        expected=f"an absolute path, a URI or a pattern of files; {problem}",
-        next_step="correct the location in the declaration of the root.",
-    )
-
-
-def _matches(store: pafs.FileSystem, path: str, *, hidden: bool = False) -> Iterator[pafs.FileInfo]:
-    """The files that *path*, perhaps a pattern, stands for. :param hidden: also those that are left out otherwise."""
-    parts = path.strip("/").split("/")
-    fixed = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
-    base = ("/" if path.startswith("/") else "") + "/".join(parts[:fixed])
-    if fixed < len(parts):
-        yield from _expanded(store, base, parts[fixed:], hidden=hidden)
-        return
-    info = store.get_file_info(base)
-    if info.type is pafs.FileType.File:
-        yield info
-    elif info.type is pafs.FileType.Directory:
-        yield from _expanded(store, base, ["**", "*"])
-
-
-def _expanded(
-    store: pafs.FileSystem, base: str, parts: list[str], *, hidden: bool = False
-) -> Iterator[pafs.FileInfo]:
-    head, rest = parts[0], parts[1:]
-    found = store.get_file_info(pafs.FileSelector(base, allow_not_found=True))
-    listed = list(found) if hidden else _visible(found)
-    if head == "**":
-        yield from _expanded(store, base, rest or ["*"], hidden=hidden)
-        for info in listed:
-            if info.type is pafs.FileType.Directory:
-                yield from _expanded(store, info.path, parts, hidden=hidden)
-        return
-    for info in listed:
-        if not fnmatch.fnmatchcase(info.base_name, head):
-            continue
-        if not rest and info.type is pafs.FileType.File:
-            yield info
-        elif rest and info.type is pafs.FileType.Directory:
-            yield from _expanded(store, info.path, rest, hidden=hidden)
-
-
-def _visible(infos: Iterable[pafs.FileInfo]) -> list[pafs.FileInfo]:
-    return [info for info in infos if not info.base_name.startswith(("_", "."))]
 
 
 def _bound(root: Root, prefix: str, info: pafs.FileInfo) -> BoundFile:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.domain.errors import InvalidInput, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, RootRecord, Span
 from airflow_provider.sources import files
+from airflow_provider.sources.locations import location_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -91,7 +92,7 @@ class RootSources:
 
     def place(self, root: Root, interval: Interval) -> str:
         """Where the files of *root* lie for *interval*."""
-        return files.location_of(root, interval)
+        return location_of(root, interval)
 
     def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
         """Compare *bounds* with what is there now.

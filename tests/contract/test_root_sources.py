@@ -10,7 +10,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.roots import Asked, BoundFile, Root, RootBounds, RootRecord, Span
-from airflow_provider.sources import files
+from airflow_provider.sources import files, locations
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import day
 from tests.contract.lakes import Lake, prices
@@ -144,4 +144,4 @@ def test_what_was_recorded_as_files_has_no_span() -> None:
 def test_a_file_is_told_from_late_ones_by_its_name(location: str, name: str, lies: bool) -> None:
     """I11: what lies at an epoch's own location stays there when the epoch is skipped."""
     root = Root("landing", location, late="ignore", complete=none_needed())
-    assert files.lies_at(root, day(2), f"file://{name}") is lies
+    assert locations.lies_at(root, day(2), f"file://{name}") is lies

@@ -1,0 +1,145 @@
+"""Locations of files: what a root's location is for an interval, which names it matches, which files lie there."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow.fs as pafs
+
+from airflow_provider.domain.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.interval import Interval
+    from airflow_provider.domain.roots import Root
+
+WILD = frozenset("*?[")
+_FEW = 4
+_LISTINGS = 16
+"""Number of locations that are listed at a time: an object store answers each after some 40 ms."""
+
+Place = TypeVar("Place")
+Found = TypeVar("Found")
+
+
+def location_of(root: Root, interval: Interval) -> str:
+    """The location of *root* for *interval*, as a URI.
+
+    :raises InvalidInput: it is none.
+    """
+    if not root.location:
+        raise bad_location(root, "it has none")
+    location = as_location(formatted(root, root.location, interval))
+    if "://" not in location:
+        raise bad_location(root, "it is neither an absolute path nor a URI")
+    return location
+
+
+def as_location(place: str) -> str:
+    """*place* as a URI where it is an absolute path."""
+    return f"file://{place}" if place.startswith("/") else place
+
+
+def formatted(root: Root, text: str, interval: Interval) -> str:
+    """*text* with the ends of *interval* in its braces.
+
+    :raises InvalidInput: something else is in them.
+    """
+    try:
+        return text.format(start=interval.start, end=interval.end)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise bad_location(root, f"only {{start}} and {{end}} may stand in braces ({error})") from error
+
+
+def bad_location(root: Root, problem: str) -> InvalidInput:
+    """The refusal of a location that is none."""
+    return InvalidInput(
+        field=f"location of root {root.name!r}",
+        value=root.location,
+        expected=f"an absolute path, a URI or a pattern of files; {problem}",
+        next_step="correct the location in the declaration of the root.",
+    )
+
+
+def lies_at(root: Root, interval: Interval, uri: str) -> bool:
+    """Whether a file of *uri* lies at the location of *root* for *interval*; looks at names alone."""
+    place = [part for part in location_of(root, interval).partition("://")[2].split("/") if part]
+    path = [part for part in uri.partition("://")[2].split("/") if part]
+    if not any(WILD & set(part) for part in place):
+        return path[: len(place)] == place
+    return names_match(place, path)
+
+
+def names_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether *names*, of directories and a file, match *patterns*, of which ``**`` is any number of directories."""
+    if not patterns or not names:
+        return not patterns and not names
+    head, rest = patterns[0], patterns[1:]
+    if head == "**":
+        return any(names_match(rest or ["*"], names[start:]) for start in range(len(names)))
+    return fnmatch.fnmatchcase(names[0], head) and names_match(rest, names[1:])
+
+
+def matches(store: pafs.FileSystem, path: str, *, hidden: bool = False) -> Iterator[pafs.FileInfo]:
+    """The files that *path*, perhaps a pattern, stands for. :param hidden: also those that are left out otherwise."""
+    parts = path.strip("/").split("/")
+    fixed = next((index for index, part in enumerate(parts) if WILD & set(part)), len(parts))
+    base = ("/" if path.startswith("/") else "") + "/".join(parts[:fixed])
+    if fixed < len(parts):
+        yield from _expanded(store, base, parts[fixed:], hidden=hidden)
+        return
+    info = store.get_file_info(base)
+    if info.type is pafs.FileType.File:
+        yield info
+    elif info.type is pafs.FileType.Directory:
+        yield from within(store, base)
+
+
+def within(store: pafs.FileSystem, folder: str) -> Iterator[pafs.FileInfo]:
+    """All files in *folder* and the folders in it."""
+    return _expanded(store, folder, ["**", "*"])
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a pattern leaves *name* out."""
+    return name.startswith(("_", "."))
+
+
+def _expanded(
+    store: pafs.FileSystem, base: str, parts: list[str], *, hidden: bool = False
+) -> Iterator[pafs.FileInfo]:
+    head, rest = parts[0], parts[1:]
+    found = listing(store, base)
+    listed = found if hidden else _visible(found)
+    if head == "**":
+        yield from _expanded(store, base, rest or ["*"], hidden=hidden)
+        for info in listed:
+            if info.type is pafs.FileType.Directory:
+                yield from _expanded(store, info.path, parts, hidden=hidden)
+        return
+    for info in listed:
+        if not fnmatch.fnmatchcase(info.base_name, head):
+            continue
+        if not rest and info.type is pafs.FileType.File:
+            yield info
+        elif rest and info.type is pafs.FileType.Directory:
+            yield from _expanded(store, info.path, rest, hidden=hidden)
+
+
+def listing(store: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
+    """What lies in *folder*; nothing where there is none."""
+    return list(store.get_file_info(pafs.FileSelector(folder, allow_not_found=True)))
+
+
+def at_once(look: Callable[[Place], Found], places: Sequence[Place]) -> list[Found]:
+    """Call *look* for each of *places*, several at a time; return what it finds in their order."""
+    if len(places) < _FEW:
+        return [look(place) for place in places]
+    with ThreadPoolExecutor(_LISTINGS) as pool:
+        return list(pool.map(look, places))
+
+
+def _visible(infos: Iterable[pafs.FileInfo]) -> list[pafs.FileInfo]:
+    return [info for info in infos if not is_hidden(info.base_name)]
