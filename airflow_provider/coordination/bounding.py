@@ -24,6 +24,7 @@ from airflow_provider.coordination.root_readers import (
     whole_roots,
 )
 from airflow_provider.coordination.staying import refuse_other_bounds
+from airflow_provider.domain.between import neighbours
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
@@ -288,7 +289,7 @@ class Bounding:
     def asked(self, reading: Reading, root: Root) -> tuple[Asked, dict[int, RootRecord]]:
         """What to ask the source of *root*, and what is recorded at this barrier, by revision."""
         if not root.looks_around and reading.get(self.key(root, 1)) is None:
-            return Asked(root=root, interval=self.interval, now=reading.now), {}
+            return Asked(root=root, interval=self.interval, now=reading.now, cadence=self.job.cadence), {}
         own, after = self._from_here_on(root)
         for one in own:
             self._refuse_other_interval(root, one)
@@ -303,6 +304,7 @@ class Bounding:
             after=after,
             beyond=beyond,
             now=reading.now,
+            cadence=self.job.cadence,
         )
         return asked, {one.bounds.revision: one for one in own}
 
@@ -372,16 +374,12 @@ def _refuse_shared(root: Root, cadence: Cadence, interval: Interval) -> None:
     """
     if root.kind is not RootKind.FILES or root.late not in (Late.REVISION, Late.REFUSE) or root.is_older:
         return
-    beside = (
-        (cadence.last_before(interval.start), interval.start),
-        (interval.end, cadence.next_after(interval.end)),
-    )
-    for start, end in beside:
-        if location_of(root, Interval(start, end)) == location_of(root, interval):
+    for beside in neighbours(cadence, interval):
+        if location_of(root, beside) == location_of(root, interval):
             raise InvalidInput(
                 field=f"location of root {root.name!r}",
                 value=root.location,
-                expected=f"one that {interval} and {Interval(start, end)} do not share, with late={root.late.value!r}: "
+                expected=f"one that {interval} and {beside} do not share, with late={root.late.value!r}: "
                 "each of them would read all its files",
                 next_step="let the location say more of the interval; or declare late='next', by which each file is "
                 "read by one of them, or late='ignore', by which each epoch reads what lies there.",

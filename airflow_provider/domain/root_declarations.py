@@ -144,7 +144,7 @@ class Root:
                 field="late",
                 value=None if late is None else self.late.value,
                 expected=f"'ignore', since the location {self.location!r} of root {self.name!r} {problem}",
-                next_step="let the location say the whole interval, such as {start:%Y-%m-%dT%H}; or declare "
+                next_step="let the location say the interval, such as {start:%Y-%m-%d} for days; or declare "
                 "late='ignore': each epoch reads what lies there when it begins first.",
             )
 

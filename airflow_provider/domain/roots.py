@@ -13,7 +13,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.file_lists import PLAIN_FILES, digest_of, packed, unpacked
 from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: PLC0414  (part of what roots have)
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.record_format import since
 from airflow_provider.domain.root_declarations import Late as Late  # noqa: PLC0414  (declared with their bounds)
 from airflow_provider.domain.root_declarations import Root as Root  # noqa: PLC0414
@@ -146,6 +146,7 @@ class Asked:
     :param before: what is recorded at earlier barriers, the nearest first, each in its newest revision: those within
         the root's window, and of a root with spans the nearest in any case. :param after: likewise at later ones.
     :param beyond: the nearest one before those. :param now: by the store's clock; None where nobody asks the time.
+    :param cadence: the calendar whose epoch it is; None where that is not known.
     :param committed: the newest span at the barrier of an increment that the asking job has committed. A revision ends
         where it ends: what came since is the next barrier's, so that a revision that fails takes no row along.
     """
@@ -156,6 +157,7 @@ class Asked:
     after: tuple[RootRecord, ...] = ()
     beyond: RootRecord | None = None
     now: datetime | None = None
+    cadence: Cadence | None = None
     committed: Span | None = None
 
     @property

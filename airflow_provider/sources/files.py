@@ -17,6 +17,7 @@ from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.root_declarations import incomplete_declaration
 from airflow_provider.domain.roots import BoundFile, Late, RootBounds
+from airflow_provider.sources.between import refuse_between
 from airflow_provider.sources.folders import missing_folder
 from airflow_provider.sources.locations import (
     WILD,
@@ -49,8 +50,9 @@ def bounds(asked: Asked) -> RootBounds:
 
     :raises NotReady: not all of it is there yet. :raises Unavailable: files came late, and are refused; or one that
         another epoch has read is another file now.
-    :raises InvalidInput: a location that cannot be read, that too many epochs share, or that is a folder without
-        conditions; a file whose name Spark would take for a pattern.
+    :raises InvalidInput: a location that cannot be read, that too many epochs share, that is a folder without
+        conditions, or that leaves out files at locations of parts of the epoch; a file whose name Spark would take for
+        a pattern.
     """
     root = asked.root
     reason, files = _landed(root, asked.interval, asked.now)
@@ -61,6 +63,7 @@ def bounds(asked: Asked) -> RootBounds:
             root=root.name,
             missing=(location_of(root, asked.interval),),
         )
+    refuse_between(asked)
     own = RootBounds(root=root.name, files=files)
     if root.late not in (Late.NEXT, Late.REFUSE):
         return own

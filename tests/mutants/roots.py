@@ -9,6 +9,7 @@ LANDING = "tests/contract/test_coordination_landing.py"
 ROOT_REVISIONS = "tests/contract/test_coordination_root_revisions.py"
 BEHIND = "tests/contract/test_coordination_behind.py"
 GIVING_BACK = "tests/contract/test_coordination_giving_back.py"
+PLACES = "tests/contract/test_coordination_places.py"
 ROOTS = "tests/contract/test_coordination_roots.py"
 STAYING = "tests/contract/test_coordination_staying.py"
 
@@ -443,5 +444,32 @@ PLANTED_IN_ROOTS = (
         new=r'_VARIES = re.compile(r"[*?\[]")',
         tests=(FOLDERS,),
         by="test_only_the_part_that_all_epochs_share_must_be_there",
+    ),
+    Mutant(
+        name="a day over folders of hours reads the first one without a word",
+        rule="I11",
+        file="sources/files.py",
+        old="    refuse_between(asked)\n",
+        new="",
+        tests=(PLACES,),
+        by="test_folders_shorter_than_the_epochs_are_refused",
+    ),
+    Mutant(
+        name="the location of the epoch beside counts as one that no epoch reads",
+        rule="I11",
+        file="domain/between.py",
+        old="    if cadence is None:\n        return ()\n",
+        new="    return ()\n",
+        tests=(PLACES,),
+        by="test_the_location_of_the_epoch_beside_is_no_place_in_between",
+    ),
+    Mutant(
+        name="of a location that says both ends only the shortest parts are looked at",
+        rule="I11",
+        file="domain/between.py",
+        old="for width in range(1, len(moments)):",
+        new="for width in (1,):",
+        tests=(PLACES,),
+        by="test_every_form_of_a_finer_location",
     ),
 )

@@ -1,0 +1,207 @@
+"""Files at locations within an epoch that no epoch reads: they refuse new bounds (I11).
+
+Which locations those are :mod:`airflow_provider.domain.between` tells; here they are looked at, by one listing of each
+folder in which they differ and that is there.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from os.path import commonprefix
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+
+from airflow_provider.domain.between import neighbours, places_between
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.sources.locations import (
+    WILD,
+    as_location,
+    at_once,
+    is_hidden,
+    lies_at,
+    listing,
+    matches,
+    within,
+)
+from airflow_provider.tables.storage import open_root, split
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.interval import Cadence, Interval
+    from airflow_provider.domain.roots import Asked, Root
+
+
+def refuse_between(asked: Asked) -> None:
+    """Refuse bounds of a location that says more of the time than the calendar, where files lie at what it leaves out.
+
+    Declarations of older versions of the package read on as they did.
+
+    :raises InvalidInput: naming their number, and the first of them.
+    """
+    root = asked.root
+    found = [] if root.is_older else files_between(root, asked.interval, asked.cadence)
+    if not found:
+        return
+    count = f"{len(found)} files" if len(found) > 1 else "1 file"
+    raise InvalidInput(
+        field=f"location of root {root.name!r}",
+        value=root.location,
+        expected=f"one that says no more of the time than the cadence: {count}, such as {found[0]}, at locations of "
+        f"parts of {asked.interval} would be read by no epoch",
+        next_step="let the location say no more than the cadence, with a wildcard for the rest, such as "
+        "{start:%Y-%m-%d}T* for days; or, to read one part only, write it out literally, such as "
+        "{start:%Y-%m-%d}T00; or take the files away. Where bounds of the root are recorded, another location needs a "
+        "root of another name.",
+        root=root.name,
+        count=len(found),
+        between=found[0],
+    )
+
+
+def files_between(root: Root, interval: Interval, cadence: Cadence | None) -> list[str]:
+    """Return the URIs of files at locations of parts of *interval*, where no epoch of *cadence* looks, in order."""
+    paths: dict[str, list[str]] = {}
+    for place in places_between(root.location, interval, cadence):
+        store, path = split(as_location(place))
+        paths.setdefault(store, []).append(path)
+    if not paths:
+        return []
+    epochs = (interval, *neighbours(cadence, interval))
+    uris = (
+        f"{place.partition('://')[0]}://{info.path}"
+        for place, wanted in paths.items()
+        for info in files_at(open_root(place), wanted)
+    )
+    return sorted(uri for uri in set(uris) if not any(lies_at(root, epoch, uri) for epoch in epochs))
+
+
+def files_at(store: pafs.FileSystem, paths: Sequence[str]) -> Iterator[pafs.FileInfo]:
+    """Yield the files that *paths*, perhaps patterns, stand for; what they share is looked at once."""
+    shared = commonprefix(paths).rpartition("/")[0]  # noqa: RUF071  (cut at a slash)
+    if not shared or WILD & set(shared):
+        shared = "/" if paths[0].startswith("/") else ""
+    looks = [_Look(path=shared, places=_tree(path[len(shared) :] for path in paths))]
+    while looks:
+        found = at_once(lambda look: look.found(store), [look.descended() for look in looks])
+        for infos, _ in found:
+            yield from infos
+        looks = [deeper for _, following in found for deeper in following]
+
+
+@dataclass(kw_only=True)
+class _Places:
+    """Names and patterns that may follow a folder, as a tree. :param ends: a path ends here."""
+
+    children: dict[str, _Places] = field(default_factory=dict)
+    ends: bool = False
+
+    @cached_property
+    def _by_stem(self) -> dict[str, list[str]]:
+        """The children by what precedes their first wildcard: thousands are not compared one by one."""
+        stems: dict[str, list[str]] = {}
+        for part in self.children:
+            fixed = next((index for index, letter in enumerate(part) if letter in WILD), len(part))
+            stems.setdefault(part[:fixed], []).append(part)
+        return stems
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return sorted({len(stem) for stem in self._by_stem})
+
+    def named(self, name: str) -> Iterator[str]:
+        """Yield the children that *name* matches, ``**`` left out."""
+        for length in self._lengths:
+            for part in self._by_stem.get(name[:length], ()):
+                if length <= len(name) and part != "**" and fnmatch.fnmatchcase(name, part):
+                    yield part
+
+    def match(self, names: Sequence[str]) -> bool:
+        """Whether *names*, of directories and a file, lead to an end."""
+        if not names:
+            return self.ends
+        deep = self.children.get("**")
+        if deep and any(deep.ends or deep.match(names[start:]) for start in range(len(names))):
+            return True
+        return any(self.children[part].match(names[1:]) for part in self.named(names[0]))
+
+
+def _tree(paths: Iterable[str]) -> _Places:
+    tree = _Places()
+    for path in paths:
+        places = tree
+        for part in path.strip("/").split("/"):
+            places = places.children.setdefault(part, _Places())
+        places.ends = True
+    return tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """A folder to look at.
+
+    :param is_wild: a wildcard led to it: hidden names are left out beneath, and a path ends with a file only.
+    """
+
+    path: str
+    places: _Places
+    is_wild: bool = False
+
+    def found(self, store: pafs.FileSystem) -> tuple[list[pafs.FileInfo], list[_Look]]:
+        """Return the files that are ends, and the folders to look at next; nothing where a file is no folder."""
+        with suppress(NotADirectoryError):
+            if self.places.ends:
+                return list(matches(store, self.path)), []
+            if "**" in self.places.children:
+                beneath = within(store, self.path)
+                return [info for info in beneath if self.places.match(_names(self.path, info))], []
+            return self._listed(listing(store, self.path))
+        return [], []
+
+    def _listed(self, infos: Iterable[pafs.FileInfo]) -> tuple[list[pafs.FileInfo], list[_Look]]:
+        files: list[pafs.FileInfo] = []
+        deeper: list[_Look] = []
+        for info in infos:
+            for following in self.following(info.base_name):
+                if info.type is pafs.FileType.File and following.places.ends:
+                    files.append(info)
+                elif info.type is pafs.FileType.Directory and following.goes_on:
+                    deeper.append(following)
+        return files, deeper
+
+    def following(self, name: str) -> Iterator[_Look]:
+        """Yield what to look at where *name*, which lies in this folder, is one of those that are looked for."""
+        for part in self.places.named(name):
+            is_wild = self.is_wild or bool(WILD & set(part))
+            if not (is_wild and is_hidden(name)):
+                path = _joined(self.path, name)
+                yield _Look(path=path, places=self.places.children[part], is_wild=is_wild)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether files that are looked for may lie in the folder."""
+        return bool(self.places.children) or not self.is_wild
+
+    def descended(self) -> _Look:
+        """The folder where paths differ: those that all share are not listed."""
+        path, places = self.path, self.places
+        while not self.is_wild and not places.ends and len(places.children) == 1:
+            (part,) = places.children
+            if WILD & set(part):
+                break
+            path = _joined(path, part)
+            places = places.children[part]
+        return _Look(path=path, places=places, is_wild=self.is_wild)
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name
+
+
+def _names(folder: str, info: pafs.FileInfo) -> list[str]:
+    """The names of the folders that lead from *folder* to a file beneath it, and its own."""
+    names: list[str] = info.path[len(folder) :].strip("/").split("/")
+    return names
