@@ -26,6 +26,8 @@ from airflow_provider.stores.base import MetadataReader, pages
 
 MOST_BARRIERS = 1_000
 """Number of barriers of a root, the newest, at which late data is looked for."""
+_FINER_BARRIERS = 100
+"""Likewise where a location says more of the time than the calendar: each is a listing of its own."""
 _PAGE = 100
 _NAMED = 3
 _MOVE = "move them to where a coming epoch looks"
@@ -39,6 +41,7 @@ class Unread:
     :param epochs: those at whose places they lie. :param comes: the next begin reads the late ones.
     :param skipped: they lie where only skipped epochs would look. :param left: of a root that no job declares any
         more: the name of the root by which a job that had it reads the same place now, else its own name.
+    :param between: they lie at locations of parts of *epochs*, where no epoch looks.
     :param job: other jobs read the late ones in the first of *epochs*, which this job has skipped.
     :param problem: why the source could not be asked; then nothing is known of it.
     """
@@ -50,6 +53,7 @@ class Unread:
     comes: bool = False
     skipped: bool = False
     left: str = ""
+    between: bool = False
     job: str = ""
     problem: EpochError | None = None
 
@@ -62,6 +66,8 @@ class Unread:
                 f"belong to {self.epochs[0]}, which it has skipped"
             )
         unread = "are of skipped epochs" if self.skipped else "came late"
+        if self.between:
+            unread = "lie at locations of parts of epochs"
         parts = [
             f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
             for names, what in (
@@ -79,7 +85,7 @@ class Unread:
 
     @property
     def _is_ignored(self) -> bool:
-        return self.root.late is Late.IGNORE and not self.replaced
+        return self.root.late is Late.IGNORE and not (self.replaced or self.between)
 
     def next_step(self, domain: DomainName) -> str:
         """Return what lets an epoch read it."""
@@ -90,6 +96,8 @@ class Unread:
             return f"nothing, if the job is to do without them; otherwise {clear}."
         if self.skipped:
             return "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
+        if self.between:
+            return f"{_MOVE}; or let a root of another name say no more of the time than the cadence."
         if self._is_ignored:
             return f"nothing, as late='ignore' says; or {_MOVE}."
         if self.left == self.root.name:
@@ -238,6 +246,9 @@ class _Look:
         told_later = {record.interval for record in skipped} if root.late is not Late.REFUSE else set()
         found = [*self._of_declared(told_later)]
         yield from found
+        between = self._between()
+        if between:
+            yield _unread(root, between, between=True)
         told = {name for unread in found for name in unread.late}
         yield from _of_skipped(root, self.records, self.sources, skipped, told)
         if self.at is None:
@@ -280,6 +291,19 @@ class _Look:
                 (interval, name) for interval, name in late if self.sources.place(root, interval) != shared
             ]
         return late, replaced
+
+    def _between(self) -> list[tuple[Interval, str]]:
+        """Return files at locations of parts of epochs that have bounds: no begin looks there again."""
+        job = next((job for job in self.readers if any(root == self.root for root in job.roots)), None)
+        intervals = [one.interval for one in self.records[:_FINER_BARRIERS] if one.interval is not None]
+        if job is None:
+            return []
+        return [
+            (interval, name)
+            for interval in intervals
+            if self.at is None or interval == self.at
+            for name in self.sources.between(self.root, interval, job.cadence)
+        ]
 
     @property
     def following(self) -> tuple[datetime, Cadence] | None:

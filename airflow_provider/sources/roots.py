@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, RootRecord, Span
-from airflow_provider.sources import files
+from airflow_provider.sources import between, files
 from airflow_provider.sources.locations import location_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_provider.domain.interval import Interval
+    from airflow_provider.domain.interval import Cadence, Interval
     from airflow_provider.sources.postgresql import JdbcRead
 
 
@@ -89,6 +89,16 @@ class RootSources:
                 return postgresql.unread(root, wanted, self._url(root)), []
             case RootKind.ICEBERG:
                 return [], []
+
+    def between(self, root: Root, interval: Interval, cadence: Cadence) -> list[str]:
+        """Return the files at locations of parts of *interval*, where no epoch of *cadence* looks.
+
+        :raises SourceUnavailable: the source does not answer.
+        """
+        if root.kind is not RootKind.FILES or root.is_older:
+            return []
+        with _answering(root):
+            return between.files_between(root, interval, cadence)
 
     def place(self, root: Root, interval: Interval) -> str:
         """Where the files of *root* lie for *interval*."""

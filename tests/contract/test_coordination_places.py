@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from airflow_provider.coordination.binding import bind
+from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.waiting import JobInputs, check_inputs
 from airflow_provider.domain.completeness import marker, none_needed
 from airflow_provider.domain.epoch import Attempt
@@ -174,3 +175,21 @@ def test_a_root_that_is_not_complete_waits(world: World, tmp_path: Path) -> None
     land(tmp_path, f"{DATE}T00/_SUCCESS")
     with pytest.raises(InvalidInput, match="1 file, such as"):
         begun(world, job, day(1))
+
+
+def test_what_comes_to_a_part_of_an_epoch_later_is_named(world: World, tmp_path: Path) -> None:
+    """I11, A1: no begin looks there again; doctor does, also for a root that ignores what comes late."""
+    job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}.csv", late="ignore")
+    land(tmp_path, f"{DATE}T00.csv")
+    attempt = begun(world, job, day(1))
+    world.write(attempt)
+    world.coordinator.publish(attempt)
+    assert examine(world.store, world.formats, DOMAIN).symptoms == ()
+    land(tmp_path, f"{DATE}T07.csv")
+    (symptom,) = examine(world.store, world.formats, DOMAIN).symptoms
+    assert symptom.urgent
+    assert (
+        f"1 lie at locations of parts of epochs and are read by no epoch, such as file://{tmp_path}"
+        in symptom.found
+    )
+    assert symptom.next_step.startswith("move them to where a coming epoch looks")

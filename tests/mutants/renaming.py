@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+PLACES = "tests/contract/test_coordination_places.py"
 RENAMED = "tests/contract/test_coordination_renamed_roots.py"
 
 PLANTED_IN_NAMES = (
+    Mutant(
+        name="doctor passes over files at locations of parts of epochs",
+        rule="I11",
+        file="coordination/unread.py",
+        old="        if between:\n",
+        new="        if not root:\n",
+        tests=(PLACES,),
+        by="test_what_comes_to_a_part_of_an_epoch_later_is_named",
+    ),
     Mutant(
         name="another name for a folder reads late files again",
         rule="I11",
