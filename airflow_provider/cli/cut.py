@@ -101,6 +101,7 @@ def _facts(found: Cut, states: list[dict[str, Any]]) -> dict[str, Any]:
                 "source": one.source,
                 "csn": one.csn,
                 "revision": one.revision,
+                "job": one.job,
                 "start": one.start.isoformat(),
                 "end": None if one.end is None else one.end.isoformat(),
             }

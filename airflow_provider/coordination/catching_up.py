@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_provider.coordination.staying import stayed_after
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind, caught_up, is_behind
 from airflow_provider.domain.epoch import Attempt, AttemptRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, fence_key, job_key, topology_key
 from airflow_provider.domain.registration import JobRecord
@@ -104,18 +105,21 @@ def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Readi
 
 
 def catching_up(
-    attempt: Attempt, record: AttemptRecord, reading: Reading
+    attempt: Attempt, record: AttemptRecord, reading: Reading, stay: Sequence[TableName]
 ) -> tuple[Sequence[Exists], Sequence[Put]]:
     """What the commit of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
 
     A fill requires that its epoch is not behind. What computes an epoch again lets its tables be read.
+
+    :param stay: tables that keep rows of an earlier revision, which cuts name from then on.
     """
     topology: Stamped[TopologyRecord] = reading.records[topology_key(attempt.domain)]
     unchanged = [Exists(topology.key, topology.version)]
-    if record.fills:
-        return unchanged, ()
-    if not is_behind(topology.record.behind, attempt.job, attempt.interval):
-        return (), ()
-    tables = [sink.name for sink in attempt.sinks]
-    behind = caught_up(topology.record.behind, attempt.job, attempt.interval, tables, reading.head.csn + 1)
-    return unchanged, [Put(topology.key, replace(topology.record, behind=behind))]
+    before, csn = topology.record, reading.head.csn + 1
+    after = replace(before, stayed=stayed_after(before.stayed, attempt, record, stay, csn))
+    if not record.fills and is_behind(before.behind, attempt.job, attempt.interval):
+        tables = [sink.name for sink in attempt.sinks]
+        after = replace(after, behind=caught_up(before.behind, attempt.job, attempt.interval, tables, csn))
+    if after != before:
+        return unchanged, [Put(topology.key, after)]
+    return (unchanged if record.fills else ()), ()

@@ -18,6 +18,7 @@ from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.leftovers import leftovers
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.recovery import as_recorded, declared_tables, standing
+from airflow_provider.coordination.staying import rows_that_stayed
 from airflow_provider.coordination.unread import abandoned, unread
 from airflow_provider.coordination.warehouses import WrongWarehouse, refuse_other_warehouse_of
 from airflow_provider.domain.cut import shown_states
@@ -375,12 +376,15 @@ class _Doctor:
             )
 
     def _behind(self) -> Iterator[Symptom]:
-        """Epochs that stand behind a source that was bound anew: what reads them waits."""
-        behind = behind_of(self.reader.read(self.domain, [topology_key(self.domain)]), self.domain)
-        for entry in behind:
+        """Epochs that stand behind a source that was bound anew: what reads them waits; and rows behind others."""
+        reading = self.reader.read(self.domain, [topology_key(self.domain)])
+        for entry in behind_of(reading, self.domain):
             if not entry.until:
                 subject, step = f"{entry.job} {entry.interval}", f"{entry.way_out}."
                 yield Symptom(subject=subject, found=entry.why, next_step=step)
+        for row in rows_that_stayed(reading, self.domain):
+            subject, step = f"table {row.table}", f"{row.way_out}."
+            yield Symptom(subject=subject, found=row.why, next_step=step, urgent=False)
 
     def _leftovers(self) -> Iterator[Symptom]:
         found: dict[TableName, int] = {}

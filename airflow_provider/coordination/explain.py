@@ -118,7 +118,7 @@ def explain(
     start = epoch.start
     keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
     tables = [table_key(name, edge.table) for edge in record.edges]
-    tables += [table_key(name, table.name) for table in record.outputs]
+    tables += [table_key(name, table) for table in record.all_outputs]
     reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     retention = withdrawals(reader, name, reading)
     log = tuple(
@@ -162,8 +162,8 @@ def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> I
 def _outdated(
     reader: MetadataReader, domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading
 ) -> tuple[str, ...]:
-    """Rows that an ``ignore`` edge has left behind, in what the job writes and reads at *epoch*."""
-    names = (*(table.name for table in job.outputs), *(edge.table for edge in job.edges))
+    """Outdated rows in what the job reads at *epoch*, writes, and has written before it left the table."""
+    names = (*job.all_outputs, *(edge.table for edge in job.edges))
     csn = reading.head.csn
     states = {}
     for table in names:

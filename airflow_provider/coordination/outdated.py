@@ -1,5 +1,5 @@
-"""Finds rows that were computed from what an ``ignore`` edge has let go, or from a source before it was bound anew: the
-label of cuts and of ``explain`` (R18).
+"""Finds rows that were computed from what an ``ignore`` edge has let go, or from a source before it was bound anew, and
+rows of an earlier revision than other tables have: the label of cuts and of ``explain`` (R18).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from airflow_provider.domain.outdated import (
     let_through,
     missed_rewrite,
     outdated_by_source,
+    outdated_by_staying,
     spread,
     upstream_jobs,
 )
 from airflow_provider.domain.publishing import last_dependent_end
 from airflow_provider.domain.records import Key, Kind, Stamped, epoch_key, fence_key, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Edge
+from airflow_provider.domain.topology import Edge, TableKind
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import FenceRecord, Rewrite
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages
@@ -41,7 +42,8 @@ Epochs = tuple[datetime, datetime, int]
 class OutdatedRows:
     """Rows that stand on an earlier state of an input, as *reader* finds them.
 
-    A domain without an ``ignore`` edge costs one look at its jobs for each version of its topology.
+    A domain without an ``ignore`` edge, in which no rows stay behind others, costs one look at its jobs for each
+    version of its topology.
     """
 
     def __init__(self, reader: MetadataReader) -> None:
@@ -59,14 +61,17 @@ class OutdatedRows:
         """Return the outdated rows of *states*, sorted; *csn* is that of the cut."""
         jobs = [] if topology is None else self._known_jobs(domain, topology.version)
         behind = [] if topology is None else outdated_by_source(topology.record.behind, csn)
+        stayed = [] if topology is None else outdated_by_staying(topology.record.stayed, csn)
         ignoring = ignoring_edges(jobs)
-        if ignoring:
+        if ignoring or stayed:
             upstream = upstream_jobs(jobs, states)
             ignoring = [(job, edge) for job, edge in ignoring if job.name in upstream]
-        if not ignoring and not behind:
+            stayed = [label for label in stayed if label.job in upstream]
+        if not ignoring and not behind and not stayed:
             return ()
-        found = self._found(domain, ignoring, csn)
+        found = [*self._found(domain, ignoring, csn), *stayed]
         kinds = {table.name: table.kind for job in jobs for table in job.outputs}
+        kinds.update(self._left_kinds(domain, [label.table for label in stayed if label.table not in kinds]))
         found += let_through(behind, ignoring, kinds)
         read = [
             label
@@ -75,6 +80,12 @@ class OutdatedRows:
             and label.is_read_at(states[label.table].kind, states[label.table].barrier)
         ]
         return joined(read)
+
+    def _left_kinds(self, domain: DomainName, tables: Sequence[TableName]) -> dict[TableName, TableKind]:
+        """The kinds of tables that no job declares any more."""
+        keys = [table_key(domain, table) for table in dict.fromkeys(tables)]
+        found = self.reader.read(domain, keys).records.values() if keys else ()
+        return {TableName(stamped.key.item): stamped.record.kind for stamped in found}
 
     def _kept(self, domain: DomainName, jobs: Sequence[JobRecord]) -> Kept:
         """Follows the copies of a table's skipped epochs, from the one that starts where its rows were computed."""

@@ -16,7 +16,7 @@ from airflow_provider.coordination.recovery import follow, is_pointed
 from airflow_provider.coordination.registering import furthest
 from airflow_provider.coordination.reserving import Race
 from airflow_provider.coordination.root_readers import later_keys, newest_required
-from airflow_provider.coordination.staying import with_what_stays
+from airflow_provider.coordination.staying import tables_that_stay
 from airflow_provider.coordination.validating import refuse_invalid
 from airflow_provider.coordination.warehouses import refuse_other_warehouse
 from airflow_provider.domain.barriers import written_output
@@ -30,7 +30,7 @@ from airflow_provider.domain.epoch import (
     Published,
 )
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.filling import filled, inputs_to_validate, roots_to_validate
+from airflow_provider.domain.filling import beside, filled, inputs_to_validate, roots_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
@@ -337,10 +337,11 @@ class Publish:
         inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
         held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.changes)]
         requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
-        unchanged, mended = catching_up(attempt, record, reading)
+        stay = tables_that_stay(self.coordinator.store, attempt, epoch.record.committed)
+        unchanged, mended = catching_up(attempt, record, reading, stay)
         requires.update(dict.fromkeys((*extra, *unchanged)))
         updates: list[Any] = [
-            Put(epoch.key, self._committed_epoch(epoch.record, record)),
+            Put(epoch.key, self._committed_epoch(epoch.record, record, stay)),
             Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
             self._log(record),
             *mended,
@@ -371,7 +372,9 @@ class Publish:
             number=number,
         ), commit
 
-    def _committed_epoch(self, epoch: EpochRecord, record: AttemptRecord) -> EpochRecord:
+    def _committed_epoch(
+        self, epoch: EpochRecord, record: AttemptRecord, stay: tuple[TableName, ...]
+    ) -> EpochRecord:
         attempt = self.attempt
         commitment = Commitment(
             revision=attempt.revision,
@@ -385,7 +388,8 @@ class Publish:
             names_roots=True,
         )
         committed = filled(epoch.committed, commitment, record.fills)
-        committed = with_what_stays(self.coordinator.store, attempt, epoch.committed, committed)
+        if stay and epoch.committed is not None:
+            committed = beside(epoch.committed, committed)
         return replace(epoch, attempt=None, committed=committed, committed_csn=None)
 
     def _log(self, record: AttemptRecord) -> Put:

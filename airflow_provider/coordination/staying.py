@@ -1,7 +1,8 @@
 """Tables that keep rows of an earlier revision of an epoch: the next one does not write them (R7, R18).
 
 Their job has left them, or an older declaration, which lacks them, computes the epoch again. What their rows were
-computed from stays claimed beside what the new revision has read, so that nothing joins two states of it.
+computed from stays claimed beside what the new revision has read, so that nothing joins two states of it; and cuts
+name the rows, which are of an earlier revision than those of the job's other tables.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from airflow_provider.coordination.root_readers import committed_root
-from airflow_provider.domain.epoch import Attempt, Commitment, EpochRecord
+from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.errors import TopologyError
-from airflow_provider.domain.filling import beside
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Kind, job_key, root_key
+from airflow_provider.domain.records import Kind, job_key, root_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.staying import Stayed, after_commit
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
@@ -89,15 +90,32 @@ def refuse_other_bounds(
     )
 
 
-def with_what_stays(
-    reader: MetadataReader, attempt: Attempt, before: Commitment | None, now: Commitment
-) -> Commitment:
-    """*now*, and what the rows of *before* have read that stay in tables that the *attempt* does not write."""
+def tables_that_stay(
+    reader: MetadataReader, attempt: Attempt, before: Commitment | None
+) -> tuple[TableName, ...]:
+    """The tables that keep rows of *before*, the commit so far, since the *attempt* does not write them."""
     if before is None:
-        return now
+        return ()
     key = job_key(attempt.domain, attempt.job)
     job: JobRecord = reader.read(attempt.domain, [key]).records[key].record
-    written = {sink.name for sink in attempt.sinks}
-    if not tables_with_rows(reader, attempt.domain, job, attempt.interval, written):
-        return now
-    return beside(before, now)
+    return tables_with_rows(
+        reader, attempt.domain, job, attempt.interval, {sink.name for sink in attempt.sinks}
+    )
+
+
+def rows_that_stayed(reading: Reading, domain: DomainName) -> tuple[Stayed, ...]:
+    """The rows of *domain* that are of an earlier revision than those beside them, as *reading* has its topology."""
+    topology = reading.get(topology_key(domain))
+    return () if topology is None else tuple(row for row in topology.record.stayed if not row.until)
+
+
+def stayed_after(
+    entries: Sequence[Stayed], attempt: Attempt, record: AttemptRecord, stay: Sequence[TableName], csn: int
+) -> tuple[Stayed, ...]:
+    """Return the topology's *entries* after the commit *csn* of *attempt*: those of rows behind other tables.
+
+    :param stay: tables that it does not write. A fill puts none of them behind: it adds what the commit has read.
+    """
+    written = record.fills or [sink.name for sink in attempt.sinks]
+    behind = () if record.fills else stay
+    return after_commit(entries, attempt.job, attempt.interval, written=written, stay=behind, csn=csn)

@@ -1,5 +1,5 @@
-"""Rows computed from what an ``ignore`` edge has let go, or from a source before it was bound anew (R18): how they
-spread. Pure functions.
+"""Rows computed from what an ``ignore`` edge has let go, or from a source before it was bound anew, and rows that
+stayed when their epoch was computed again without their table (R18): how they spread. Pure functions.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.staying import Stayed
 from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision, TableKind
 from airflow_provider.domain.version import FenceRecord, Rewrite
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outdated:
-    """Rows of a table that stand on an earlier state of *source*: a table whose revisions an edge ignores, or a source
-    outside of the domain that was bound anew.
+    """Rows of a table that stand on an earlier state of *source*: a table whose revisions an edge ignores, a source
+    outside of the domain that was bound anew, or a table that keeps rows of an earlier revision of its job's epochs.
 
-    :param csn: the newest commit of *source*, a table, that these rows do not know; else 0.
+    :param csn: the newest commit of *source*, a table, that these rows do not know; of rows that stayed the commit
+        since which they are of an earlier revision; else 0.
     :param revision: the newest one of *source*, from outside, that these rows do not know; else 0.
+    :param job: that has computed the epochs again without *source*, whose rows stayed; else empty.
     :param start: of the first epoch with such rows. :param end: of the last one; None where later ones add to them.
     """
 
@@ -34,9 +37,23 @@ class Outdated:
     start: datetime
     end: datetime | None
     revision: int = 0
+    job: str = ""
+
+    @property
+    def cause(self) -> tuple[TableName, TableName, str, bool]:
+        """What labels of one table have in common that become one."""
+        return self.table, self.source, self.job, bool(self.revision)
 
     def __str__(self) -> str:
         until = "on" if self.end is None else f"to {self.end.isoformat()}"
+        if self.job:
+            what = (
+                "are" if self.table == self.source else f"were computed from rows of {self.source} that are"
+            )
+            return (
+                f"{self.table}: rows from {self.start.isoformat()} {until} {what} of an earlier revision of job "
+                f"{self.job} than its other tables have (since CSN {self.csn})"
+            )
         if self.revision:
             return (
                 f"{self.table}: rows from {self.start.isoformat()} {until} were computed before source {self.source} "
@@ -118,6 +135,22 @@ def outdated_by_source(entries: Iterable[Behind], csn: int) -> list[Outdated]:
     ]
 
 
+def outdated_by_staying(entries: Iterable[Stayed], csn: int) -> list[Outdated]:
+    """Rows in *entries* that were of an earlier revision at *csn* than the other tables of their job had."""
+    return [
+        Outdated(
+            table=entry.table,
+            source=entry.table,
+            job=entry.job,
+            csn=entry.since,
+            start=entry.interval.start,
+            end=entry.interval.end,
+        )
+        for entry in entries
+        if entry.since <= csn and (not entry.until or entry.until > csn)
+    ]
+
+
 Kept = Callable[[TableName, datetime], datetime]
 """Until when a full table still has what it had at a barrier: as far as its epochs behind were skipped (R5)."""
 
@@ -146,11 +179,10 @@ def let_through(
 
 def joined(found: Iterable[Outdated]) -> tuple[Outdated, ...]:
     """*found*, sorted, with a single label for the rows of a table that stand on earlier states of the same source."""
-    known: dict[tuple[TableName, TableName, bool], Outdated] = {}
+    known: dict[object, Outdated] = {}
     for label in found:
-        key = (label.table, label.source, bool(label.revision))
-        known[key] = _merged(known.get(key), label)
-    return tuple(known[key] for key in sorted(known))
+        known[label.cause] = _merged(known.get(label.cause), label)
+    return tuple(sorted(known.values(), key=lambda label: label.cause))
 
 
 def spread(
@@ -166,7 +198,7 @@ def spread(
             return label
         return replace(label, end=kept(label.table, label.end))
 
-    known = {(one.table, one.source, bool(one.revision)): one for one in joined(copied(one) for one in found)}
+    known = {one.cause: one for one in joined(copied(one) for one in found)}
     waiting = list(known.values())
     while waiting:
         outdated = waiting.pop()
@@ -178,10 +210,10 @@ def spread(
                 if edge.kind is EdgeKind.PREVIOUS and job.name in upstream_jobs(jobs, [edge.table]):
                     end = None  # a job that builds on its own past hands them on from epoch to epoch
                 for table in job.all_outputs:
-                    key = (table, outdated.source, bool(outdated.revision))
-                    merged = _merged(known.get(key), copied(_read_by(job, edge, outdated, table, end)))
-                    if known.get(key) != merged:
-                        known[key] = merged
+                    read = copied(_read_by(job, edge, outdated, table, end))
+                    merged = _merged(known.get(read.cause), read)
+                    if known.get(read.cause) != merged:
+                        known[read.cause] = merged
                         waiting.append(merged)
     return list(known.values())
 
@@ -215,7 +247,7 @@ def _merged(known: Outdated | None, new: Outdated) -> Outdated:
         return new
     return replace(
         new,
-        csn=max(known.csn, new.csn),
+        csn=(min if new.job else max)(known.csn, new.csn),
         revision=max(known.revision, new.revision),
         start=min(known.start, new.start),
         end=None if known.end is None or new.end is None else max(known.end, new.end),

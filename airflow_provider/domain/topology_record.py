@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.record_format import since
+from airflow_provider.domain.staying import Stayed
 
 
 class MoveState(StrEnum):
@@ -40,6 +41,8 @@ class TopologyRecord:
     :param warehouse: where the files of its tables are; empty where an older store does not say.
     :param behind: epochs that stand on an older revision of a source than the one bound since, and some that did.
     :param binds: how often a source was bound anew with epochs behind it.
+    :param stayed: rows of an earlier revision of their epochs than the job's other tables have. A store of an older
+        format has none, and its cuts carry no such label, as those of the versions of the package that share it.
     """
 
     generation: int
@@ -47,3 +50,4 @@ class TopologyRecord:
     warehouse: str = field(default="", metadata=since(2, optional=True))
     behind: tuple[Behind, ...] = field(default=(), metadata=since(2))
     binds: int = field(default=0, metadata=since(2))
+    stayed: tuple[Stayed, ...] = field(default=(), metadata=since(2, optional=True))
