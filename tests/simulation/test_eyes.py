@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination import reserving
+from airflow_provider.coordination import reserving, staying
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.reserving import Race
 from airflow_provider.domain import beginning
+from airflow_provider.domain.staying import after_commit
 from airflow_provider.tables.memory_versions import Version
 from airflow_provider.testing.simulation.run import simulate
 
 LABELLED = (17, 47, 59, *range(1, 100))
 """Seeds in which edges without revisions leave rows behind; the first ones do so at once, until draws change."""
+
+STAYED = range(1, 300)
+"""Seeds in which a job computes epochs again without a table that has rows of them."""
 
 SHARED = (197, *range(1, 300))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
@@ -42,6 +46,18 @@ def test_rows_without_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(OutdatedRows, "of", none)
     assert first_violation(LABELLED, "R18: ")
+
+
+@pytest.mark.parametrize("left", ["stay", "until"])
+def test_rows_of_an_earlier_revision_without_a_label(monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+    """R18: beside those of another table of their epoch, or in a cut of before both were computed again."""
+
+    def forgets(entries: Any, *given: Any, stay: Any, **named: Any) -> Any:
+        found = after_commit(entries, *given, stay=() if left == "stay" else stay, **named)
+        return tuple(entry for entry in found if not entry.until) if left == "until" else found
+
+    monkeypatch.setattr(staying, "after_commit", forgets)
+    assert "stayed" in first_violation(STAYED, "R18: ")
 
 
 def test_a_reader_of_two_revisions_of_a_source(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,7 @@ class Event(StrEnum):
     BEHIND_MENDED = "epoch behind its source computed again"
     BACK_AGAIN = "source as it was recorded before"
     MIXED = "cut of two revisions of a source"
+    STAYED = "cut of rows of an earlier revision than others of their epoch"
     SKIPPED_FAILED = "skip of an epoch that had recorded bounds"
     REVISION_FAILED = "revision that had recorded bounds failed"
     BIND_REFUSED = "bind refused"
@@ -137,6 +138,7 @@ PROMISED = (
     Event.BEHIND_MENDED,
     Event.BACK_AGAIN,
     Event.MIXED,
+    Event.STAYED,
     Event.SKIPPED_FAILED,
     Event.REVISION_FAILED,
     Event.IN_SESSION,

@@ -77,6 +77,10 @@ class History:
         attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
         return attempt is not None and attempt.vetoed and attempt.output_token == token
 
+    def newest(self, table: str, csn: int) -> dict[datetime, Slice]:
+        """The newest slice at *csn* of each epoch of *table*, visible or not, by barrier."""
+        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn}
+
     def _put(self, put: Put, numbered: bool) -> None:
         key, record = put.key, put.record
         match key.kind:

@@ -13,6 +13,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.testing.simulation.changing.plan import Range
 from airflow_provider.testing.simulation.changing.records import HasRead
 from airflow_provider.testing.simulation.changing.sourced import Labels
+from airflow_provider.testing.simulation.changing.staying import Stayed
 from airflow_provider.testing.simulation.history import expect
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ Made = dict[datetime, set[Labels]]
 
 @dataclass(slots=True)
 class Mixing:
-    """What each slice is made of, through all that was read by edges that mind revisions."""
+    """What each slice is made of, through all that was read by edges that mind revisions.
 
+    :ivar stayed: what is of an earlier revision than other tables of its epoch.
+    """
+
+    stayed: Stayed = field(default_factory=Stayed)
     _made: dict[tuple[str, datetime, int], Made] = field(default_factory=dict)
 
     def commit(

@@ -22,6 +22,7 @@ from airflow_provider.domain.session import Session
 from airflow_provider.testing.simulation.changing.ignoring import check_labels
 from airflow_provider.testing.simulation.changing.mixing import check_mixture
 from airflow_provider.testing.simulation.changing.plan import DOMAIN, hour
+from airflow_provider.testing.simulation.changing.staying import check_stayed
 from airflow_provider.testing.simulation.changing.world import ChangingWorld
 from airflow_provider.testing.simulation.events import Event
 from airflow_provider.testing.simulation.history import expect
@@ -81,6 +82,8 @@ class Reader:
             )
         if check_mixture(self.world.truth, cut):
             self.world.count(Event.MIXED)
+        if check_stayed(self.world.truth, cut):
+            self.world.count(Event.STAYED)
 
     def _read_in_session(self, tables: tuple[str, ...]) -> None:
         """No cut is older than what the session has seen, or what its own program has published (R20)."""

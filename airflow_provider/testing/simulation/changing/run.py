@@ -81,9 +81,10 @@ def _early(world: ChangingWorld, job: Version) -> float:
     return 0.3 if world.binds and job.late is None else 0.75
 
 
+_PARTING = [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT]
 _EMPHASES = (
     [Change.FINER, Change.FINER, Change.FINER, Change.COARSER, Change.COARSER, Change.ORIGIN],
-    [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT],
+    _PARTING,
 )
 """What a domain's author is fond of: a change that is rare among six shows nothing."""
 
@@ -115,7 +116,9 @@ class Airflow:
             if random.random() < 0.9:
                 world.landing.land(hour(barrier))
         changes = random.sample(list(Change), random.choice((1, 2, 3, len(Change))))
-        changes += random.choice(_EMPHASES)
+        emphasis = random.choice(_EMPHASES)
+        changes += emphasis
+        self._parts = emphasis is _PARTING and not (world.binds or world.counts)
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         if world.counts:
             habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
@@ -306,6 +309,10 @@ class Airflow:
         random = self.world.random
         if self.world.regretted:
             self._ask_again(*self.world.regretted.pop(), run=_REGRET)
+        if self._parts and random.random() < 0.3 and (apart := self._apart()):
+            version, epoch = random.choice(apart)
+            self._ask_again(version.job, epoch, run="parting", version=version)
+            return
         if not self._extra or random.random() > 0.15 or not self.world.truth.committed:
             return
         self._extra -= 1
@@ -324,9 +331,26 @@ class Airflow:
             epoch = self.world.truth.committed[job, start].interval
         self._ask_again(job, epoch)
 
-    def _ask_again(self, job: str, epoch: Interval, run: str = "manual") -> None:
-        """Let another run ask for an epoch, unless one does."""
-        version_now = self.deployed[job].now if job in self.deployed else None
+    def _apart(self) -> list[tuple[Version, Interval]]:
+        """Epochs, unread as yet, each with a version that sets its tables apart, as it lacks one, or joins them."""
+        truth, found = self.world.truth, []
+        stayed = truth.mixing.stayed.at(truth, truth.csn)
+        every = (read for reads in truth.reads.values() for read in reads if not read.ignores)
+        known = {(read.table, end) for read in every for end, _ in read.slices}
+        for job, epoch in self._known_epochs():
+            has = {table for table, owner in truth.owners.items() if owner == job and truth.has(table, epoch)}
+            for version in self.deployed[job].versions if job in self.deployed else ():
+                lacks, joins = has - {*version.outputs}, {one for one in has if (one, epoch.end) in stayed}
+                unread = not any((table, epoch.end) in known for table in version.outputs)
+                if unread and version.has_epoch(epoch) and lacks != joins:
+                    found.append((version, epoch))
+        return found
+
+    def _ask_again(
+        self, job: str, epoch: Interval, run: str = "manual", version: Version | None = None
+    ) -> None:
+        """Let another run ask for an epoch, unless one does. :param version: of its DAG; None for what is deployed."""
+        version_now = version or (self.deployed[job].now if job in self.deployed else None)
         asked = any(one.interval == epoch and one.version.job == job for one in self._again)
         if version_now is not None and version_now.has_epoch(epoch) and not asked:
             self._again.append(

@@ -348,7 +348,9 @@ class Truth(History):
             )
             for one in reads
         )
-        mixed = self.mixing.commit(tables, epoch, self.csn, files, self.reads[job, epoch.start])
+        known, fills = self.reads[job, epoch.start], bool(done.fills)
+        self.mixing.stayed.commit(job, tables, epoch.end, self.csn, known, fills=fills)
+        mixed = self.mixing.commit(tables, epoch, self.csn, files, known)
         expect(not mixed, "R18", f"{where}: rows of {mixed} of its source")
         self._check_closure(where)
         for delta in commit.tables:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from random import Random, SystemRandom
 
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.coordination.retention import Retention
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, EpochRecord, Published
 from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
@@ -35,6 +37,7 @@ from airflow_provider.testing.simulation.changing.plan import (
     table_of,
 )
 from airflow_provider.testing.simulation.changing.sourced import Sourced
+from airflow_provider.testing.simulation.changing.staying import check_own, check_stayed
 from airflow_provider.testing.simulation.changing.truth import Truth
 from airflow_provider.testing.simulation.events import Event
 from airflow_provider.testing.simulation.history import Violation, expect
@@ -95,6 +98,7 @@ class ChangingWorld(Site):
         self._parent = random.getrandbits(64)
         self._holders: dict[tuple[str, datetime, int], Process] = {}
         self._refs: dict[str, list[tuple[datetime, frozenset[str], TableRef]]] = {}
+        self._read: dict[str, Cut] = {}
         self._held: dict[str, tuple[datetime, frozenset[str]]] = {}
         self._clean = Cuts(self.store, self.plain_formats(), clock=scheduler.clock, random=Random(0))  # noqa: S311
 
@@ -259,6 +263,17 @@ class ChangingWorld(Site):
                 self.count(Event.OUTDATED)
             if check_mixture(self.truth, cut):
                 self.count(Event.MIXED)
+            self._check_stayed(table, cut)
+
+    def _check_stayed(self, table: str, cut: Cut) -> None:
+        """Rows of an earlier revision than others carry a label, also in a cut of before: as it was then (R18)."""
+        if check_stayed(self.truth, cut):
+            self.count(Event.STAYED)
+        before = self._read.get(table, cut)
+        outdated = self._clean.outdated(DOMAIN, before.states, before.csn)
+        check_own(self.truth, replace(before, outdated=outdated))
+        if cut.csn % 5 == 0:
+            self._read[table] = cut
 
     def _check_together(self) -> None:
         """Cuts of tables of both jobs that read the source, one of which may be behind it: they say so (R18)."""
