@@ -132,11 +132,11 @@ class Standings:
 
 def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName], wish: Wish) -> Answer:
     """Resolve *names* at the head, as *wish* says; errors as :meth:`Cuts.cut`."""
-    everybody = _all_tables(standings.reader, domain) if wish.consistency is Consistency.ALTOGETHER else []
-    reading, stood = standings.of_all(domain, list(dict.fromkeys([*names, *everybody])))
+    altogether = wish.consistency is Consistency.ALTOGETHER
+    reading, stood = (_altogether if altogether else Standings.of_all)(standings, domain, names)
     found = {name: stood[name] for name in names}
     at = wish.at
-    if everybody:
+    if altogether:
         lapsed = lapsed_jobs(standings.reader, domain)
         awaited = (one for one in stood.values() if one[0].job not in lapsed and not one[0].ended)
         limit = published_by_all(awaited)
@@ -152,8 +152,29 @@ def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName
     return Answer(reading=reading, found=found, aligned=answer)
 
 
-def _all_tables(reader: MetadataReader, domain: DomainName) -> list[TableName]:
-    return [TableName(one.key.item) for one in pages(reader, domain, Kind.TABLE, "")]
+def _altogether(
+    standings: Standings, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    """Read where *names* and all other tables of the domain stood at the head.
+
+    Tables are listed before the head is read. Each registration changes the topology, so one that came between
+    the two shows, and the tables are listed again.
+
+    :raises Conflict: jobs kept registering meanwhile.
+    """
+    key = topology_key(domain)
+    for _ in range(_TRIES):
+        before = standings.reader.read(domain, [key]).get(key)
+        listed = [TableName(one.key.item) for one in pages(standings.reader, domain, Kind.TABLE, "")]
+        reading, stood = standings.of_all(domain, list(dict.fromkeys([*names, *listed])))
+        now = reading.get(key)
+        if before is not None and now is not None and before.version == now.version:
+            return reading, stood
+    raise Conflict(
+        "jobs kept registering while the tables of the domain were listed.",
+        next_step="read again.",
+        tables=tuple(names),
+    )
 
 
 def refuse_withdrawn(retention: Withdrawals, found: Resolved, barriers: Mapping[TableName, datetime]) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination import resolving
 from airflow_provider.coordination.cuts import Cuts
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import TableKind
+from airflow_provider.stores.base import pages
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, barrier, day, owner
 from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption
 
@@ -33,6 +35,24 @@ def test_altogether_at_a_time_is_the_earlier_of_both(world: World) -> None:
     for asked, found in ((1, 1), (2, 2), (3, 2)):
         cut = world.cuts.cut(DOMAIN, ["d"], at=barrier(asked), consistency="altogether")
         assert cut.barrier == barrier(found)
+
+
+def test_altogether_waits_for_tables_that_are_registered_while_it_reads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8, R19: a reader that stands still once it knows the domain's tables knows those that came since, too."""
+    run_days(world, "d", 1)
+    held = [1]
+
+    def stands_still(*given: Any, **named: Any) -> Any:
+        yield from list(pages(*given, **named))
+        if held:
+            held.clear()
+            run_days(world, "e", 1)
+            run_days(world, "d", 2, 3)
+
+    monkeypatch.setattr(resolving, "pages", stands_still)
+    assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(1)
 
 
 def test_a_slower_table_is_not_read_where_it_is_withdrawn(world: World) -> None:

@@ -14,6 +14,7 @@ from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
+COMBINED = "tests/contract/test_coordination_combined_reads.py"
 CRASHES = "tests/contract/test_coordination_crashes.py"
 DROPPED = "tests/contract/test_coordination_dropped.py"
 ENGINES = "tests/contract/test_coordination_engines.py"
@@ -254,6 +255,15 @@ PLANTED = (
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
         by="test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_heir",
+    ),
+    Mutant(
+        name="a cut of the whole domain does not know the tables that were registered while it was made",
+        rule="I8",
+        file="coordination/resolving.py",
+        old="before is not None and now is not None and before.version == now.version",
+        new="before is not None and now is not None",
+        tests=(COMBINED,),
+        by="test_altogether_waits_for_tables_that_are_registered_while_it_reads",
     ),
     Mutant(
         name="a lapsed job is waited for",
