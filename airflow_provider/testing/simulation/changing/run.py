@@ -72,6 +72,8 @@ def _small_records(limit: int) -> Iterator[None]:
         codec.MAX_RECORD_BYTES = before
 
 
+_BEHIND = "behind"
+"""Runs that compute what stands behind its source."""
 _REGRET = "regret"
 """Runs that compute what was skipped: they wait until its inputs are there."""
 
@@ -261,7 +263,7 @@ class Airflow:
             ]
             for job, epoch in self.behind():
                 if self.quiet or self.world.random.random() < 0.06:
-                    self._ask_again(job, epoch, run=f"behind {self._processes}")
+                    self._ask_again(job, epoch, run=f"{_BEHIND} {self._processes}")
             if not self.quiet:
                 self._think_again()
                 if self.due < self.world.length and self.world.random.random() < self._pace:
@@ -360,7 +362,8 @@ class Airflow:
     def _tries(self, task: Task) -> int:
         if task.run.startswith(_REGRET):
             return 40
-        return 1 if self.world.counts else 4
+        # A task that is asked for until its epoch is computed has several: else each look would start another run.
+        return 1 if self.world.counts and not task.run.startswith(_BEHIND) else 4
 
     def _before(self, job: str, epoch: Interval) -> Interval:
         """The epoch of *job* before *epoch*, or itself when it is the first."""
