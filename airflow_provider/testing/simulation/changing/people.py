@@ -27,7 +27,7 @@ from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord, declared
-from airflow_provider.domain.topology import EpochJob, TableKind
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
 from airflow_provider.testing.simulation.changing.landing import LandingSource
@@ -38,6 +38,7 @@ from airflow_provider.testing.simulation.changing.plan import (
     Change,
     Version,
     changed,
+    stream_version,
 )
 from airflow_provider.testing.simulation.changing.sourced import BOUND
 from airflow_provider.testing.simulation.changing.world import ChangingWorld
@@ -203,6 +204,7 @@ class Operator:
                     else:
                         self._do(habit, coordinator, retention)
                 for job, epoch in self.stuck()[:1] if self.quiet() else ():
+                    self._declare_again(job, coordinator)
                     self.skip(coordinator.skip, job, epoch)
                 for error in self.told() if self.quiet() else ():
                     self._follow(error, coordinator, process)
@@ -213,7 +215,7 @@ class Operator:
         bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
         if left is not None:
-            self._declare_again(left[1], left[2], coordinator)
+            self._declare_again(left[1], coordinator, left[2])
         elif bound is not None:
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
@@ -223,13 +225,16 @@ class Operator:
             if not any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing()):
                 self.skip(coordinator.skip, skip[1], span)
 
-    def _declare_again(self, name: str, table: str, coordinator: Coordinator) -> None:
-        """Let a job have a table again that it has left, by a declaration that it has not had before."""
-        job = self.deployed[name]
-        now = job.newest
-        if table in now.outputs:
+    def _declare_again(self, name: str, coordinator: Coordinator, *left: str) -> None:
+        """Let a job have its tables, and those that it has *left*, by a declaration that it has not had before.
+
+        One that equals an earlier one, as an author may write it, leaves another the newest that the store knows.
+        """
+        job, stored = self.deployed[name], self.world.truth.jobs.get(name)
+        wanted = tuple(dict.fromkeys((*job.newest.outputs, *left)))
+        if stored is None or {*wanted} <= {str(table.name) for table in stored.outputs}:
             return
-        again = replace(now, outputs=(*now.outputs, table), keeps=not now.keeps)
+        again = replace(job.newest, outputs=wanted, keeps=not job.newest.keeps)
         try:
             coordinator.register(again.declaration)
         except TopologyError as refused:
@@ -436,15 +441,3 @@ class Stream:
             yield 0, number
             if random.random() < again:
                 yield count + 1, random.choice(numbers[max(0, count - 12) : count + 1])
-
-
-def stream_version(job: str, table: str) -> Version:
-    """What a stream declares."""
-    return Version(
-        job=job,
-        outputs=(table,),
-        kinds={table: TableKind.INCREMENTAL},
-        steps=((0, 0),),
-        origin=0,
-        keeps=False,
-    )

@@ -163,6 +163,18 @@ def table_of(name: str, kind: TableKind) -> EpochTable:
     return EpochTable(name, domain=DOMAIN, kind=kind, format="memory")
 
 
+def stream_version(job: str, table: str) -> Version:
+    """What a stream declares."""
+    return Version(
+        job=job,
+        outputs=(table,),
+        kinds={table: TableKind.INCREMENTAL},
+        steps=((0, 0),),
+        origin=0,
+        keeps=False,
+    )
+
+
 def draw_jobs(random: Random, streamed: str) -> list[Version]:
     """The jobs of a domain, each reading from those before it.
 
