@@ -245,7 +245,9 @@ def resolve_inputs(
             continue
         record = stamped.record
         moved = as_of(stamped, csn)
-        if moved is None or moved.origin != record.progress.origin:
+        # What a copy needs is told by the epochs that the record has now, which a reader of an older head does not see.
+        beyond = copies and (stamped.csn or 0) > csn
+        if moved is None or moved.origin != record.progress.origin or beyond:
             return [], [], True
         low, high = edge_range(edge, epoch, record)
         starts_here = starts_with(edge, record, high)

@@ -14,6 +14,15 @@ WITHDRAWN = "tests/unit/test_withdrawn.py"
 
 PLANTED_IN_UPKEEP = (
     Mutant(
+        name="a skip copies a state from before the epoch that it found",
+        rule="R5",
+        file="domain/beginning.py",
+        old="        beyond = copies and (stamped.csn or 0) > csn\n",
+        new="        beyond = False\n",
+        tests=("tests/unit/test_decisions.py",),
+        by="test_a_copy_is_never_resolved_at_a_head_before_its_epoch",
+    ),
+    Mutant(
         name="any number of gaps may lie in a table",
         rule="R12",
         file="domain/sizes.py",

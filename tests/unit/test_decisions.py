@@ -22,6 +22,8 @@ from airflow_provider.domain.registration import JobRecord, declared
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import (
+    Edge,
+    EdgeKind,
     EpochJob,
     EpochTable,
     OnRerun,
@@ -354,6 +356,17 @@ def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
     assert [as_of(stamped, csn) and as_of(stamped, csn).ref.version for csn in (12, 11, 4)] == [12, 11, 4]  # type: ignore[union-attr]
     assert as_of(stamped, 3) is None
     assert len(stamped.record.earlier) == DEFAULTS.states_remembered
+
+
+def test_a_copy_is_never_resolved_at_a_head_before_its_epoch() -> None:
+    """R5: records of a reading may be later than its head: the copy would be that of a state without the epoch."""
+    stamped = table(csn=1, kind=TableKind.FULL)
+    moved = moved_table(stamped, epoch(0), ref(2), DEFAULTS)
+    later = Stamped(stamped.key, moved, 2, 2, NOW)
+    edges = [Edge(TableName("a"), EdgeKind.PREVIOUS)]
+    assert resolve_inputs(edges, epoch(1), {TableName("a"): later}, 1, copies=True) == ([], [], True)
+    found, missing, stale = resolve_inputs(edges, epoch(1), {TableName("a"): later}, 2, copies=True)
+    assert ([one.csn for one in found], missing, stale) == ([2], [], False)
 
 
 def test_increments_as_of_a_lag_tile_the_time() -> None:
