@@ -12,7 +12,7 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval, shifted, time_key
-from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key
+from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key, root_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.domain.topology import EpochJob
@@ -35,12 +35,14 @@ def refuse_reading_twice(
     known = reading.get(job_key(job.domain, job.name))
     if known is None:
         return ()
-    refuse_from_the_beginning(reader, job.domain, job, [known.record])
     left = _left_roots(known.record, job)
     roots = {root.name: root for root in job.roots}
     chains = [chain_key(job.domain, old.name) for old in left]
     before = reader.read(job.domain, chains) if chains else reading
     required = [unchanged(before, chain) for chain in chains]
+    refuse_from_the_beginning(reader, job.domain, job, [known.record])
+    left = [old for old in left if old.kind is RootKind.FILES]
+    required += _epochs_of_late_files(reader, job, interval, bounds) if left else ()
     for old in left:
         for other, files, epoch in _reads_around(reader, job, interval, old):
             required.append(epoch)
@@ -52,13 +54,47 @@ def refuse_reading_twice(
 
 
 def _left_roots(known: JobRecord, job: EpochJob) -> list[Root]:
-    """Return the roots of files of other declarations of *job* by which an epoch reads files of earlier ones."""
+    """Return the roots of other declarations of *job* that may have read what this declaration reads.
+
+    Of two epochs that read one file by two names, one has read it late, by ``late="next"``: by the name that is left,
+    or by the one that is declared.
+    """
     declared = {root.name for root in job.roots}
+    reads_late = any(_reads_late(root) for root in job.roots)
     return [
-        root
-        for root in (*known.roots, *known.left_roots)
-        if root.name not in declared and root.kind is RootKind.FILES and root.late is Late.NEXT
+        old
+        for old in (*known.roots, *known.left_roots)
+        if old.name not in declared
+        and (
+            _reads_late(old)
+            or (reads_late and old.kind is RootKind.FILES)
+            or any(_is_same_increment(root, old) for root in job.roots)
+        )
     ]
+
+
+def _reads_late(root: Root) -> bool:
+    """Whether an epoch reads files of earlier ones."""
+    return root.kind is RootKind.FILES and root.late is Late.NEXT
+
+
+def _epochs_of_late_files(
+    reader: MetadataReader, job: EpochJob, interval: Interval, bounds: Sequence[RootBounds]
+) -> list[Exists | Absent]:
+    """Return the epochs at whose places *bounds* have files, as they are before the other roots are looked at.
+
+    One of them that begins meanwhile by a root without a chain reads these files, too.
+    """
+    roots = {root.name: root for root in job.roots}
+    late: set[Interval] = set()
+    for found in bounds:
+        root = roots[found.root]
+        uris = [file.uri for file in found.files if not lies_at(root, interval, file.uri)]
+        recorded = _recorded_around(reader, job, interval, root) if uris else ()
+        late |= {epoch for epoch in recorded if any(lies_at(root, epoch, uri) for uri in uris)}
+    keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda one: one.start)]
+    reading = reader.read(job.domain, keys) if keys else None
+    return [unchanged(reading, key) for key in keys] if reading else []
 
 
 def _reads_around(
@@ -74,8 +110,12 @@ def _reads_around(
         if found is None or record is None or record.interval != epoch:
             continue
         revisions = {committed_root(record, root.name), open_root(record.attempt, root.name)} - {0}
-        files = [file for revision in revisions for file in recorded[epoch][revision].whole.files]
-        yield epoch, files, unchanged(found, key)
+        known = recorded[epoch]
+        # What came since it was recorded is of a later revision: it is looked up by its name.
+        later = [root_key(job.domain, root.name, epoch.end, one) for one in revisions if one not in known]
+        new = reader.read(job.domain, later).records.values() if later else ()
+        bounds = [*(known[one] for one in revisions if one in known), *(one.record for one in new)]
+        yield epoch, [file for one in bounds for file in one.whole.files], unchanged(found, key)
 
 
 def _recorded_around(
@@ -134,8 +174,7 @@ def refuse_from_the_beginning(
     for record in before:
         left = [root for root in (*record.roots, *record.left_roots) if root.name not in declared]
         for root, old in product(job.roots, left):
-            same = (old.kind, old.source, old.table) == (root.kind, root.source, root.table)
-            if same and root.is_increment and old.is_increment and _is_read(reader, domain, record, old):
+            if _is_same_increment(root, old) and is_read(reader, domain, record, old):
                 raise TopologyError(
                     f"job {job.name!r}: root {root.name!r} is {root.place}, of which root {old.name!r} has read rows "
                     "for the same tables: the first epoch of a new name reads all that is there, these rows again.",
@@ -146,7 +185,13 @@ def refuse_from_the_beginning(
                 )
 
 
-def _is_read(reader: MetadataReader, domain: DomainName, job: JobRecord, root: Root) -> bool:
+def _is_same_increment(root: Root, old: Root) -> bool:
+    """Whether both read the rows of one table once each."""
+    same = (old.kind, old.source, old.table) == (root.kind, root.source, root.table)
+    return same and root.is_increment and old.is_increment
+
+
+def is_read(reader: MetadataReader, domain: DomainName, job: JobRecord, root: Root) -> bool:
     """Whether an epoch of *job* that is committed or open stands on *root*."""
     epochs = (stamped.record for stamped in pages(reader, domain, Kind.EPOCH, job.name))
     return any(committed_root(epoch, root.name) or open_root(epoch.attempt, root.name) for epoch in epochs)

@@ -11,7 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, abandoned_bounds
+from airflow_provider.coordination.missed_by_names import missed_by_names
 from airflow_provider.coordination.missed_by_skips import missed_by_skips
+from airflow_provider.coordination.renamed_roots import is_read
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
@@ -42,7 +44,8 @@ class Unread:
     :param skipped: they lie where only skipped epochs would look. :param left: of a root that no job declares any
         more: the name of the root by which a job that had it reads the same place now, else its own name.
     :param between: they lie at locations of parts of *epochs*, where no epoch looks.
-    :param job: other jobs read the late ones in the first of *epochs*, which this job has skipped.
+    :param job: bounds of the first of *epochs* have the late ones; this job has skipped it. :param renamed: it has not,
+        but reads another root there; a job that declares this one reads them when it computes that epoch again.
     :param problem: why the source could not be asked; then nothing is known of it.
     """
 
@@ -55,6 +58,7 @@ class Unread:
     left: str = ""
     between: bool = False
     job: str = ""
+    renamed: bool = False
     problem: EpochError | None = None
 
     def __str__(self) -> str:
@@ -63,7 +67,8 @@ class Unread:
         if self.job:
             return (
                 f"{len(self.late)} came late to epochs that job {self.job} has computed, such as {self.late[0]}; they "
-                f"belong to {self.epochs[0]}, which it has skipped"
+                f"belong to {self.epochs[0]}, which it "
+                + (f"does not read as root {self.root.name}" if self.renamed else "has skipped")
             )
         unread = "are of skipped epochs" if self.skipped else "came late"
         if self.between:
@@ -81,6 +86,8 @@ class Unread:
     @property
     def is_urgent(self) -> bool:
         """Whether data is lost unless an operator acts; the rest is read by itself, or left out as declared."""
+        if self.renamed:
+            return True
         return not (self.comes or self.skipped or self.job or self._is_ignored or self.left == self.root.name)
 
     @property
@@ -91,6 +98,8 @@ class Unread:
         """Return what lets an epoch read it."""
         if self.comes:
             return "nothing: the next begin reads them."
+        if self.renamed and self.left:
+            return f"{_MOVE}: job {self.job} has left root {self.left}."
         if self.job:
             clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
             return f"nothing, if the job is to do without them; otherwise {clear}."
@@ -185,14 +194,25 @@ def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str])
     """
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
-    for root in roots.values():
+    left = {
+        root.name: root
+        for job in jobs
+        for root in job.left_roots
+        if not job.retired and root.is_increment and is_read(reader, domain, job, root)
+    }
+    for root in (left | roots).values():
         if root.looks_around or root.late is Late.REVISION:
             readers = [job for job in jobs if root.name in job.all_roots]
             records = _records(reader, domain, root, None)[:MOST_BARRIERS]
             for found in abandoned_bounds(reader, domain, root, records, readers):
                 files = tuple(file for file in found.bounds.files if file.uri not in told)
+                first = (
+                    found.first
+                    if root.name in roots
+                    else f"{found.first}declare root {root.name} again, then "
+                )
                 if files or found.bounds.span is not None:
-                    yield replace(found, bounds=replace(found.bounds, files=files))
+                    yield replace(found, bounds=replace(found.bounds, files=files), first=first)
 
 
 def late_revisions(
@@ -255,7 +275,9 @@ class _Look:
             for job, epoch, files in missed_by_skips(
                 self.reader, self.domain, root, self.records[:MOST_BARRIERS], self.readers
             ):
+                told |= {*files}
                 yield Unread(root=root, late=files, epochs=(epoch,), job=job)
+        yield from self._missed_by_names(told)
 
     def found_of_left(self) -> Iterator[Unread]:
         """Yield files beside the bounds of a root that its jobs have left.
@@ -273,6 +295,20 @@ class _Look:
             found.setdefault(next(same, self.root.name), []).append((interval, name))
         for heir_name, late in found.items():
             yield _unread(self.root, late, left=heir_name)
+        yield from self._missed_by_names({name for late in found.values() for _, name in late})
+
+    def _missed_by_names(self, told: Collection[str]) -> Iterator[Unread]:
+        """:param told: what is named already."""
+        if self.at is not None:
+            return
+        records = self.records[:MOST_BARRIERS]
+        for job, epoch, files in missed_by_names(self.reader, self.domain, self.root, records, self.readers):
+            late = tuple(name for name in files if name not in told)
+            left = "" if any(root.name == self.root.name for root in job.roots) else self.root.name
+            if late:
+                yield Unread(
+                    root=self.root, late=late, epochs=(epoch,), job=job.name, renamed=True, left=left
+                )
 
     def late(self, others: Sequence[RootRecord] = ()) -> tuple[list[tuple[Interval, str]], list[str]]:
         """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced.

@@ -173,6 +173,37 @@ def test_what_the_new_name_has_read_of_an_old_folder_is_not_named(landing: Landi
     assert landing.told() == []
 
 
+@pytest.mark.parametrize("old_late", ["revision", "ignore"])
+def test_a_new_name_reads_no_file_late_that_its_epoch_has_read(landing: Landing, old_late: str) -> None:
+    """I11: by late="next" the new name looks at earlier folders; an older declaration has read one of them since."""
+    old, new = landing.job("feed", late=old_late), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.run(new, day(2))
+    landing.land(2, "late.csv")
+    again = landing.world.begin(old, day(2), owner("older"), roots=FILES)
+    assert len(again.roots[0].files) == 1
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02.* has read as root 'feed'"):
+        landing.world.begin(new, day(3), roots=FILES)
+
+
+def test_files_that_a_job_misses_since_it_reads_another_root_there_are_named(landing: Landing) -> None:
+    """I11: two jobs share a root; one of them reads by another name where the late file belongs."""
+    world, job = landing.world, landing.job("feed")
+    other = world.job("other", inputs=job.roots)
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.run(other, day(1))
+    landing.run(world.job("other", inputs=landing.job("feed_2").roots), day(2))
+    landing.land(1, "late.csv")
+    assert landing.run(job, day(2)) == ["late.csv"]
+    (found,) = [(text, urgent) for text, urgent in landing.told() if "job other" in text]
+    assert found[1]
+    assert "1 came late to epochs that job other has computed, such as file://" in found[0]
+    assert "which it does not read as root feed" in found[0]
+    assert "move them to where a coming epoch looks: job other has left root feed" in found[0]
+
+
 # --- skips -------------------------------------------------------------------------------------------------------
 
 
