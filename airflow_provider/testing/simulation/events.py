@@ -84,6 +84,9 @@ class Event(StrEnum):
     SKIPPED_FAILED = "skip of an epoch that had recorded bounds"
     REVISION_FAILED = "revision that had recorded bounds failed"
     BIND_REFUSED = "bind refused"
+    RENAMED = "root renamed"
+    OTHER_NAME_REFUSED = "refused: read by another name"
+    UNREAD_NAMED = "doctor named a file that no epoch reads"
 
 
 FAULTS = frozenset(
@@ -141,6 +144,9 @@ PROMISED = (
     Event.STAYED,
     Event.SKIPPED_FAILED,
     Event.REVISION_FAILED,
+    Event.RENAMED,
+    Event.OTHER_NAME_REFUSED,
+    Event.UNREAD_NAMED,
     Event.IN_SESSION,
     Event.NEARLY_FULL,
     Event.DOCTOR,

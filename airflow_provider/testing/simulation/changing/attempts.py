@@ -88,7 +88,7 @@ class Try:
         except (RetryableError, OutcomeUnknown) as error:
             task.reason = str(error)
         except FinalError as error:
-            self.world.count(Event.DECLARATION_REFUSED)
+            self.world.count_refused(error)
             task.refused, task.reason = task.refused + 1, str(error)
         except Failed:
             task.reason = "its code failed"

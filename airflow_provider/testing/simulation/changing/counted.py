@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import Interval
@@ -13,16 +14,16 @@ from airflow_provider.testing.simulation.history import expect
 
 Rows = Callable[[Span], list[int]]
 """Return the ids within a span."""
-Bounds = Callable[[Interval, int], RootBounds | None]
-"""Return what is recorded of an interval in a revision, 0 for the newest."""
+Bounds = Callable[[str, Interval, int], RootBounds | None]
+"""Return what is recorded of a root for an interval in a revision, 0 for the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A committed epoch. :param revision: the one that it has read, 0 when it was skipped."""
+    """A committed epoch. :param read: the revision of each root that it has read, none when it was skipped."""
 
     epoch: Interval
-    revision: int
+    read: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -37,19 +38,20 @@ class Counted:
     readers: frozenset[str] = frozenset()
     is_own: Callable[[str, Interval], bool] = lambda _uri, _epoch: True
     excused: set[tuple[str, Interval]] = field(default_factory=set)
-    _committed: dict[tuple[str, Interval], int] = field(default_factory=dict)
+    _committed: dict[tuple[str, Interval], Mapping[str, int]] = field(default_factory=dict)
     _standing: defaultdict[Interval, set[str]] = field(default_factory=lambda: defaultdict(set))
     _skipped: defaultdict[Interval, set[str]] = field(default_factory=lambda: defaultdict(set))
     _unanswered: set[tuple[str, Interval]] = field(default_factory=set)
     _answered: set[tuple[str, Interval]] = field(default_factory=set)
 
-    def take(self, job: str, record: EpochRecord) -> None:
-        """Take the record of an epoch as it was written."""
+    def take(self, job: str, record: EpochRecord) -> bool:
+        """Take the record of an epoch as it was written; say whether it has read anything else than before."""
         if job not in self.readers:
-            return
+            return False
         epoch, attempt, done = record.interval, record.attempt, record.committed
         is_open = attempt is not None and attempt.aborted is None
-        read = 0 if done is None else done.revision_of("landing")
+        read = {} if done is None or done.skipped else dict(done.root_revisions)
+        is_new = done is not None and self._committed.get((job, epoch)) != read
         if done is not None:
             self._committed[job, epoch] = read
         stands = bool(read) or (is_open and attempt is not None and bool(attempt.roots))
@@ -59,6 +61,7 @@ class Counted:
         for one in self._skipped[epoch]:
             if self._standing[epoch] - {one}:
                 self.excused.add((one, epoch))
+        return is_new
 
     def bound_anew(self, epoch: Interval) -> None:
         """Take that a person has bound *epoch* anew, although it is skipped."""
@@ -76,61 +79,102 @@ class Counted:
         if left:
             self.excused.add((job, epoch))
 
+    # --- what was read --------------------------------------------------------------------------------------------
+
+    def files_of(self, job: str, bounds: Bounds) -> dict[str, Interval]:
+        """Return the files that *job* has read, each with its epoch.
+
+        :raises Violation: two committed epochs have read one file, by whichever names of the source.
+        """
+        seen: dict[str, Interval] = {}
+        for step in self._steps(job):
+            found = [bounds(name, step.epoch, revision) for name, revision in step.read.items()]
+            uris = {file.uri for one in found if one is not None for file in one.files}
+            twice = sorted(uris & set(seen))
+            other = seen[twice[0]] if twice else None
+            expect(not twice, "I11", f"{job} has read {twice} for {step.epoch} and for {other}")
+            seen |= dict.fromkeys(uris, step.epoch)
+        return seen
+
+    def epochs_of(self, job: str) -> list[tuple[Interval, bool]]:
+        """Return the committed epochs of *job*, and of each whether it was skipped."""
+        return [(step.epoch, not step.read) for step in self._steps(job)]
+
+    def is_excused(self, job: str, epoch: Interval) -> bool:
+        """Whether the person knows that rows are left at a skipped *epoch*, or cannot know."""
+        return (job, epoch) in self.excused or (job, epoch) in self._unanswered
+
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def check(self, bounds: Bounds, rows: Rows) -> None:
+    def check(self, names: Sequence[str], bounds: Bounds, rows: Rows, told: Collection[str]) -> None:
         """Count what every job has read.
 
+        :param names: of the roots by which the source was read. :param told: files of which doctor says that no epoch
+            reads them: those of a root that was left no skip gives back.
         :raises Violation: a row that it has passed by, or has read at two barriers.
         """
         for job in sorted(self.readers):
+            read = {*self.files_of(job, bounds), *(told if len(names) > 1 else ())}
+            self._check_ids(job, bounds, rows)
             for steps in self._runs(job):
-                self._check_spans(job, steps, bounds, rows)
-                self._check_files(job, steps, bounds)
+                for name in names:
+                    self._check_spans(job, name, steps, bounds, rows)
+                    self._check_skipped(job, name, steps, bounds, read)
+
+    def _steps(self, job: str) -> list[_Step]:
+        known = sorted((epoch for name, epoch in self._committed if name == job), key=lambda one: one.start)
+        return [_Step(epoch, self._committed[job, epoch]) for epoch in known]
 
     def _runs(self, job: str) -> Iterator[list[_Step]]:
         """The epochs of *job* that follow each other without a hole."""
-        known = sorted((epoch, read) for (name, epoch), read in self._committed.items() if name == job)
         run: list[_Step] = []
-        for epoch, read in known:
-            if run and run[-1].epoch.end != epoch.start:
+        for step in self._steps(job):
+            if run and run[-1].epoch.end != step.epoch.start:
                 yield run
                 run = []
-            run.append(_Step(epoch, read))
+            run.append(step)
         yield run
 
-    def _is_excused(self, job: str, epoch: Interval) -> bool:
-        return (job, epoch) in self.excused or (job, epoch) in self._unanswered
+    def _check_ids(self, job: str, bounds: Bounds, rows: Rows) -> None:
+        """Look at the ids that *job* has read by one name: it has read none of them by another."""
+        read: defaultdict[str, set[int]] = defaultdict(set)
+        for step in self._steps(job):
+            for name, revision in step.read.items():
+                found = bounds(name, step.epoch, revision)
+                if found is not None and found.span is not None and not found.span.is_empty:
+                    read[name] |= set(rows(found.span))
+        for one, other in combinations(sorted(read), 2):
+            twice = sorted(read[one] & read[other])
+            expect(not twice, "I11", f"{job} has read {twice} as {one} and as {other}")
 
-    def _check_spans(self, job: str, steps: list[_Step], bounds: Bounds, rows: Rows) -> None:
+    def _check_spans(self, job: str, name: str, steps: list[_Step], bounds: Bounds, rows: Rows) -> None:
         edge: int | None = None
         knows_edge, left = False, False
         for step in steps:
-            found = bounds(step.epoch, step.revision)
+            if step.read and name not in step.read:
+                continue
+            found = bounds(name, step.epoch, step.read.get(name, 0))
             span = None if found is None else found.span
             if span is None:  # of a skipped epoch nothing need be recorded
-                left |= self._is_excused(job, step.epoch)
+                left |= self.is_excused(job, step.epoch)
                 continue
-            if not step.revision:
-                left |= self._is_excused(job, step.epoch)
+            if not step.read:
+                left |= self.is_excused(job, step.epoch)
                 edge, knows_edge = (edge if knows_edge else span.low), True
                 continue
-            where = f"{job} {step.epoch} has read {span}, what it has read before ends at {edge}"
+            where = f"{job} {step.epoch} has read {span} of {name}, what it has read before ends at {edge}"
             if knows_edge and span.low != edge:
                 expect((span.low or 0) > (edge or 0), "I11", f"{where}: rows are read twice")
                 lost = rows(Span(low=edge, high=span.low))
                 expect(left or not lost, "I11", f"{where}: no epoch reads {lost}")
             edge, knows_edge, left = span.high, True, False
 
-    def _check_files(self, job: str, steps: list[_Step], bounds: Bounds) -> None:
-        seen: dict[str, Interval] = {}
+    def _check_skipped(
+        self, job: str, name: str, steps: list[_Step], bounds: Bounds, read: Collection[str]
+    ) -> None:
         for step in steps:
-            found = bounds(step.epoch, step.revision)
-            uris = [] if found is None else [file.uri for file in found.files]
-            if step.revision:
-                twice = sorted(set(uris) & set(seen))
-                expect(not twice, "I11", f"{job} has read {twice} for {step.epoch} and before")
-                seen |= dict.fromkeys(uris, step.epoch)
-            elif not self._is_excused(job, step.epoch) and not self._standing[step.epoch]:
+            if not step.read and not self.is_excused(job, step.epoch) and not self._standing[step.epoch]:
+                found = bounds(name, step.epoch, 0)
+                uris = [] if found is None else [file.uri for file in found.files if file.uri not in read]
                 late = [uri for uri in uris if not self.is_own(uri, step.epoch)]
                 expect(not late, "I11", f"{job} has skipped {step.epoch}: no epoch reads {late}")

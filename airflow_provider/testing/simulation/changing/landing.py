@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from random import Random
 
 from airflow_provider.domain.errors import NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Asked, BoundFile, Late, Root, RootBounds
 from airflow_provider.testing.simulation.changing.ids import Ids
-from airflow_provider.testing.simulation.changing.plan import HOUR, ZERO, hour
+from airflow_provider.testing.simulation.changing.plan import LOCATION, hour
 from airflow_provider.testing.simulation.changing.sourced import Labels
 
 
@@ -32,7 +32,7 @@ class Landing:
         """Let a file arrive at any barrier."""
         barrier = hour(self.random.randrange(1, self.length + 1)) if at is None else at
         self._number += 1
-        uri = f"memory:///landing/{(barrier - ZERO) // HOUR:02d}/{self._number:03d}"
+        uri = f"{LOCATION.format(end=barrier)}/{self._number:03d}"
         self.files[uri] = barrier, BoundFile(uri=uri, size_bytes=1, modified=self._number)
 
     def replace(self) -> bool:
@@ -58,17 +58,17 @@ class Landing:
             del self.files[file.uri]
         self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
 
-    def settle(self, recorded: Mapping[Interval, RootBounds]) -> None:
+    def settle(self, recorded: Sequence[tuple[Interval, RootBounds]], *, keeps_late: bool = False) -> None:
         """Bring back what was *recorded*, take away what came late, and let something land where nothing did."""
-        self.ids.settle(bounds.span for bounds in recorded.values() if bounds.span is not None)
-        for uri, (barrier, _) in list(self.files.items()):
-            if any(epoch.start < barrier <= epoch.end for epoch in recorded):
+        self.ids.settle(bounds.span for _, bounds in recorded if bounds.span is not None)
+        for uri, (barrier, _) in [] if keeps_late else list(self.files.items()):
+            if any(epoch.start < barrier <= epoch.end for epoch, _ in recorded):
                 del self.files[uri]
-        for bounds in recorded.values():
+        for _, bounds in recorded:
             self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
         for number in range(1, self.length + 1):
             start, end = hour(number - 1), hour(number)
-            known = any(epoch.meets(start, end) and bounds.files for epoch, bounds in recorded.items())
+            known = any(epoch.meets(start, end) and bounds.files for epoch, bounds in recorded)
             if not known and not self.at(start, end):
                 self.land(end)
 
@@ -136,4 +136,4 @@ class LandingSource:
 
 
 def _barrier_of(uri: str) -> datetime:
-    return hour(int(uri.split("/")[-2]))
+    return datetime.strptime("/".join(uri.split("/")[-3:-1]), "%Y-%m-%d/%H").replace(tzinfo=UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ from airflow_provider.testing.simulation.history import expect
 if TYPE_CHECKING:
     from airflow_provider.testing.simulation.changing.truth import Truth
 
-Made = dict[datetime, set[Labels]]
-"""What was read of the source, by barrier."""
+Made = dict[tuple[datetime, str], set[Labels]]
+"""What was read of the source, by barrier and name: by two names it may differ."""
 
 
 @dataclass(slots=True)
@@ -34,13 +34,21 @@ class Mixing:
     _made: dict[tuple[str, datetime, int], Made] = field(default_factory=dict)
 
     def commit(
-        self, tables: Iterable[str], epoch: Interval, csn: int, own: Labels, reads: Iterable[HasRead]
+        self,
+        tables: Iterable[str],
+        epoch: Interval,
+        csn: int,
+        own: tuple[str, Labels],
+        reads: Iterable[HasRead],
     ) -> Made:
-        """Take a commit; return those barriers of which it has rows of several revisions."""
+        """Take a commit, which has read *own* by a name; return those barriers of which it has rows of several
+        revisions.
+        """
         parts = [
             self._made[read.table, end, at] for read in reads if not read.ignores for end, at in read.slices
         ]
-        made = _together([*parts, *([{epoch.end: {own}}] if own else [])])
+        (name, labels) = own
+        made = _together([*parts, *([{(epoch.end, name): {labels}}] if labels else [])])
         for table in tables:
             self._made[table, epoch.end, csn] = made
         return _several(made)
@@ -50,8 +58,8 @@ class Mixing:
         return _several(_together(self._made[slice_] for slice_ in slices))
 
 
-def _together(parts: Iterable[Mapping[datetime, set[Labels]]]) -> Made:
-    found: defaultdict[datetime, set[Labels]] = defaultdict(set)
+def _together(parts: Iterable[Made]) -> Made:
+    found: defaultdict[tuple[datetime, str], set[Labels]] = defaultdict(set)
     for part in parts:
         for barrier, labels in part.items():
             found[barrier] |= labels
@@ -74,10 +82,8 @@ def check_mixture(truth: Truth, cut: Cut) -> bool:
     ]
     mixed = truth.mixing.of(slices)
     labels = [one for one in cut.outdated if one.revision]
-    for barrier in mixed:
+    for (barrier, name), labels_read in mixed.items():
         told = any(one.start < barrier and (one.end is None or barrier <= one.end) for one in labels)
-        what = (
-            f"{sorted(cut.states)} at CSN {cut.csn} have {mixed[barrier]} of {barrier:%H:%M}: {cut.outdated}"
-        )
+        what = f"{sorted(cut.states)} at CSN {cut.csn} have {labels_read} of {name} {barrier:%H:%M}: {cut.outdated}"
         expect(told, "R18", what)
     return bool(mixed)

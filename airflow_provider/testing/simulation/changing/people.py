@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,7 +12,6 @@ from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.retention import Retention, Swept
 from airflow_provider.coordination.skipping import Skipped
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     EpochError,
     Fenced,
@@ -29,7 +28,6 @@ from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord, declared
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import MetadataReader
-from airflow_provider.testing.simulation.changing.attempts import Task, Try
 from airflow_provider.testing.simulation.changing.landing import LandingSource
 from airflow_provider.testing.simulation.changing.plan import (
     DOMAIN,
@@ -37,9 +35,10 @@ from airflow_provider.testing.simulation.changing.plan import (
     ZERO,
     Change,
     Version,
+    by_older_name,
     changed,
-    stream_version,
 )
+from airflow_provider.testing.simulation.changing.renaming import name_to_keep
 from airflow_provider.testing.simulation.changing.sourced import BOUND
 from airflow_provider.testing.simulation.changing.world import ChangingWorld
 from airflow_provider.testing.simulation.events import Event
@@ -53,6 +52,7 @@ _EVENTS = {
     Change.ADDED: Event.OUTPUT_ADDED,
     Change.LEFT: Event.OUTPUT_LEFT,
     Change.BACK: Event.CAME_BACK,
+    Change.RENAMED: Event.RENAMED,
 }
 _SWEPT_AFTER = 40
 
@@ -161,12 +161,13 @@ class Author:
             except FinalError as error:
                 job.unsure = None
                 refuse_full(error)
-                world.count(Event.DECLARATION_REFUSED)
+                world.count_refused(error)
                 return
             job.unsure = None
             job.versions.append(new)
             job.now = new
-        world.scheduler.note(f"{new.job}: {change}: {new.outputs} {new.steps} {new.origin}")
+        told = f"{new.outputs} {new.steps} {new.origin} {new.source} {new.late}"
+        world.scheduler.note(f"{new.job}: {change}: {told}")
         world.count(_EVENTS[change])
 
 
@@ -214,8 +215,11 @@ class Operator:
         left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
         bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
+        job, name = name_to_keep(error)
         if left is not None:
             self._declare_again(left[1], coordinator, left[2])
+        elif job:
+            self._keep_name(job, name, coordinator)
         elif bound is not None:
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
@@ -235,6 +239,16 @@ class Operator:
         if stored is None or {*wanted} <= {str(table.name) for table in stored.outputs}:
             return
         again = replace(job.newest, outputs=wanted, keeps=not job.newest.keeps)
+        self._register(job, again, coordinator)
+
+    def _keep_name(self, name: str, source: str, coordinator: Coordinator) -> None:
+        """Let a job read its source by the name by which it has read it before."""
+        job = self.deployed[name]
+        known = any(one.source == source for one in job.versions)
+        if known and job.newest.source != source:
+            self._register(job, by_older_name(job.newest, source, job.versions), coordinator)
+
+    def _register(self, job: Deployment, again: Version, coordinator: Coordinator) -> None:
         try:
             coordinator.register(again.declaration)
         except TopologyError as refused:
@@ -311,7 +325,7 @@ class Operator:
         try:
             answer = skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
             counted.answer(job, epoch, left=bool(answer.unread))
-            if answer.published and job in counted.readers and epoch in source.newest():
+            if answer.published and job in counted.readers and source.has_bounds(epoch):
                 self.world.count(Event.SKIPPED_FAILED)
         except FinalError as error:
             refuse_full(error)
@@ -329,7 +343,7 @@ class Operator:
         self._change(epoch)
         self._bind_to_source(epoch, coordinator, process)
         if self.quiet():  # the source changes no more since, as it was recorded then
-            world.landing.settle(world.truth.source.newest())
+            world.settle_landing()
         elif random.random() < 0.5:  # and nobody is told
             self._change(epoch)
             readers = [one.job for one in world.jobs if one.late is not None]
@@ -366,7 +380,7 @@ class Operator:
         """Let a file of *epoch* come late; or let there be again what was recorded before."""
         world, random = self.world, self.world.random
         drawn = random.random()
-        earlier = [one for (end, _), one in world.truth.source.found.items() if end == epoch.end]
+        earlier = [one for (_, end, _), one in world.truth.source.found.items() if end == epoch.end]
         if drawn < 0.4 and len(earlier) > 1 and earlier[0].bounds.span is None:
             world.landing.restore(random.choice(earlier).bounds, epoch)
             world.count(Event.BACK_AGAIN)
@@ -397,47 +411,3 @@ class Operator:
             self.world.count(Event.REPLACED_FILE)
         elif landing.lose():
             self.world.count(Event.MISSING_FILE)
-
-
-_STREAMED = ("stream", "s1")
-_EVERY = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A job of short epochs in one long process: it commits often, not always in order, and comes back to some."""
-
-    world: ChangingWorld
-    quiet: Callable[[], bool]
-
-    def run(self, process: Process) -> None:
-        """Compute one epoch after the other."""
-        world, (job, table) = self.world, _STREAMED
-        random = world.random
-        version = stream_version(job, table)
-        hands = world.hands(world.undisturbed(process), process)
-        pause = random.choice((0.5, 1, 2))
-        for generation, number in self._order():
-            epoch = Interval(ZERO + number * _EVERY, ZERO + (number + 1) * _EVERY)
-            process.sleep(timedelta(seconds=pause))
-            owner = Owner(dag_id=job, run_id="stream", generation=generation)
-            task = Task(version=version, run="stream", interval=epoch)
-            for _ in range(3):  # it is fenced when it stood still for long
-                Try(world, task, version, owner, hands, fails=False).run()
-                if task.answered or task.refused:
-                    break
-            expect(task.answered or task.refused > 0, "I9", f"{job} {epoch}: {task.reason}")
-            if self.quiet():
-                return
-
-    def _order(self) -> Iterator[tuple[int, int]]:
-        """Epochs as (generation, number): sometimes every second one first, some of them again and again."""
-        random = self.world.random
-        numbers = list(range(self.world.streams))
-        if random.random() < 0.3:
-            numbers = [*numbers[::2], *numbers[1::2]]
-        again = random.choice((0.0, 0.4))
-        for count, number in enumerate(numbers):
-            yield 0, number
-            if random.random() < again:
-                yield count + 1, random.choice(numbers[max(0, count - 12) : count + 1])

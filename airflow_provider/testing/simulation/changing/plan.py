@@ -30,6 +30,7 @@ from airflow_provider.domain.topology import (
 DOMAIN = DomainName("changing")
 ZERO = datetime(2024, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+LOCATION = "memory:///landing/{end:%Y-%m-%d/%H}"
 _CRONS = {0: "*/5 * * * *", 1: "0 * * * *", 2: "0 */2 * * *", 3: "0 */3 * * *"}
 _DIVISORS = {1: (1,), 2: (1, 2), 3: (1, 3)}
 
@@ -43,6 +44,7 @@ class Change(StrEnum):
     ADDED = "output added"
     LEFT = "output left"
     BACK = "older declaration came back"
+    RENAMED = "source by another name"
 
 
 def hour(number: int) -> datetime:
@@ -86,6 +88,7 @@ class Version:
     :param steps: hours of an epoch, each from its hour on, the first from the beginning of time; 0 for five minutes.
     :param origin: the hour at which it begins; None when it is not declared.
     :param late: its policy for late data; None when it reads no source. :param ids: whether that is a table of ids.
+    :param source: the name of its root.
     """
 
     job: str
@@ -96,6 +99,7 @@ class Version:
     reads: tuple[Read, ...] = ()
     late: Late | None = None
     ids: bool = False
+    source: str = "landing"
     keeps: bool = False
 
     @cached_property
@@ -122,9 +126,9 @@ class Version:
 
     def _source(self, late: Late) -> Root:
         if not self.ids:
-            return Root("landing", "memory:///landing/{end:%Y-%m-%d/%H}", late=late)
+            return Root(self.source, LOCATION, late=late)
         policy = Late.REVISION if late is Late.REVISION else Late.NEXT
-        return jdbc_root("landing", "landing", source="simulated", id_column="id", late=policy)
+        return jdbc_root(self.source, "landing", source="simulated", id_column="id", late=policy)
 
     @property
     def _cadence(self) -> Cadence:
@@ -163,18 +167,6 @@ def table_of(name: str, kind: TableKind) -> EpochTable:
     return EpochTable(name, domain=DOMAIN, kind=kind, format="memory")
 
 
-def stream_version(job: str, table: str) -> Version:
-    """What a stream declares."""
-    return Version(
-        job=job,
-        outputs=(table,),
-        kinds={table: TableKind.INCREMENTAL},
-        steps=((0, 0),),
-        origin=0,
-        keeps=False,
-    )
-
-
 def draw_jobs(random: Random, streamed: str) -> list[Version]:
     """The jobs of a domain, each reading from those before it.
 
@@ -194,18 +186,23 @@ def draw_jobs(random: Random, streamed: str) -> list[Version]:
     return jobs
 
 
-def draw_sharing(random: Random, *, counted: bool = False) -> list[Version]:
+def draw_sharing(random: Random, *, counted: bool = False, renamed: bool = False) -> list[Version]:
     """Two jobs that read one source, one that reads both of them, and one that reads anything.
 
     :param counted: each row of the source is to be read once: often it is a table of ids, and one job alone reads it.
+    :param renamed: likewise, and the source changes its name: seldom it is a table of ids.
     """
+    counted = counted or renamed
     step, late = (
         1 if counted else random.choice((1, 1, 2)),
         random.choice((Late.REVISION, Late.REVISION, Late.NEXT)),
     )
-    ids, ignoring = random.random() < (0.9 if counted else 0.25), random.choice((0.0, 0.0, 0.3))
+    ids = random.random() < (0.2 if renamed else 0.9 if counted else 0.25)
+    ignoring = random.choice((0.0, 0.0, 0.3))
     alone = counted and random.random() < 0.8
-    if counted:
+    if renamed:
+        late = random.choice((*(Late.NEXT,) * 5, *Late))
+    elif counted:
         late = random.choice((Late.REVISION, Late.NEXT))
     jobs: list[Version] = []
     for name in ("a", "b"):
@@ -286,6 +283,8 @@ def changed(
             return replace(now, outputs=now.outputs[:1])
         case Change.BACK if earlier:
             return random.choice(earlier)
+        case Change.RENAMED if now.late is not None:
+            return _renamed(random, now, versions)
     return None
 
 
@@ -298,3 +297,19 @@ def _other_cadence(random: Random, now: Version, change: Change, hours: tuple[in
     least = max(after, since + 1, now.origin or 0)
     places = [one for one in range(least, length) if one % new == 0 and one % step == 0]
     return replace(now, steps=(*now.steps, (random.choice(places[:2]), new))) if places else None
+
+
+def _renamed(random: Random, now: Version, versions: Sequence[Version]) -> Version:
+    """Read the source by a new name, now and then by another rule for late data; or by one that the job had before."""
+    known = {one.source: one.late for one in versions}
+    older = [name for name in known if name != now.source]
+    if older and random.random() < 0.4:
+        return by_older_name(now, random.choice(older), versions)
+    late = now.late if random.random() < 0.7 else random.choice(list(Late))
+    return replace(now, source=f"landing_{len(known) + 1}", late=late)
+
+
+def by_older_name(now: Version, name: str, versions: Sequence[Version]) -> Version:
+    """Return a declaration that differs from those before it, so that it is the newest."""
+    late = next(one.late for one in reversed(versions) if one.source == name)
+    return replace(now, source=name, late=late, keeps=not now.keeps)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -13,10 +11,16 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.stores import codec
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
-from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator, Stream
+from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator
 from airflow_provider.testing.simulation.changing.plan import DOMAIN, ZERO, Change, Version, hour
 from airflow_provider.testing.simulation.changing.reading import Reader
-from airflow_provider.testing.simulation.changing.world import SMALL_RECORD_BYTES, ChangingWorld
+from airflow_provider.testing.simulation.changing.renaming import read_by
+from airflow_provider.testing.simulation.changing.streaming import Stream
+from airflow_provider.testing.simulation.changing.world import (
+    SMALL_RECORD_BYTES,
+    ChangingWorld,
+    small_records,
+)
 from airflow_provider.testing.simulation.history import Violation, expect
 from airflow_provider.testing.simulation.outcome import Outcome
 from airflow_provider.testing.simulation.scheduler import Process, Scheduler
@@ -26,12 +30,16 @@ _PATIENCE = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
 _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
+_BY_OLDER_NAME = 0.5
+"""How often an epoch is run by the declaration that a refusal names."""
 _HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
 _MORE = ((), ("skip",), ("skip", "skip", "skip", "land"))
 _BINDING, _BINDS = 5, 2
 """Every so many domains have a source that several jobs share, and that a person binds anew: those of these seeds."""
 _COUNTS = 4
 """In half as many, a source of which attempts have recorded bounds that come to nothing."""
+_RENAMES = 9
+"""In half as many, a source that jobs read by one name after the other."""
 
 
 def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
@@ -48,10 +56,16 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
         versions_in_page=10,
     )
     violation = ""
-    with _small_records(random.choice((SMALL_RECORD_BYTES, codec.MAX_RECORD_BYTES))):
+    with small_records(random.choice((SMALL_RECORD_BYTES, codec.MAX_RECORD_BYTES))):
         kind = seed % _BINDING
+        rare = seed % (2 * _BINDING)
         world = ChangingWorld(
-            scheduler, random, defaults, binds=kind == _BINDS, counts=seed % (2 * _BINDING) == _COUNTS
+            scheduler,
+            random,
+            defaults,
+            binds=kind == _BINDS,
+            counts=rare == _COUNTS,
+            renames=rare == _RENAMES,
         )
         try:
             _live(world, Airflow(world))
@@ -60,16 +74,6 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
         finally:
             scheduler.close()
     return world.outcome(seed, violation)
-
-
-@contextmanager
-def _small_records(limit: int) -> Iterator[None]:
-    """Let no record of the store be larger than *limit* bytes."""
-    before, codec.MAX_RECORD_BYTES = codec.MAX_RECORD_BYTES, limit
-    try:
-        yield
-    finally:
-        codec.MAX_RECORD_BYTES = before
 
 
 _BEHIND = "behind"
@@ -84,6 +88,7 @@ def _early(world: ChangingWorld, job: Version) -> float:
 
 
 _PARTING = [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT]
+_CALENDARS = (Change.FINER, Change.COARSER)
 _EMPHASES = (
     [Change.FINER, Change.FINER, Change.FINER, Change.COARSER, Change.COARSER, Change.ORIGIN],
     _PARTING,
@@ -111,8 +116,8 @@ class Airflow:
         self._running: list[Process] = []
         self._processes = 0
         self.quiet = False
-        self.due = 2 if world.counts else random.randrange(1, world.length + 1)
-        self._pace = 0.2 if world.counts else 0.06
+        self.due = 2 if world.counts or world.renames else random.randrange(1, world.length + 1)
+        self._pace = 0.2 if world.counts else 0.1 if world.renames else 0.06
         self._fails = random.choice((0.2, 0.4, 0.6) if world.counts else (0.0, 0.1, 0.2, 0.5))
         for barrier in range(1, world.length + 1):
             if random.random() < 0.9:
@@ -124,10 +129,14 @@ class Airflow:
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         if world.counts:
             habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
-            changes = [one for one in changes if one not in (Change.FINER, Change.COARSER)]
+            changes = [one for one in changes if one not in _CALENDARS]
         if world.binds:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
-            changes = [one for one in changes if one not in (Change.FINER, Change.COARSER, Change.ORIGIN)]
+            changes = [one for one in changes if one not in (*_CALENDARS, Change.ORIGIN, Change.RENAMED)]
+        if world.renames:
+            habits = [*habits, *("land",) * (len(habits) + 2), "skip", "skip"]
+            changes = [one for one in changes if one not in (*_CALENDARS, Change.RENAMED)]
+            changes += [Change.RENAMED] * (2 * len(changes) + 1)
         author = Author(world, self.deployed, changes, lambda: self.quiet)
         quiet, told = (lambda: self.quiet), self.reasons
         self.operator = Operator(world, self.deployed, quiet, self.stuck, self.missing, told, habits)
@@ -239,7 +248,7 @@ class Airflow:
         self._again.clear()
         for job in self.deployed.values():
             job.now = job.newest
-        self.world.landing.settle(self.world.truth.source.newest())
+        self.world.settle_landing()
 
     # --- what runs ---------------------------------------------------------------------------------------------
 
@@ -289,7 +298,10 @@ class Airflow:
         world, random = self.world, self.world.random
         task.version = version
         older = [one for one in self.deployed[version.job].versions if one.has_epoch(task.interval)]
-        if older and not self.quiet and random.random() < 0.1:
+        named = [one for one in older if one.source == read_by(task.reason)]
+        if named and random.random() < _BY_OLDER_NAME:
+            version = random.choice(named)
+        elif older and not self.quiet and random.random() < (0.3 if world.renames else 0.1):
             version = random.choice(older)
         # Programs outside Airflow do not number their tries: one that seemed dead has the owner of the next.
         number = 1 if world.forks else task.tries

@@ -247,7 +247,7 @@ class Truth(History):
         if put.key.kind is Kind.BARRIER:
             self._report(put.key, put.record)
         elif put.key.kind is Kind.EPOCH:
-            self.source.counted.take(put.key.partition, put.record)
+            self.source.take(put.key.partition, put.record)
         elif put.key.kind is Kind.JOB:
             self._job(put.record)
         elif put.key.kind is Kind.TOPOLOGY:
@@ -318,10 +318,9 @@ class Truth(History):
         inputs = {str(one.table): one for one in done.inputs}
         self._check_inputs(reads, epoch, inputs, where, copies=bool(done.skipped))
         version = self.begun.get((job, epoch.start, done.output_token))
-        sourced = not done.skipped and version is not None and version.late is not None
         files: Labels = ()
-        if sourced:
-            files = self.source.commit(job, epoch, done, where, self.behind())
+        if not done.skipped and version is not None and version.late is not None:
+            files = self.source.commit(job, epoch, done, version.source, where, behind=self.behind())
         else:
             self.source.leave(job, epoch)
         for delta in commit.tables:
@@ -350,7 +349,8 @@ class Truth(History):
         )
         known, fills = self.reads[job, epoch.start], bool(done.fills)
         self.mixing.stayed.commit(job, tables, epoch.end, self.csn, known, fills=fills)
-        mixed = self.mixing.commit(tables, epoch, self.csn, files, known)
+        own = (version.source if version else "", files)
+        mixed = self.mixing.commit(tables, epoch, self.csn, own, known)
         expect(not mixed, "R18", f"{where}: rows of {mixed} of its source")
         self._check_closure(where)
         for delta in commit.tables:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from random import Random, SystemRandom
@@ -13,10 +14,11 @@ from airflow_provider.coordination.retention import Retention
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, EpochRecord, Published
-from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
+from airflow_provider.domain.errors import EpochError, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.roots import Late
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import EpochTable, TableKind
 from airflow_provider.domain.version import CommitRecord, TableRef
@@ -34,8 +36,10 @@ from airflow_provider.testing.simulation.changing.plan import (
     Version,
     draw_jobs,
     draw_sharing,
+    hour,
     table_of,
 )
+from airflow_provider.testing.simulation.changing.renaming import Doctor, is_other_name
 from airflow_provider.testing.simulation.changing.sourced import Sourced
 from airflow_provider.testing.simulation.changing.staying import check_own, check_stayed
 from airflow_provider.testing.simulation.changing.truth import Truth
@@ -49,10 +53,22 @@ from airflow_provider.testing.simulation.wire import Line, Weather
 SMALL_RECORD_BYTES = 6_000
 """The limit of a record in worlds where they are small."""
 _NEARLY = 0.4
+_UNREAD = 0.3
+"""How often a file lands at a barrier after everything has ended, where a source has changed its name."""
 _REGRETS = 0.2
 """How often a person thinks better of a skip where it is to be seen what it leaves to later epochs."""
 _GROW = frozenset({Kind.TABLE, Kind.FENCE, Kind.VERSIONS, Kind.RETENTION, Kind.WITHDRAWN, Kind.TOPOLOGY})
 """Records that grow with what happens."""
+
+
+@contextmanager
+def small_records(limit: int) -> Iterator[None]:
+    """Let no record of the store be larger than *limit* bytes."""
+    before, codec.MAX_RECORD_BYTES = codec.MAX_RECORD_BYTES, limit
+    try:
+        yield
+    finally:
+        codec.MAX_RECORD_BYTES = before
 
 
 class ChangingWorld(Site):
@@ -62,6 +78,7 @@ class ChangingWorld(Site):
     :ivar streams: how many short epochs one job computes beside all others. :ivar slow: a job whose publishes take long
         to prepare then; empty for none. :ivar forks: whether processes are forked.
     :ivar binds: its source is bound anew. :ivar counts: epochs that have recorded bounds of it fail, and are skipped.
+    :ivar renames: jobs read it by one name after the other.
     :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
     :ivar unwritten: epochs that cannot be skipped before a later one was computed, which lets a table have columns.
     """
@@ -74,12 +91,13 @@ class ChangingWorld(Site):
         *,
         binds: bool = False,
         counts: bool = False,
+        renames: bool = False,
     ) -> None:
         super().__init__(scheduler, random, defaults)
-        self.binds, self.counts = binds, counts
-        self.streams = 0 if binds or counts else random.choice((0, 0, 40, 90))
-        if binds or counts:
-            self.jobs = draw_sharing(random, counted=counts)
+        self.binds, self.counts, self.renames = binds, counts, renames
+        self.streams = 0 if binds or counts or renames else random.choice((0, 0, 40, 90))
+        if binds or counts or renames:
+            self.jobs = draw_sharing(random, counted=counts, renamed=renames)
         else:
             self.jobs = draw_jobs(random, "s1" if self.streams else "")
         kinds = {table: kind for one in self.jobs for table, kind in one.kinds.items()}
@@ -287,10 +305,41 @@ class ChangingWorld(Site):
             if check_mixture(self.truth, cut):
                 self.count(Event.MIXED)
 
+    def count_refused(self, error: EpochError) -> None:
+        """Take a refusal for good."""
+        self.count(Event.DECLARATION_REFUSED)
+        if is_other_name(error, self.truth.source):
+            self.count(Event.OTHER_NAME_REFUSED)
+
+    def settle_landing(self) -> None:
+        """Let the source be what is recorded: by the names that are declared now where it was changed in between.
+
+        What came late stays where its name has changed, unless it is refused.
+        """
+        source = self.truth.source
+        roots = {root.name: root for job in self.truth.jobs.values() for root in job.roots}
+        names = sorted(source.names, key=lambda name: name in roots)
+        keeps = len(names) > 1 and all(root.late is not Late.REFUSE for root in roots.values())
+        recorded = [one for name in names for one in source.newest(name).items()]
+        self.landing.settle(recorded, keeps_late=keeps)
+
     def check_counted(self) -> None:
         """Every row of the source is read, and once, by each job that has gone on past it (I11)."""
         source = self.truth.source
-        source.counted.check(source.bounds, self.landing.ids.within)
+        doctor = Doctor(store=self.store, landing=self.landing, source=source)
+        told = doctor.told() if len(source.names) > 1 else frozenset()
+        source.counted.check(source.names, source.bounds, self.landing.ids.within, told)
+        of_files = not any(root.has_spans for job in self.truth.jobs.values() for root in job.roots)
+        if len(source.names) > 1 and of_files:
+            self._check_unread(doctor)
+
+    def _check_unread(self, doctor: Doctor) -> None:
+        """Doctor names what lies where epochs have read and no epoch reads, also what comes after all have ended."""
+        for number in range(1, self.length + 1):
+            if self.random.random() < _UNREAD:
+                self.landing.land(hour(number))
+        for _ in range(doctor.check()):
+            self.count(Event.UNREAD_NAMED)
 
     def check_restored(self) -> None:
         """A session that has only published knows which store that was (R20, R33)."""
