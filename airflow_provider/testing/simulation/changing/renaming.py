@@ -82,11 +82,14 @@ class Doctor:
     source: Sourced
 
     def told(self) -> frozenset[str]:
-        """Return the files of which doctor says that no epoch reads them, or not each job that reads the source."""
+        """Return the files of which doctor says that no epoch reads them, or not each job that reads the source, and
+        where it says so of rows: the name and the epoch of their bounds.
+        """
         found = list(unread(self.store, DOMAIN, LandingSources(self.landing)))
         late = {uri for one in found for uri in one.late}
-        bounds = [one.bounds for one in abandoned(self.store, DOMAIN, late)]
-        return frozenset(late | {file.uri for one in bounds for file in one.files})
+        left = list(abandoned(self.store, DOMAIN, late))
+        rows = {f"{one.bounds.root} {one.interval}" for one in left if one.bounds.span is not None}
+        return frozenset(late | rows | {file.uri for one in left for file in one.bounds.files})
 
     def check(self) -> int:
         """Look for files that no epoch of a job reads; return how many there are.

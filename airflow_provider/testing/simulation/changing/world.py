@@ -327,7 +327,8 @@ class ChangingWorld(Site):
         """Every row of the source is read, and once, by each job that has gone on past it (I11)."""
         source = self.truth.source
         doctor = Doctor(store=self.store, landing=self.landing, source=source)
-        told = doctor.told() if len(source.names) > 1 else frozenset()
+        renamed = any(job.left_roots for job in self.truth.jobs.values())
+        told = doctor.told() if renamed else frozenset()
         source.counted.check(source.names, source.bounds, self.landing.ids.within, told)
         of_files = not any(root.has_spans for job in self.truth.jobs.values() for root in job.roots)
         if len(source.names) > 1 and of_files:
