@@ -290,7 +290,7 @@ class Bounding:
         """What to ask the source of *root*, and what is recorded at this barrier, by revision."""
         if not root.looks_around and reading.get(self.key(root, 1)) is None:
             return Asked(root=root, interval=self.interval, now=reading.now, cadence=self.job.cadence), {}
-        own, after = self._from_here_on(root)
+        own, after, past = self._from_here_on(root)
         for one in own:
             self._refuse_other_interval(root, one)
         before, beyond = self._before(root) if root.looks_around else ((), None)
@@ -303,13 +303,16 @@ class Bounding:
             before=before,
             after=after,
             beyond=beyond,
+            past=past,
             now=reading.now,
             cadence=self.job.cadence,
         )
         return asked, {one.bounds.revision: one for one in own}
 
-    def _from_here_on(self, root: Root) -> tuple[list[RootRecord], tuple[RootRecord, ...]]:
-        """What is recorded at this barrier, and in their newest revisions at the later ones that it depends on."""
+    def _from_here_on(self, root: Root) -> tuple[list[RootRecord], tuple[RootRecord, ...], RootRecord | None]:
+        """What is recorded at this barrier, in their newest revisions at the later ones that it depends on, and after
+        those.
+        """
         here = time_key(self.interval.end)
         last = time_key(shifted(self.interval.end, root.reach(self.job.cadence)))
         own: list[RootRecord] = []
@@ -319,10 +322,10 @@ class Bounding:
             if barrier == here:
                 own.append(one.record)
             elif barrier not in later and (not root.looks_around or (barrier > last and later)):
-                break
+                return own, tuple(later.values()), one.record
             else:
                 later[barrier] = one.record
-        return own, tuple(later.values())
+        return own, tuple(later.values()), None
 
     def _before(self, root: Root) -> tuple[tuple[RootRecord, ...], RootRecord | None]:
         """The newest revisions at the earlier barriers that it depends on, the nearest first, and the one before."""

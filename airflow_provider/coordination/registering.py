@@ -22,6 +22,7 @@ from airflow_provider.domain.cut import standing
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.inheriting import inheriting
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.origins import moved_origin, origin_is_read, refuse_forward, uncovered
 from airflow_provider.domain.publishing import marked_fence
@@ -146,14 +147,15 @@ class Register:
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
-        taken_over = [one for one in others.values() if one.retired and self._takes_over(one)]
-        predecessors = [*([current.record] if current else []), *taken_over]
-        refuse_from_the_beginning(self.store, job.domain, job, predecessors)
+        taken_over = [one for one in others.values() if self._takes_over(one)]
+        before = [*([current.record] if current else []), *taken_over]
+        refuse_from_the_beginning(self.store, job.domain, job, before)
+        record = inheriting(record, taken_over)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
             refuse_leaving(behind_of(reading, job.domain), current.record, record)
-        for before in (*([current.record] if current else []), *others.values()):
-            check_change(before.cadence, record.cadence, self._bounded(before))
+        for other in (*([current.record] if current else []), *others.values()):
+            check_change(other.cadence, record.cadence, self._bounded(other))
         if current is not None:
             self._refuse_forward(reading, current.record)
         return record, self._transaction(reading, record, others)

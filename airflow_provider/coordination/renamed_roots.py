@@ -10,7 +10,7 @@ from itertools import product
 from airflow_provider.coordination.root_readers import committed_root, open_root
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key, root_key
 from airflow_provider.domain.registration import JobRecord
@@ -44,7 +44,7 @@ def refuse_reading_twice(
     left = [old for old in left if old.kind is RootKind.FILES]
     required += _epochs_of_late_files(reader, job, interval, bounds) if left else ()
     for old in left:
-        for other, files, epoch in _reads_around(reader, job, interval, old):
+        for other, files, epoch in _reads_around(reader, (job, known.record.writers), interval, old):
             required.append(epoch)
             for found in bounds:
                 twice = _read_twice(roots[found.root], found, other, files)
@@ -59,12 +59,12 @@ def _left_roots(known: JobRecord, job: EpochJob) -> list[Root]:
     Of two epochs that read one file by two names, one has read it late, by ``late="next"``: by the name that is left,
     or by the one that is declared.
     """
-    declared = {root.name for root in job.roots}
+    declared = {root.name: root for root in job.roots}
     reads_late = any(_reads_late(root) for root in job.roots)
     return [
         old
         for old in (*known.roots, *known.left_roots)
-        if old.name not in declared
+        if (old.name not in declared or (_reads_late(old) and not _reads_late(declared[old.name])))
         and (
             _reads_late(old)
             or (reads_late and old.kind is RootKind.FILES)
@@ -98,13 +98,17 @@ def _epochs_of_late_files(
 
 
 def _reads_around(
-    reader: MetadataReader, job: EpochJob, interval: Interval, root: Root
+    reader: MetadataReader, asking: tuple[EpochJob, Sequence[JobName]], interval: Interval, root: Root
 ) -> Iterator[tuple[Interval, Collection[BoundFile], Exists | Absent]]:
-    """Yield what the epochs around *interval* stand on of *root*, each with its record as it was."""
+    """Yield what the epochs around *interval* stand on of *root*, each with its record as it was.
+
+    :param asking: the job, and those that have computed epochs of its tables.
+    """
+    job, writers = asking
     recorded = _recorded_around(reader, job, interval, root)
-    keys = {epoch: epoch_key(job.domain, job.name, epoch.start) for epoch in recorded}
+    keys = {(epoch, one): epoch_key(job.domain, one, epoch.start) for epoch in recorded for one in writers}
     found = reader.read(job.domain, list(keys.values())) if keys else None
-    for epoch, key in keys.items():
+    for (epoch, _), key in keys.items():
         stamped = None if found is None else found.get(key)
         record: EpochRecord | None = stamped.record if stamped else None
         if found is None or record is None or record.interval != epoch:
@@ -167,14 +171,13 @@ def refuse_from_the_beginning(
 ) -> None:
     """Refuse a new name for a table whose rows are read once each: its first epoch would read all of them again.
 
-    :param before: the job as it was, and retired jobs whose tables it takes over.
+    :param before: the job as it was, and jobs whose tables it takes over.
     :raises TopologyError: naming both roots.
     """
-    declared = {root.name for root in job.roots}
     for record in before:
-        left = [root for root in (*record.roots, *record.left_roots) if root.name not in declared]
-        for root, old in product(job.roots, left):
-            if _is_same_increment(root, old) and is_read(reader, domain, record, old):
+        for root, old in product(job.roots, (*record.roots, *record.left_roots)):
+            is_new = root.name != old.name and _is_same_increment(root, old)
+            if is_new and is_read(reader, domain, record, old) and not is_read(reader, domain, record, root):
                 raise TopologyError(
                     f"job {job.name!r}: root {root.name!r} is {root.place}, of which root {old.name!r} has read rows "
                     "for the same tables: the first epoch of a new name reads all that is there, these rows again.",
@@ -187,11 +190,16 @@ def refuse_from_the_beginning(
 
 def _is_same_increment(root: Root, old: Root) -> bool:
     """Whether both read the rows of one table once each."""
-    same = (old.kind, old.source, old.table) == (root.kind, root.source, root.table)
+    same = (old.kind, old.source, _table(old)) == (root.kind, root.source, _table(root))
     return same and root.is_increment and old.is_increment
 
 
+def _table(root: Root) -> str:
+    """The table of *root*, with the schema that PostgreSQL looks into where none is named."""
+    return root.table if root.kind is not RootKind.JDBC or "." in root.table else f"public.{root.table}"
+
+
 def is_read(reader: MetadataReader, domain: DomainName, job: JobRecord, root: Root) -> bool:
-    """Whether an epoch of *job* that is committed or open stands on *root*."""
-    epochs = (stamped.record for stamped in pages(reader, domain, Kind.EPOCH, job.name))
+    """Whether an epoch of *job* or its predecessors that is committed or open stands on *root*."""
+    epochs = (stamped.record for name in job.writers for stamped in pages(reader, domain, Kind.EPOCH, name))
     return any(committed_root(epoch, root.name) or open_root(epoch.attempt, root.name) for epoch in epochs)

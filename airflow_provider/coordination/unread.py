@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, abandoned_bounds
-from airflow_provider.coordination.missed_by_names import missed_by_names
-from airflow_provider.coordination.missed_by_skips import missed_by_skips
+from airflow_provider.coordination.missed_files import MissedFile, MissedFiles
 from airflow_provider.coordination.renamed_roots import is_read
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
@@ -22,6 +21,7 @@ from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.unread import Unread as Unread  # noqa: PLC0414  (found here)
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, pages
@@ -31,95 +31,6 @@ MOST_BARRIERS = 1_000
 _FINER_BARRIERS = 100
 """Likewise where a location says more of the time than the calendar: each is a listing of its own."""
 _PAGE = 100
-_NAMED = 3
-_MOVE = "move them to where a coming epoch looks"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unread:
-    """What of a root no epoch reads.
-
-    :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
-    :param epochs: those at whose places they lie. :param comes: the next begin reads the late ones.
-    :param skipped: they lie where only skipped epochs would look. :param left: of a root that no job declares any
-        more: the name of the root by which a job that had it reads the same place now, else its own name.
-    :param between: they lie at locations of parts of *epochs*, where no epoch looks.
-    :param job: bounds of the first of *epochs* have the late ones; this job has skipped it. :param renamed: it has not,
-        but reads another root there; a job that declares this one reads them when it computes that epoch again.
-    :param problem: why the source could not be asked; then nothing is known of it.
-    """
-
-    root: Root
-    late: tuple[str, ...]
-    replaced: tuple[str, ...] = ()
-    epochs: tuple[Interval, ...] = ()
-    comes: bool = False
-    skipped: bool = False
-    left: str = ""
-    between: bool = False
-    job: str = ""
-    renamed: bool = False
-    problem: EpochError | None = None
-
-    def __str__(self) -> str:
-        if self.problem is not None:
-            return f"late data was not looked for: {self.problem.message}"
-        if self.job:
-            return (
-                f"{len(self.late)} came late to epochs that job {self.job} has computed, such as {self.late[0]}; they "
-                f"belong to {self.epochs[0]}, which it "
-                + (f"does not read as root {self.root.name}" if self.renamed else "has skipped")
-            )
-        unread = "are of skipped epochs" if self.skipped else "came late"
-        if self.between:
-            unread = "lie at locations of parts of epochs"
-        parts = [
-            f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
-            for names, what in (
-                (self.late, f"{unread} and are read by no epoch"),
-                (self.replaced, "were replaced after an epoch had read them"),
-            )
-            if names
-        ]
-        return "; ".join(parts)
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether data is lost unless an operator acts; the rest is read by itself, or left out as declared."""
-        if self.renamed:
-            return True
-        return not (self.comes or self.skipped or self.job or self._is_ignored or self.left == self.root.name)
-
-    @property
-    def _is_ignored(self) -> bool:
-        return self.root.late is Late.IGNORE and not (self.replaced or self.between)
-
-    def next_step(self, domain: DomainName) -> str:
-        """Return what lets an epoch read it."""
-        if self.comes:
-            return "nothing: the next begin reads them."
-        if self.renamed and self.left:
-            return f"{_MOVE}: job {self.job} has left root {self.left}."
-        if self.job:
-            clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
-            return f"nothing, if the job is to do without them; otherwise {clear}."
-        if self.skipped:
-            return "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
-        if self.between:
-            return f"{_MOVE}; or let a root of another name say no more of the time than the cadence."
-        if self._is_ignored:
-            return f"nothing, as late='ignore' says; or {_MOVE}."
-        if self.left == self.root.name:
-            return "nothing, if they are to be left out: no job declares this root any more."
-        if self.left:
-            return f"{_MOVE}: root {self.left}, which is read now, does not look here."
-        epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in self.epochs] or [
-            "INTERVAL"
-        ]
-        more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
-        refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
-        bind = f"`airflow epochs bind {self.root.name} {epochs[0]} --reason … --domain {domain}`"
-        return f"{bind}{more}, then clear the tasks of the epoch{refused}."
 
 
 def unread(
@@ -261,6 +172,7 @@ class _Look:
     def found(self) -> Iterator[Unread]:
         """Yield what lies beside the bounds of a root that jobs declare."""
         root, skipped = self.root, list[RootRecord]()
+        self.sources.refuse_missing_folder(root)
         if self.at is None and root.kind is RootKind.FILES:
             skipped = _skipped(self.reader, self.domain, root, self.readers)
         told_later = {record.interval for record in skipped} if root.late is not Late.REFUSE else set()
@@ -271,56 +183,56 @@ class _Look:
             yield _unread(root, between, between=True)
         told = {name for unread in found for name in unread.late}
         yield from _of_skipped(root, self.records, self.sources, skipped, told)
-        if self.at is None:
-            for job, epoch, files in missed_by_skips(
-                self.reader, self.domain, root, self.records[:MOST_BARRIERS], self.readers
-            ):
-                told |= {*files}
-                yield Unread(root=root, late=files, epochs=(epoch,), job=job)
-        yield from self._missed_by_names(told)
+        yield from self._missed(told)
 
     def found_of_left(self) -> Iterator[Unread]:
-        """Yield files beside the bounds of a root that its jobs have left.
+        """Yield files beside the bounds of a root that its jobs have left."""
+        if self.root.kind is RootKind.FILES:
+            yield from self._missed(())
+            between = self._between()
+            if between:
+                yield _unread(self.root, between, between=True)
 
-        A root of another name for the same place does not look at the folders of epochs that began before.
-        """
-        if self.root.kind is not RootKind.FILES:
-            return
-        now = {root.name: root for job in self.readers if not job.retired for root in job.roots}
-        heirs = [root for root in now.values() if root.kind is RootKind.FILES]
-        read = [record for heir in heirs for record in _records(self.reader, self.domain, heir, None)]
-        found: dict[str, list[tuple[Interval, str]]] = {}
-        for interval, name in self.late(read)[0]:
-            same = (heir.name for heir in heirs if lies_at(heir, interval, name))
-            found.setdefault(next(same, self.root.name), []).append((interval, name))
-        for heir_name, late in found.items():
-            yield _unread(self.root, late, left=heir_name)
-        yield from self._missed_by_names({name for late in found.values() for _, name in late})
+    def _missed(self, told: Collection[str]) -> Iterator[Unread]:
+        """Yield what single jobs do not read. :param told: is named already."""
+        known = {*told}
+        for job in self.readers:
+            if job.retired:
+                continue
+            look = MissedFiles(
+                self.reader, self.domain, self.sources, self.root, job, self.records[:MOST_BARRIERS]
+            )
+            declaring = (one for one in self.readers if not one.retired)
+            alone = not any(root.name == self.root.name for one in declaring for root in one.roots)
+            groups: dict[Unread, list[MissedFile]] = {}
+            for file in look.found():
+                if file.uri not in known and (self.at is None or file.epoch == self.at):
+                    groups.setdefault(self._group(job, file, alone=alone), []).append(file)
+            for group, files in groups.items():
+                epochs = group.epochs or tuple(dict.fromkeys(file.epoch for file in files))
+                yield replace(group, late=tuple(file.uri for file in files), epochs=epochs)
+            if alone:
+                known |= {file.uri for files in groups.values() for file in files}
 
-    def _missed_by_names(self, told: Collection[str]) -> Iterator[Unread]:
-        """:param told: what is named already."""
-        if self.at is not None:
-            return
-        records = self.records[:MOST_BARRIERS]
-        for job, epoch, files in missed_by_names(self.reader, self.domain, self.root, records, self.readers):
-            late = tuple(name for name in files if name not in told)
-            left = "" if any(root.name == self.root.name for root in job.roots) else self.root.name
-            if late:
-                yield Unread(
-                    root=self.root, late=late, epochs=(epoch,), job=job.name, renamed=True, left=left
-                )
+    def _group(self, job: JobRecord, file: MissedFile, *, alone: bool) -> Unread:
+        """What is said of *file* and of others like it. :param alone: no job declares the root any more."""
+        if file.belongs_to is not None:
+            where = (file.belongs_to,)
+            return Unread(root=self.root, late=(), epochs=where, job=job.name, renamed=not file.skipped)
+        if not alone:
+            return Unread(root=self.root, late=(), job=job.name, renamed=True, left=self.root.name)
+        heirs = (root for root in job.roots if root.kind is RootKind.FILES)
+        heir = next((root.name for root in heirs if lies_at(root, file.epoch, file.uri)), self.root.name)
+        return Unread(root=self.root, late=(), left=heir)
 
-    def late(self, others: Sequence[RootRecord] = ()) -> tuple[list[tuple[Interval, str]], list[str]]:
-        """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced.
-
-        :param others: bounds of other roots that the same jobs read.
-        """
+    def late(self) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced."""
         root, at, records = self.root, self.at, self.records
         if not records or root.kind is RootKind.ICEBERG:
             return [], []
         beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
         wanted = [one for one in records if one is not beyond and (at is None or (one.interval or at) == at)]
-        late, replaced = self.sources.unread(root, wanted, [*records, *others])
+        late, replaced = self.sources.unread(root, wanted, records)
         if beyond is not None and beyond.interval is not None and root.kind is RootKind.FILES:
             shared = self.sources.place(root, beyond.interval)
             late = [
@@ -330,16 +242,26 @@ class _Look:
 
     def _between(self) -> list[tuple[Interval, str]]:
         """Return files at locations of parts of epochs that have bounds: no begin looks there again."""
-        job = next((job for job in self.readers if any(root == self.root for root in job.roots)), None)
+        having = (
+            job for job in self.readers if not job.retired and self.root in (*job.roots, *job.left_roots)
+        )
+        job = next(having, None)
         intervals = [one.interval for one in self.records[:_FINER_BARRIERS] if one.interval is not None]
         if job is None:
             return []
-        return [
+        found = [
             (interval, name)
             for interval in intervals
             if self.at is None or interval == self.at
             for name in self.sources.between(self.root, interval, job.cadence)
         ]
+        read = self._read_by(job) if found else ()
+        return [(interval, name) for interval, name in found if name not in read]
+
+    def _read_by(self, job: JobRecord) -> Collection[str]:
+        """The files that epochs of *job* have read: by another name of a root it may have read those in between."""
+        look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
+        return look.read(look.epochs().values())
 
     @property
     def following(self) -> tuple[datetime, Cadence] | None:
@@ -352,7 +274,8 @@ class _Look:
         found = []
         for job in self.readers:
             if not job.retired and any(root.name == self.root.name for root in job.roots):
-                last = max(newest, _newest_committed(self.reader, self.domain, job) or newest)
+                committed = _newest_committed(self.reader, self.domain, job) or newest
+                last = max(newest, committed, job.origin or newest)
                 found.append((job.cadence.next_after(last), job.cadence))
         return min(found, key=lambda one: one[0], default=None)
 

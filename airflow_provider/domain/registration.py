@@ -42,7 +42,8 @@ class JobRecord:
     :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
     :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
     :param past_roots: names of roots of earlier revisions: their bounds stay. :param left_roots: how these were
-        declared last; records of older versions do not say.
+        declared last, also by jobs whose tables this job has taken over; records of older versions do not say.
+    :param predecessors: jobs whose tables it has taken over.
     :param retired: why nothing more comes of it; empty while something may.
     """
 
@@ -64,6 +65,12 @@ class JobRecord:
     retired: str = ""
     past_roots: tuple[str, ...] = ()
     left_roots: tuple[Root, ...] = field(default=(), metadata=since(2, optional=True))
+    predecessors: tuple[JobName, ...] = field(default=(), metadata=since(2, optional=True))
+
+    @property
+    def writers(self) -> tuple[JobName, ...]:
+        """The jobs that have computed epochs of its tables: itself and its predecessors."""
+        return (self.name, *self.predecessors)
 
     @property
     def all_edges(self) -> tuple[Edge, ...]:
@@ -117,6 +124,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
         past_roots=_left_out(current.all_roots, [root.name for root in job.roots]) if current else (),
         left_roots=_left_roots(current, job) if current else (),
+        predecessors=current.predecessors if current else (),
         checks=job.checks,
         lapses_after=job.lapses_after,
         retired=current.retired if current else "",

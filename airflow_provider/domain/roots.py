@@ -145,7 +145,8 @@ class Asked:
 
     :param before: what is recorded at earlier barriers, the nearest first, each in its newest revision: those within
         the root's window, and of a root with spans the nearest in any case. :param after: likewise at later ones.
-    :param beyond: the nearest one before those. :param now: by the store's clock; None where nobody asks the time.
+    :param beyond: the nearest one before those. :param past: the nearest one after them.
+    :param now: by the store's clock; None where nobody asks the time.
     :param cadence: the calendar whose epoch it is; None where that is not known.
     :param committed: the newest span at the barrier of an increment that the asking job has committed. A revision ends
         where it ends: what came since is the next barrier's, so that a revision that fails takes no row along.
@@ -156,6 +157,7 @@ class Asked:
     before: tuple[RootRecord, ...] = ()
     after: tuple[RootRecord, ...] = ()
     beyond: RootRecord | None = None
+    past: RootRecord | None = None
     now: datetime | None = None
     cadence: Cadence | None = None
     committed: Span | None = None

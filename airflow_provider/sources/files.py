@@ -191,22 +191,24 @@ def _known(asked: Asked) -> dict[str, BoundFile]:
 def _late_files(asked: Asked, known: Mapping[str, BoundFile]) -> list[BoundFile]:
     """Files at the locations of earlier barriers that no epoch reads.
 
-    Epochs before the root's window may have read what lies at a location that they share.
+    Epochs before and after the root's window may have read what lies at a location that they share.
     """
     root = asked.root
-    beyond = asked.beyond.interval if asked.beyond else None
+    outside = [
+        one.interval for one in (asked.beyond, asked.past) if one is not None and one.interval is not None
+    ]
     places = {
         location_of(root, one.interval): one.interval
         for one in reversed(asked.before)
         if one.interval is not None and not _is_whole(root, one)
     }
-    if beyond is not None:
+    for beyond in outside:
         if location_of(root, asked.interval) == location_of(root, beyond):
             raise InvalidInput(
                 field=f"location of root {root.name!r}",
                 value=root.location,
                 expected=f"one that epochs of at most {root.window} share, with late={root.late.value!r}: nobody knows "
-                "which of its files those before have read",
+                "which of its files the others have read",
                 next_step="let the location say more of the interval, or declare a longer late_window.",
             )
         places.pop(location_of(root, beyond), None)

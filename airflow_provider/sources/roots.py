@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.domain.errors import InvalidInput, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootKind, RootRecord, Span
 from airflow_provider.sources import between, files
+from airflow_provider.sources.folders import missing_folder
 from airflow_provider.sources.locations import location_of
 
 if TYPE_CHECKING:
@@ -89,6 +90,18 @@ class RootSources:
                 return postgresql.unread(root, wanted, self._url(root)), []
             case RootKind.ICEBERG:
                 return [], []
+
+    def refuse_missing_folder(self, root: Root) -> None:
+        """:raises SourceUnavailable: the folder in which the files of all epochs lie is not there."""
+        if root.kind is RootKind.FILES and not root.is_older:
+            with _answering(root):
+                folder = missing_folder(root)
+            if folder:
+                raise SourceUnavailable(
+                    f"root {root.name!r}: there is no folder {folder}.",
+                    next_step="look whether it is mounted, and whether this host may read it; or correct the location.",
+                    root=root.name,
+                )
 
     def between(self, root: Root, interval: Interval, cadence: Cadence) -> list[str]:
         """Return the files at locations of parts of *interval*, where no epoch of *cadence* looks.

@@ -12,7 +12,7 @@ from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Root, jdbc_root
 from airflow_provider.domain.topology import EpochJob
@@ -200,8 +200,109 @@ def test_files_that_a_job_misses_since_it_reads_another_root_there_are_named(lan
     (found,) = [(text, urgent) for text, urgent in landing.told() if "job other" in text]
     assert found[1]
     assert "1 came late to epochs that job other has computed, such as file://" in found[0]
-    assert "which it does not read as root feed" in found[0]
+    assert "no epoch of the job reads them" in found[0]
     assert "move them to where a coming epoch looks: job other has left root feed" in found[0]
+
+
+def test_an_older_rule_reads_no_file_that_the_newer_one_has_read_late(landing: Landing) -> None:
+    """I11: one name, and a rule that has become "next"; a task of the declaration of before is tried again."""
+    old, new = landing.job("feed", late="revision"), landing.job("feed")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(new, day(2)) == ["late.csv"]
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
+        landing.world.begin(old, day(1), owner("older"), roots=FILES)
+
+
+@pytest.mark.parametrize("holder", ["a failed attempt", "a revision that was replaced"])
+def test_what_only_earlier_bounds_of_the_old_name_have_is_named(landing: Landing, holder: str) -> None:
+    """I11: bounds on which no epoch stands any more have read nothing."""
+    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    landing.land(2, "b.csv")
+    if holder == "a failed attempt":
+        world.coordinator.abort(world.begin(old, day(2), roots=FILES), "its code failed")
+    else:
+        landing.run(old, day(2))
+    assert landing.run(new, day(2), owner("again")) == ["b.csv"]
+    ((text, urgent),) = landing.told()
+    assert urgent
+    assert "late.csv" in text
+
+
+@pytest.mark.parametrize("late_window", [7, 31])
+def test_a_shared_folder_is_read_once_in_whichever_order(landing: Landing, late_window: int) -> None:
+    """I11: epochs beyond the window may have read what lies there: before it, and after it."""
+    world, location = landing.world, f"{landing.directory}/{{start:%Y-%m}}/*.csv"
+    root = Root("feed", location, complete=none_needed(), late_window=timedelta(days=late_window))
+    job = world.job("load", inputs=[root])
+    (landing.directory / "2024-01").mkdir()
+    (landing.directory / "2024-01" / "a.csv").touch()
+    read = []
+    for number in range(31, 0, -1):
+        try:
+            read += landing.run(job, day(number))
+        except InvalidInput as error:
+            assert late_window == 7, error  # noqa: PT017
+            assert number < 24, error  # noqa: PT017
+    assert read == ["a.csv"]
+
+
+def test_a_job_that_reads_without_its_root_for_a_while_is_told_what_it_misses(landing: Landing) -> None:
+    """I11: the other job, which shares the root, has read the late file at that barrier; also once it is retired."""
+    world, job = landing.world, landing.job("feed")
+    other = world.job("other", inputs=job.roots)
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.run(other, day(1))
+    landing.land(1, "late.csv")
+    world.run(world.job("other"), day(2))
+    assert landing.run(job, day(2)) == ["late.csv"]
+    assert landing.run(world.job("other", inputs=job.roots, lapses_after=3), day(3)) == []
+    for _ in range(2):
+        ((text, urgent),) = landing.told()
+        assert urgent
+        assert "1 came late to epochs that job other has computed" in text
+        assert "which it does not read as root feed" in text
+        assert f"clear the task of job other for {day(2)}" in text
+        world.coordinator.retire(DOMAIN, "load", reason="it is over", by="ada")
+
+
+# --- heirs -------------------------------------------------------------------------------------------------------
+
+
+def test_an_heir_reads_no_file_that_the_job_before_has_read(landing: Landing) -> None:
+    """I11: another job takes the table over, by another name for the folder."""
+    world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
+    heir = world.job("heir", [table], inputs=landing.job("feed_2").roots)
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.land(2, "b.csv")
+    world.coordinator.abort(world.begin(job, day(2), roots=FILES), "its code failed")
+    landing.land(2, "late.csv")
+    assert landing.run(job, day(3)) == ["late.csv"]
+    world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-03.* has read as root 'feed'"):
+        world.begin(heir, day(2), roots=FILES)
+    assert landing.run(heir, day(4)) == []
+
+
+def test_late_files_of_a_job_that_has_an_heir_are_named(landing: Landing) -> None:
+    """I11: the heir reads another root there."""
+    world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
+    heir = world.job("heir", [table], inputs=landing.job("feed_2").roots)
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+    landing.run(heir, day(2))
+    landing.land(1, "late.csv")
+    ((text, urgent),) = landing.told()
+    assert urgent
+    assert "late.csv" in text
+    assert "root feed_2, which is read now, does not look here" in text
 
 
 # --- skips -------------------------------------------------------------------------------------------------------
@@ -224,6 +325,30 @@ def test_a_skip_names_late_files_that_no_begin_looks_for_any_more(landing: Landi
     assert "bind feed 2024-01-01T00:00:00+00:00/2024-01-02T00:00:00+00:00 --reason" in text
     assert landing.run(job, day(4)) == []
     assert world.coordinator.skip(DOMAIN, "load", day(5), "an outage", by="ada").late == ()
+
+
+def test_a_job_that_begins_later_reads_nothing_of_before(landing: Landing) -> None:
+    """I11: it is no next begin, which the skip of another job could leave late files to."""
+    world, job = landing.world, landing.job("feed")
+    world.coordinator.register(world.job("later", inputs=job.roots, origin=day(20).start))
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.land(1, "late.csv")
+    skipped = world.coordinator.skip(
+        DOMAIN, "load", Interval(day(2).start, day(12).end), "an outage", by="ada"
+    )
+    assert [Path(name).name for name in skipped.late] == ["late.csv"]
+    assert [urgent for _, urgent in landing.told()] == [True]
+
+
+def test_a_folder_that_is_gone_is_told(landing: Landing) -> None:
+    """R5: doctor does not take it for a folder without late files."""
+    landing.land(1, "a.csv")
+    landing.run(landing.job("feed"), day(1))
+    landing.directory.rename(landing.directory.with_name(f"{landing.directory.name} elsewhere"))
+    ((text, urgent),) = landing.told()
+    assert urgent
+    assert "late data was not looked for: root 'feed': there is no folder" in text
 
 
 def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) -> None:
@@ -281,6 +406,10 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
             world.coordinator.register(job("orders", name, "number"))
         if who == "load":
             assert "in a job with tables of its own" in refused.value.next_step
+        other = jdbc_root("orders_3", "public.orders", source="shop", id_column="id")
+        both = world.job(name, [world.table("load")], inputs=[*job("orders", name).roots, other])
+        with pytest.raises(TopologyError, match="root 'orders_3' is shop:public.orders"):
+            world.begin(both, day(2), roots=sources)
         shop.execute("INSERT INTO orders VALUES (2, 2)")
         attempt = world.begin(job("orders", name), day(2), roots=sources)
         assert str(attempt.roots[0].span) == "(1, 2], 1 rows"

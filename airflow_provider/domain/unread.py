@@ -1,0 +1,101 @@
+"""What is said of data of roots that no epoch reads, or not each job (section 5). Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Late, Root
+
+_NAMED = 3
+_MOVE = "move them to where a coming epoch looks"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """What of a root no epoch reads.
+
+    :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
+    :param epochs: those at whose places they lie. :param comes: the next begin reads the late ones.
+    :param skipped: they lie where only skipped epochs would look. :param left: of a root that no job declares any
+        more: the name of the root by which a job that had it reads the same place now, else its own name.
+    :param between: they lie at locations of parts of *epochs*, where no epoch looks.
+    :param job: bounds of the first of *epochs* have the late ones; this job has skipped it. :param renamed: it has not,
+        but reads another root there; a job that declares this one reads them when it computes that epoch again.
+    :param problem: why the source could not be asked; then nothing is known of it.
+    """
+
+    root: Root
+    late: tuple[str, ...]
+    replaced: tuple[str, ...] = ()
+    epochs: tuple[Interval, ...] = ()
+    comes: bool = False
+    skipped: bool = False
+    left: str = ""
+    between: bool = False
+    job: str = ""
+    renamed: bool = False
+    problem: EpochError | None = None
+
+    def __str__(self) -> str:
+        if self.problem is not None:
+            return f"late data was not looked for: {self.problem.message}"
+        if self.job:
+            late = f"{len(self.late)} came late to epochs that job {self.job} has computed, such as {self.late[0]}; "
+            if self.left:
+                return f"{late}no epoch of the job reads them"
+            why = f"does not read as root {self.root.name}" if self.renamed else "has skipped"
+            return f"{late}they belong to {self.epochs[0]}, which it {why}"
+        unread = "are of skipped epochs" if self.skipped else "came late"
+        if self.between:
+            unread = "lie at locations of parts of epochs"
+        parts = [
+            f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
+            for names, what in (
+                (self.late, f"{unread} and are read by no epoch"),
+                (self.replaced, "were replaced after an epoch had read them"),
+            )
+            if names
+        ]
+        return "; ".join(parts)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether data is lost unless an operator acts; the rest is read by itself, or left out as declared."""
+        if self.renamed:
+            return True
+        return not (self.comes or self.skipped or self.job or self._is_ignored or self.left == self.root.name)
+
+    @property
+    def _is_ignored(self) -> bool:
+        return self.root.late is Late.IGNORE and not (self.replaced or self.between)
+
+    def next_step(self, domain: DomainName) -> str:
+        """Return what lets an epoch read it."""
+        if self.comes:
+            return "nothing: the next begin reads them."
+        if self.renamed and self.left:
+            return f"{_MOVE}: job {self.job} has left root {self.left}."
+        if self.job:
+            clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
+            return f"nothing, if the job is to do without them; otherwise {clear}."
+        if self.skipped:
+            return "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
+        if self.between:
+            other = "let a root of another name say no more of the time than the cadence"
+            return f"{_MOVE}; or {other}, and clear the tasks of these epochs."
+        if self._is_ignored:
+            return f"nothing, as late='ignore' says; or {_MOVE}."
+        if self.left == self.root.name:
+            return "nothing, if they are to be left out: no job declares this root any more."
+        if self.left:
+            return f"{_MOVE}: root {self.left}, which is read now, does not look here."
+        epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in self.epochs] or [
+            "INTERVAL"
+        ]
+        more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
+        refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
+        bind = f"`airflow epochs bind {self.root.name} {epochs[0]} --reason … --domain {domain}`"
+        return f"{bind}{more}, then clear the tasks of the epoch{refused}."
