@@ -178,7 +178,7 @@ class _Look:
         told_later = {record.interval for record in skipped} if root.late is not Late.REFUSE else set()
         found = [*self._of_declared(told_later)]
         yield from found
-        between = self._between()
+        between = self._between([*self.records[:_FINER_BARRIERS], *skipped[-_FINER_BARRIERS:]])
         if between:
             yield _unread(root, between, between=True)
         told = {name for unread in found for name in unread.late}
@@ -189,7 +189,7 @@ class _Look:
         """Yield files beside the bounds of a root that its jobs have left."""
         if self.root.kind is RootKind.FILES:
             yield from self._missed(())
-            between = self._between()
+            between = self._between(self.records[:_FINER_BARRIERS])
             if between:
                 yield _unread(self.root, between, between=True)
 
@@ -240,13 +240,13 @@ class _Look:
             ]
         return late, replaced
 
-    def _between(self) -> list[tuple[Interval, str]]:
-        """Return files at locations of parts of epochs that have bounds: no begin looks there again."""
+    def _between(self, records: Sequence[RootRecord]) -> list[tuple[Interval, str]]:
+        """Return files at locations of parts of epochs that have bounds or were skipped: no begin looks there again."""
         having = (
             job for job in self.readers if not job.retired and self.root in (*job.roots, *job.left_roots)
         )
         job = next(having, None)
-        intervals = [one.interval for one in self.records[:_FINER_BARRIERS] if one.interval is not None]
+        intervals = dict.fromkeys(one.interval for one in records if one.interval is not None)
         if job is None:
             return []
         found = [

@@ -193,3 +193,22 @@ def test_what_comes_to_a_part_of_an_epoch_later_is_named(world: World, tmp_path:
         in symptom.found
     )
     assert symptom.next_step.startswith("move them to where a coming epoch looks")
+
+
+def test_files_at_parts_of_a_skipped_epoch_are_named(world: World, tmp_path: Path) -> None:
+    """I11, R5: a begin is refused because of them, and the epoch is skipped: a later epoch goes on."""
+    job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}.csv")
+    land(tmp_path, f"{DATE}T00.csv", "2024-01-02T00.csv", "2024-01-02T05.csv")
+    for number in (1, 2):
+        try:
+            attempt = begun(world, job, day(number))
+        except InvalidInput:
+            world.coordinator.skip(DOMAIN, "load", day(number), "a strange delivery", by="ada")
+        else:
+            world.write(attempt)
+            world.coordinator.publish(attempt)
+    found = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    assert len(found) == 2
+    assert "1 lie at locations of parts of epochs" in found[0]
+    assert "2024-01-02T05.csv" in found[0]
+    assert "1 are of skipped epochs" in found[1]
