@@ -91,7 +91,7 @@ class MissedFiles:
 
 
 def _passes_by(epoch: EpochRecord | None, root: Root) -> bool:
-    """Whether *epoch* is committed and does not read *root*, now that no attempt computes it."""
+    """Whether *epoch* is committed and does not read *root*, nor does an attempt that computes it again."""
     if epoch is None or epoch.committed is None or committed_root(epoch, root.name):
         return False
-    return epoch.attempt is None or epoch.attempt.aborted is not None
+    return not open_root(epoch.attempt, root.name)

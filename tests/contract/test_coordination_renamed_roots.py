@@ -204,6 +204,27 @@ def test_files_that_a_job_misses_since_it_reads_another_root_there_are_named(lan
     assert "move them to where a coming epoch looks: job other has left root feed" in found[0]
 
 
+def test_a_run_that_reads_another_root_does_not_hide_what_its_job_misses(landing: Landing) -> None:
+    """I11: an older version of a DAG has computed the barrier of the late file, computes it again, and dies."""
+    world, job, older = landing.world, landing.job("feed"), landing.job("feed_2")
+    world.coordinator.register(older)
+    other = world.job("other", inputs=job.roots)
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.run(other, day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(other, day(2)) == ["late.csv"]
+    assert landing.run(older, day(2)) == []
+    assert [urgent for _, urgent in landing.told()] == [True]
+    died = world.begin(older, day(2), owner("again"), roots=FILES)
+    ((text, urgent),) = landing.told()
+    assert urgent
+    assert "1 came late to epochs that job load has computed, such as file://" in text
+    world.coordinator.abort(died, "silent")
+    world.begin(job, day(2), owner("by the newest"), roots=FILES)
+    assert landing.told() == [], "its run reads them"
+
+
 def test_an_older_rule_reads_no_file_that_the_newer_one_has_read_late(landing: Landing) -> None:
     """I11: one name, and a rule that has become "next"; a task of the declaration of before is tried again."""
     old, new = landing.job("feed", late="revision"), landing.job("feed")

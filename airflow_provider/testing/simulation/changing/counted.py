@@ -39,6 +39,7 @@ class Counted:
     is_own: Callable[[str, Interval], bool] = lambda _uri, _epoch: True
     excused: set[tuple[str, Interval]] = field(default_factory=set)
     _committed: dict[tuple[str, Interval], Mapping[str, int]] = field(default_factory=dict)
+    _open: dict[tuple[str, Interval], Mapping[str, int]] = field(default_factory=dict)
     _standing: defaultdict[Interval, set[str]] = field(default_factory=lambda: defaultdict(set))
     _skipped: defaultdict[Interval, set[str]] = field(default_factory=lambda: defaultdict(set))
     _unanswered: set[tuple[str, Interval]] = field(default_factory=set)
@@ -54,7 +55,10 @@ class Counted:
         is_new = done is not None and self._committed.get((job, epoch)) != read
         if done is not None:
             self._committed[job, epoch] = read
-        stands = bool(read) or (is_open and attempt is not None and bool(attempt.roots))
+        self._open.pop((job, epoch), None)
+        if attempt is not None and is_open:
+            self._open[job, epoch] = {one.root: one.revision for one in attempt.roots}
+        stands = bool(read) or bool(self._open.get((job, epoch)))
         skips = (done is not None and not read) or (is_open and attempt is not None and bool(attempt.skips))
         for names, holds in ((self._standing[epoch], stands), (self._skipped[epoch], skips)):
             names.add(job) if holds else names.discard(job)
@@ -95,6 +99,12 @@ class Counted:
             expect(not twice, "I11", f"{job} has read {twice} for {step.epoch} and for {other}")
             seen |= dict.fromkeys(uris, step.epoch)
         return seen
+
+    def bound_by_open(self, job: str, bounds: Bounds) -> set[str]:
+        """Return the files that open attempts of *job* read; also of runs that died, which doctor names."""
+        stands = [(at, roots) for (name, at), roots in self._open.items() if name == job]
+        found = [bounds(name, at, revision) for at, roots in stands for name, revision in roots.items()]
+        return {file.uri for one in found if one is not None for file in one.files}
 
     def epochs_of(self, job: str) -> list[tuple[Interval, bool]]:
         """Return the committed epochs of *job*, and of each whether it was skipped."""

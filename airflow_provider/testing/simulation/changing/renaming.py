@@ -108,9 +108,15 @@ class Doctor:
         return found
 
     def _lying(self, job: str) -> Iterator[tuple[Interval, str]]:
-        """Yield the files at the places of epochs of *job*, but those that another job reads where it skips."""
+        """Yield the files at the places of epochs of *job*.
+
+        Not those that another job reads where it skips, nor those that an open attempt is to read.
+        """
         counted = self.source.counted
-        left = {
+        others = {
+            uri for other in counted.readers - {job} for uri in counted.files_of(other, self.source.bounds)
+        }
+        left = counted.bound_by_open(job, self.source.bounds) | {
             file.uri
             for epoch, skipped in counted.epochs_of(job)
             if skipped and counted.is_excused(job, epoch)
@@ -118,7 +124,7 @@ class Doctor:
             if (bounds := self.source.bounds(name, epoch, 0)) is not None
             for file in bounds.files
         }
-        for epoch, _ in counted.epochs_of(job):
+        for epoch, skipped in counted.epochs_of(job):
             for file in self.landing.at(epoch.start, epoch.end):
-                if file.uri not in left:
+                if file.uri not in left and not (skipped and file.uri in others):
                     yield epoch, file.uri
