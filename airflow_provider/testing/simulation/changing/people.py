@@ -116,7 +116,7 @@ class Author:
         """Change one declaration after the other."""
         random = self.world.random
         coordinator = self.world.coordinator(process)
-        left = random.choice((6, 9, 12, 15))
+        left = random.choice((6, 9, 12, 15)) + (0 if self.world.binds or self.world.counts else 3)
         process.sleep(timedelta(seconds=random.choice((1, 20, 120))))
         while left and not self.quiet():
             left -= 1
