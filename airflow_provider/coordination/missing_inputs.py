@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider.coordination.alike import meant
 from airflow_provider.domain.beginning import Missing, holder, resolve_inputs
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
@@ -78,8 +79,10 @@ def with_way_out(
         record = records.get(one.table)
         if one.comes and record is not None and record.job == epoch.job and one.table in own:
             return _with_own_epoch(reader, epoch, one, tables)
+        if record is None:
+            return replace(one, reason=one.reason + meant(reader, epoch.domain, one.table))
         owner = owners.get(one.table)
-        return one if owner is None or record is None else _told(one, record, owner, epoch.job)
+        return one if owner is None else _told(one, record, owner, epoch.job)
 
     return tuple(told(one) for one in missing)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from airflow_provider.coordination.alike import meant
 from airflow_provider.coordination.lapsing import lapsed_jobs
 from airflow_provider.coordination.withdrawals import RememberedPages, Withdrawals, withdrawals
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
@@ -85,7 +86,7 @@ class Standings:
         for name in names:
             if name not in found:
                 raise UnknownName(
-                    f"table {name!r} is not registered in domain {domain!r}.",
+                    f"table {name!r} is not registered in domain {domain!r}{meant(self.reader, domain, name)}.",
                     next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
                     domain=domain,
                     table=name,

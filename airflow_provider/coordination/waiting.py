@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from functools import partial
 
+from airflow_provider.coordination.alike import meant
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import Standings, names_of, refuse_withdrawn
@@ -34,7 +34,7 @@ from airflow_provider.domain.roots import Root
 from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.sources.roots import RootSources
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.stores.base import MetadataReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,13 +234,6 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
             )
         )
     return told
-
-
-def meant(reader: MetadataReader, domain: DomainName, table: str) -> str:
-    """A question for who may have mistyped *table*; empty where no table of the domain is called alike."""
-    known = [one.key.item for one in pages(reader, domain, Kind.TABLE, "")]
-    alike = get_close_matches(table, known, n=1)
-    return f"; is {alike[0]!r} meant?" if alike else ""
 
 
 def _incomplete(

@@ -15,7 +15,7 @@ from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable
+from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Key, Kind
@@ -224,3 +224,17 @@ def test_a_job_that_reads_its_own_past_waits_for_the_run_before(world: World) ->
     world.run(job, day(2), [2])
     assert ready(second)
     assert not ready(day(4)), "a run of one day"
+
+
+def test_a_mistyped_table_is_told_with_the_one_that_is_alike(world: World) -> None:
+    """R6: by begin and by a cut, as by sensors; a table that is like no other is told alone."""
+    world.run(world.job("events"), day(1))
+    with pytest.raises(NotReady, match=r"evnets: no owner yet: .* has run; is 'events' meant\?"):
+        world.begin(world.job("r", inputs=[world.table("evnets")]), day(1))
+    with pytest.raises(
+        UnknownName, match=r"table 'evnets' is not registered in domain .*; is 'events' meant\?"
+    ):
+        world.cut("evnets")
+    with pytest.raises(UnknownName) as unknown:
+        world.cut("rides")
+    assert "meant" not in unknown.value.message
