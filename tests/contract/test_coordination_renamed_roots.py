@@ -5,16 +5,19 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_provider.coordination import renamed_roots
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.unread import abandoned
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Root, jdbc_root
+from airflow_provider.domain.roots import Root, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
@@ -133,6 +136,57 @@ def test_an_epoch_that_begins_by_the_older_name_meanwhile_is_seen(landing: Landi
     slow = world.worker(FaultyStore(world.store, before))
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
         slow.begin(new, day(1), owner("again"), roots=FILES)
+
+
+@pytest.mark.parametrize("late", ["revision", "ignore"])
+def test_an_epoch_that_begins_by_a_root_without_a_chain_meanwhile_is_seen(
+    landing: Landing, late: str
+) -> None:
+    """I11: of two begins by two names the later one looks again, also where the other records nothing that bounds of
+    others depend on.
+    """
+    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2", late=late)
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    world.coordinator.register(new)
+    landing.land(1, "late.csv")
+    landing.land(2, "b.csv")
+    begun: list[Attempt] = []
+
+    def before(call: Call) -> None:
+        if call.method == "transact" and not begun:
+            begun.append(world.begin(new, day(1), owner("again"), roots=FILES))
+
+    slow = world.worker(FaultyStore(world.store, before))
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-01"):
+        slow.begin(old, day(2), owner("older"), roots=FILES)
+
+
+def test_bounds_that_are_recorded_anew_meanwhile_are_seen(
+    landing: Landing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I11: an epoch begins again by the older name, from other files, between the looks at its bounds and at itself."""
+    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(2, "b.csv")
+    world.coordinator.abort(world.begin(old, day(2), roots=FILES), "its code failed")
+    landing.run(new, day(3))
+    landing.land(1, "late.csv")
+    look = renamed_roots._recorded_around
+    begun: list[Attempt] = []
+
+    def slow(*given: Any) -> Any:
+        found = look(*given)
+        monkeypatch.setattr(renamed_roots, "_recorded_around", look)
+        if not begun:
+            begun.append(world.begin(old, day(2), owner("older"), roots=FILES))
+        return found
+
+    monkeypatch.setattr(renamed_roots, "_recorded_around", slow)
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
+        world.begin(new, day(1), owner("again"), roots=FILES)
+    assert [bounds.revision for bounds in begun[0].roots] == [2]
 
 
 @pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "left"])
@@ -434,3 +488,45 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
         shop.execute("INSERT INTO orders VALUES (2, 2)")
         attempt = world.begin(job("orders", name), day(2), roots=sources)
         assert str(attempt.roots[0].span) == "(1, 2], 1 rows"
+
+
+def _orders(world: World, name: str) -> EpochJob:
+    rows = jdbc_root(name, "orders", source="shop", id_column="id")
+    return world.job("load", [world.table("load")], inputs=[rows])
+
+
+def _rows(name: str, low: int | None, high: int | None, rows: int) -> dict[str, RootBounds]:
+    return {name: RootBounds(root=name, span=Span(low=low, high=high, rows=rows))}
+
+
+def test_two_names_for_a_table_do_not_begin_beside_each_other(world: World) -> None:
+    """I11: neither has read a row yet; of two begins the later one looks again."""
+    old, new = _orders(world, "orders"), _orders(world, "orders_2")
+    world.coordinator.register(old)
+    world.coordinator.register(new)
+    begun: list[Attempt] = []
+
+    def before(call: Call) -> None:
+        if call.method == "transact" and not begun:
+            begun.append(world.begin(old, day(1), owner("older"), roots=_rows("orders", None, 5, 5)))
+
+    slow = world.worker(FaultyStore(world.store, before))
+    with pytest.raises(TopologyError, match="the first epoch of a new name reads all"):
+        slow.begin(new, day(2), owner(), roots=_rows("orders_2", None, 7, 7))
+
+
+def test_rows_that_a_skipped_epoch_had_bound_by_a_name_that_was_left_are_named(world: World) -> None:
+    """I11: a skip gives back what the newest declaration reads; an older one goes on behind the rest."""
+    old, new = _orders(world, "orders"), _orders(world, "orders_2")
+    world.coordinator.register(old)
+    world.coordinator.abort(world.begin(old, day(1), roots=_rows("orders", None, 5, 5)), "its code failed")
+    world.coordinator.register(new)
+    world.write(attempt := world.begin(old, day(2), owner("older"), roots=_rows("orders", 5, 7, 2)))
+    assert not [one for one in abandoned(world.store, DOMAIN, ()) if one.first], (
+        "it is still to be tried again"
+    )
+    world.coordinator.publish(attempt)
+    world.coordinator.skip(DOMAIN, "load", day(1), "nothing will come of it", by="ada")
+    (found,) = abandoned(world.store, DOMAIN, ())
+    assert (found.interval, str(found.bounds)) == (day(1), "(…, 5], 5 rows")
+    assert found.first == "declare root orders again, then "

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination import reserving, staying
+from airflow_provider.coordination import registering, renamed_roots, reserving, staying, unread
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.reserving import Race
 from airflow_provider.domain import beginning
@@ -21,6 +21,9 @@ LABELLED = (17, 47, 59, *range(1, 100))
 
 STAYED = range(1, 300)
 """Seeds in which a job computes epochs again without a table that has rows of them."""
+
+RENAMED = (259, 79, 269, *range(9, 1200, 10))
+"""Seeds in which jobs read a source by one name after the other."""
 
 SHARED = (197, *range(1, 300))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
@@ -58,6 +61,26 @@ def test_rows_of_an_earlier_revision_without_a_label(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(staying, "after_commit", forgets)
     assert "stayed" in first_violation(STAYED, "R18: ")
+
+
+@pytest.mark.parametrize("left", ["files", "rows", "open"])
+def test_a_source_that_is_read_twice_by_two_names(monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+    """I11: late files that an older name has read, all rows of a table, or what an open epoch reads."""
+    if left == "files":
+        monkeypatch.setattr(renamed_roots, "_read_twice", lambda *_given: [])
+    elif left == "rows":
+        for module in (renamed_roots, registering):
+            monkeypatch.setattr(module, "refuse_from_the_beginning", lambda *_given: None)
+    else:
+        monkeypatch.setattr(renamed_roots, "open_root", lambda *_given: 0)
+    found = first_violation(RENAMED, "I11: ")
+    assert ("as landing and as" if left == "rows" else "has read ['memory:") in found
+
+
+def test_files_that_doctor_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I11: a root that was left has files that no epoch reads any more."""
+    monkeypatch.setattr(unread._Look, "found_of_left", lambda _look: iter(()))
+    assert "which doctor does not name" in first_violation(RENAMED, "I11: ")
 
 
 def test_a_reader_of_two_revisions_of_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
