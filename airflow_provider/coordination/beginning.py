@@ -304,7 +304,8 @@ class Begin:
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
         retention = withdrawals(self.coordinator.store, domain, reading)
         behind = behind_of(reading, domain)
-        if before is not None:
+        # A fill reads what the commit has read; output of another attempt is of what that has found itself.
+        if before is not None and before.fills == fills:
             retention.load_inputs(before.inputs, tables)
             fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
             minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)

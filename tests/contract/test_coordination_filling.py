@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
+from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AlreadyCommitted, EpochRecord
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady
+from airflow_provider.domain.roots import Root
 from airflow_provider.domain.topology import EpochJob, increment, previous, state
+from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
@@ -256,3 +260,31 @@ def test_a_job_that_nobody_knows_yet_is_told_what_it_lacks(world: World) -> None
     table = world.table("t")
     with pytest.raises(NotReady, match="t: needs"):
         world.begin(world.job("j", [table], inputs=[previous(table)]), day(2))
+
+
+def test_a_fill_adopts_no_output_that_a_whole_revision_left(world: World, tmp_path: Path) -> None:
+    """R7, R16: its table begins meanwhile where the epoch lacks it; one epoch's tables are of the same files."""
+    folder = tmp_path / f"{day(2).start:%Y-%m-%d}"
+    folder.mkdir()
+    (folder / "a.csv").touch()
+    feed = Root("feed", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), late="revision")
+    both = [world.table("d"), world.table("d2")]
+    old, more = (world.job("d", outputs, inputs=[feed], origin=None) for outputs in (both[:1], both))
+
+    def compute(job: EpochJob, number: int, by: Owner) -> Attempt:
+        attempt = world.begin(job, day(number), by, roots=RootSources())
+        if not attempt.adopted:
+            world.write(attempt, [len(attempt.roots[0].files)])
+            world.coordinator.complete(attempt)
+        return attempt
+
+    world.coordinator.register(old)
+    world.coordinator.register(more)
+    world.coordinator.publish(compute(old, 2, owner("older")))
+    (folder / "late.csv").touch()
+    compute(more, 2, owner("again"))  # its process dies
+    world.coordinator.publish(compute(more, 1, owner("day 1")))
+    tried = compute(more, 2, owner("again", try_number=2))
+    assert not tried.adopted
+    world.coordinator.publish(tried)
+    assert world.rows("d", "d2", at=day(2).end) == {"d": [(1, 0), (2, 1)], "d2": [(1, 0), (2, 1)]}

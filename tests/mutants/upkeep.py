@@ -14,6 +14,15 @@ WITHDRAWN = "tests/unit/test_withdrawn.py"
 
 PLANTED_IN_UPKEEP = (
     Mutant(
+        name="a fill adopts what a whole revision has computed from other files",
+        rule="R7",
+        file="coordination/beginning.py",
+        old="        if before is not None and before.fills == fills:\n",
+        new="        if before is not None:\n",
+        tests=("tests/contract/test_coordination_filling.py",),
+        by="test_a_fill_adopts_no_output_that_a_whole_revision_left",
+    ),
+    Mutant(
         name="a skip copies a state from before the epoch that it found",
         rule="R5",
         file="domain/beginning.py",
