@@ -37,7 +37,7 @@ class FailedBefore:
 
     @property
     def next_step(self) -> str:
-        """What to do, without commands' domain."""
+        """The way out; its commands name no domain."""
         if self.begins is None:
             return "repair the cause and clear its task."
         is_full = any(table.kind is TableKind.FULL for table in self.job.outputs)
