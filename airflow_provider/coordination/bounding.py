@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from airflow_provider.coordination.catching_up import behind_of
-from airflow_provider.coordination.renamed_roots import refuse_reading_twice
+from airflow_provider.coordination.renamed_roots import refuse_filling_from_others, refuse_reading_twice
 from airflow_provider.coordination.root_readers import (
     RootReaders,
     committed_root,
@@ -175,6 +175,10 @@ class Bounding:
         choose = self._committed if fills else self._chosen
         chosen = [choose(reading, root, epoch, attempt) for root in self.roots]
         found = [one.bounds for one in chosen]
+        if fills:
+            refuse_filling_from_others(
+                self.store, reading, self.job, self.interval, epoch=epoch, bounds=found
+            )
         refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)
         readers = refuse_reading_twice(self.store, reading, self.job, self.interval, found)
         is_new = any(started.get(one.root.name, one.bounds.revision) != one.bounds.revision for one in chosen)

@@ -9,6 +9,15 @@ RENAMED = "tests/contract/test_coordination_renamed_roots.py"
 
 PLANTED_IN_NAMES = (
     Mutant(
+        name="a fill reads other files than its commit by another name of the root",
+        rule="I11",
+        file="coordination/renamed_roots.py",
+        old="    if not read or not others:\n",
+        new="    if read or not others:\n",
+        tests=(RENAMED,),
+        by="test_a_fill_reads_no_other_files_than_its_commit_by_another_name",
+    ),
+    Mutant(
         name="doctor passes over files at locations of parts of epochs",
         rule="I11",
         file="coordination/unread.py",
