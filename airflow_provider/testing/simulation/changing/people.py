@@ -30,6 +30,7 @@ from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.testing.simulation.changing.landing import LandingSource
 from airflow_provider.testing.simulation.changing.plan import (
+    CALENDARS,
     DOMAIN,
     HOUR,
     ZERO,
@@ -142,6 +143,11 @@ class Author:
 
     def _changed(self, job: Deployment, change: Change) -> Version | None:
         job.settle(self.world.store)
+        # No registration compares a calendar with that of a table that no job declares, and the table's job could not
+        # declare it again: its reader would wait for good.
+        declared = {name for one in self.deployed.values() for name in one.newest.outputs}
+        if change in CALENDARS and not {read.table for read in job.newest.reads} <= declared:
+            return None
         end = self.world.truth.last_end(job.newest.outputs)
         after = 0 if end is None else (end - ZERO) // HOUR
         return changed(self.world.random, job.versions, change, (after, self.world.length))
@@ -211,11 +217,14 @@ class Operator:
                     self._follow(error, coordinator, process)
 
     def _follow(self, error: str, coordinator: Coordinator, process: Process) -> None:
-        """Do what *error* names, where no run brings it: skip epochs, bind a source anew, declare a table again."""
+        """Do what *error* names, where no run brings it: skip epochs, bind a source anew, declare a table again,
+        compute an epoch that was skipped.
+        """
         left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
         bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
         job, name = name_to_keep(error)
+        copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
         if left is not None:
             self._declare_again(left[1], coordinator, left[2])
         elif job:
@@ -224,6 +233,8 @@ class Operator:
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
                 self._follow(refused, coordinator, process)
+        elif copy is not None and (copy[1], _span(copy[2], copy[3])) in self.world.skipped:
+            self.world.regretted.append((copy[1], _span(copy[2], copy[3])))
         elif skip is not None:
             span = _span(skip[2], skip[3])
             if not any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing()):

@@ -12,7 +12,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.stores import codec
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
 from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator
-from airflow_provider.testing.simulation.changing.plan import DOMAIN, ZERO, Change, Version, hour
+from airflow_provider.testing.simulation.changing.plan import CALENDARS, DOMAIN, ZERO, Change, Version, hour
 from airflow_provider.testing.simulation.changing.reading import Reader
 from airflow_provider.testing.simulation.changing.renaming import read_by
 from airflow_provider.testing.simulation.changing.streaming import Stream
@@ -88,7 +88,6 @@ def _early(world: ChangingWorld, job: Version) -> float:
 
 
 _PARTING = [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT]
-_CALENDARS = (Change.FINER, Change.COARSER)
 _TIMES = [*(Change.FINER,) * 4, *(Change.COARSER,) * 2, *(Change.ORIGIN,) * 3]
 _EMPHASES = (_TIMES, _TIMES, _PARTING)
 """What a domain's author is fond of: a change that is rare among six shows nothing."""
@@ -127,13 +126,13 @@ class Airflow:
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         if world.counts:
             habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
-            changes = [one for one in changes if one not in _CALENDARS]
+            changes = [one for one in changes if one not in CALENDARS]
         if world.binds:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
-            changes = [one for one in changes if one not in (*_CALENDARS, Change.ORIGIN, Change.RENAMED)]
+            changes = [one for one in changes if one not in (*CALENDARS, Change.ORIGIN, Change.RENAMED)]
         if world.renames:
             habits = [*habits, *("land",) * (len(habits) + 2), "skip", "skip"]
-            changes = [one for one in changes if one not in (*_CALENDARS, Change.RENAMED)]
+            changes = [one for one in changes if one not in (*CALENDARS, Change.RENAMED)]
             changes += [Change.RENAMED] * (2 * len(changes) + 1)
         author = Author(world, self.deployed, changes, lambda: self.quiet)
         quiet, told = (lambda: self.quiet), self.reasons
@@ -271,6 +270,8 @@ class Airflow:
             for job, epoch in self.behind():
                 if self.quiet or self.world.random.random() < 0.06:
                     self._ask_again(job, epoch, run=f"{_BEHIND} {self._processes}")
+            if self.world.regretted:
+                self._ask_again(*self.world.regretted.pop(), run=_REGRET)
             if not self.quiet:
                 self._think_again()
                 if self.due < self.world.length and self.world.random.random() < self._pace:
@@ -319,8 +320,6 @@ class Airflow:
     def _think_again(self) -> None:
         """A task is cleared, or run by another: of a committed epoch, one beside a skipped one, or one under way."""
         random = self.world.random
-        if self.world.regretted:
-            self._ask_again(*self.world.regretted.pop(), run=_REGRET)
         if self._parts and random.random() < 0.3 and (apart := self._apart()):
             version, epoch = random.choice(apart)
             self._ask_again(version.job, epoch, run="parting", version=version)
