@@ -30,7 +30,6 @@ from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.testing.simulation.changing.landing import LandingSource
 from airflow_provider.testing.simulation.changing.plan import (
-    CALENDARS,
     DOMAIN,
     HOUR,
     ZERO,
@@ -143,11 +142,6 @@ class Author:
 
     def _changed(self, job: Deployment, change: Change) -> Version | None:
         job.settle(self.world.store)
-        # No registration compares a calendar with that of a table that no job declares, and the table's job could not
-        # declare it again: its reader would wait for good.
-        declared = {name for one in self.deployed.values() for name in one.newest.outputs}
-        if change in CALENDARS and not {read.table for read in job.newest.reads} <= declared:
-            return None
         end = self.world.truth.last_end(job.newest.outputs)
         after = 0 if end is None else (end - ZERO) // HOUR
         return changed(self.world.random, job.versions, change, (after, self.world.length))

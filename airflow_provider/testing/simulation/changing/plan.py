@@ -47,9 +47,6 @@ class Change(StrEnum):
     RENAMED = "source by another name"
 
 
-CALENDARS = (Change.FINER, Change.COARSER)
-
-
 def hour(number: int) -> datetime:
     """The barrier *number* hours after the domain's first moment."""
     return ZERO + number * HOUR

@@ -12,7 +12,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.stores import codec
 from airflow_provider.testing.simulation.changing.attempts import Task, Try
 from airflow_provider.testing.simulation.changing.people import Author, Deployment, Operator
-from airflow_provider.testing.simulation.changing.plan import CALENDARS, DOMAIN, ZERO, Change, Version, hour
+from airflow_provider.testing.simulation.changing.plan import DOMAIN, ZERO, Change, Version, hour
 from airflow_provider.testing.simulation.changing.reading import Reader
 from airflow_provider.testing.simulation.changing.renaming import read_by
 from airflow_provider.testing.simulation.changing.streaming import Stream
@@ -88,6 +88,7 @@ def _early(world: ChangingWorld, job: Version) -> float:
 
 
 _PARTING = [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT]
+_CALENDARS = (Change.FINER, Change.COARSER)
 _TIMES = [*(Change.FINER,) * 4, *(Change.COARSER,) * 2, *(Change.ORIGIN,) * 3]
 _EMPHASES = (_TIMES, _TIMES, _PARTING)
 """What a domain's author is fond of: a change that is rare among six shows nothing."""
@@ -126,13 +127,13 @@ class Airflow:
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         if world.counts:
             habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
-            changes = [one for one in changes if one not in CALENDARS]
+            changes = [one for one in changes if one not in _CALENDARS]
         if world.binds:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
-            changes = [one for one in changes if one not in (*CALENDARS, Change.ORIGIN, Change.RENAMED)]
+            changes = [one for one in changes if one not in (*_CALENDARS, Change.ORIGIN, Change.RENAMED)]
         if world.renames:
             habits = [*habits, *("land",) * (len(habits) + 2), "skip", "skip"]
-            changes = [one for one in changes if one not in (*CALENDARS, Change.RENAMED)]
+            changes = [one for one in changes if one not in (*_CALENDARS, Change.RENAMED)]
             changes += [Change.RENAMED] * (2 * len(changes) + 1)
         author = Author(world, self.deployed, changes, lambda: self.quiet)
         quiet, told = (lambda: self.quiet), self.reasons
