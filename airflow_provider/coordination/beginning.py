@@ -24,6 +24,7 @@ from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import pauses
+from airflow_provider.coordination.staying import rows_that_stayed
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.coordination.withdrawals import withdrawals
 from airflow_provider.domain.barriers import completed, written_output
@@ -165,7 +166,7 @@ class Begin:
         epoch = stamped.record if stamped else None
         behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
         # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
-        fills = () if behind else self._fills(reading, job, epoch)
+        fills = () if behind else self._fills(reading, epoch)
         earlier = None if self.skips else self._earlier_commit(epoch)
         if earlier is not None:
             return lambda: earlier
@@ -184,9 +185,9 @@ class Begin:
         refuse_lost(self.coordinator.formats, reading, unseen)
         return self._opening(reading, job, stamped, fills, dry=dry)
 
-    def _fills(self, reading: Reading, job: JobRecord, epoch: EpochRecord | None) -> tuple[TableName, ...]:
-        own, skips = self._own(reading), bool(self.skips)
-        return tables_to_fill(epoch, self.interval, own, determinism=job.determinism, skips=skips)
+    def _fills(self, reading: Reading, epoch: EpochRecord | None) -> tuple[TableName, ...]:
+        own, skips, stayed = self._own(reading), bool(self.skips), rows_that_stayed(reading, self.job.domain)
+        return tables_to_fill(epoch, self.interval, own, job=self.job, skips=skips, stayed=stayed)
 
     def _granted(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from airflow_provider.coordination.catching_up import behind_of
-from airflow_provider.coordination.renamed_roots import refuse_filling_from_others, refuse_reading_twice
+from airflow_provider.coordination.renamed_roots import refuse_reading_twice
 from airflow_provider.coordination.root_readers import (
     RootReaders,
     committed_root,
@@ -26,7 +26,7 @@ from airflow_provider.coordination.root_readers import (
 from airflow_provider.coordination.staying import refuse_other_bounds
 from airflow_provider.domain.between import neighbours
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
-from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, root_key
@@ -172,13 +172,11 @@ class Bounding:
             whole = whole_roots(self.store, self.job.domain, self.interval, attempt.roots)
             return Bounded(bounds=whole, records={}, chains=(), is_new=False)
         started = {one.root: one.revision for one in attempt.roots} if attempt else {}
-        choose = self._committed if fills else self._chosen
-        chosen = [choose(reading, root, epoch, attempt) for root in self.roots]
+        chosen = [
+            self._committed(reading, root, epoch) if fills else self._chosen(reading, root, epoch, attempt)
+            for root in self.roots
+        ]
         found = [one.bounds for one in chosen]
-        if fills:
-            refuse_filling_from_others(
-                self.store, reading, self.job, self.interval, epoch=epoch, bounds=found
-            )
         refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)
         readers = refuse_reading_twice(self.store, reading, self.job, self.interval, found)
         is_new = any(started.get(one.root.name, one.bounds.revision) != one.bounds.revision for one in chosen)
@@ -247,26 +245,30 @@ class Bounding:
         refuse_readers(root, self.interval, newest, readers)
         return self._new(asked, newest + 1, found, readers)
 
-    def _committed(
-        self, reading: Reading, root: Root, epoch: EpochRecord | None, attempt: AttemptRecord | None
-    ) -> Chosen:
+    def _committed(self, reading: Reading, root: Root, epoch: EpochRecord | None) -> Chosen:
         """What the epoch's commit has read of *root*, also where a later revision is recorded since.
 
         :raises Unavailable: it is there no longer.
         """
         recorded = self.asked(reading, root)[1].get(committed_root(epoch, root.name))
         if recorded is None:
-            return self._chosen(reading, root, epoch, attempt)
+            raise StoreIncompatible(
+                f"the bounds of root {root.name!r} that the commit of {self.job.name} {self.interval} has read are not "
+                "in the store.",
+                next_step="restore the store; `airflow epochs doctor` shows what else is missing in it.",
+                root=root.name,
+            )
         try:
             self.source.check_unchanged(root, recorded.whole)
         except Unavailable as error:
+            name, span = self.job.name, f"{self.interval.start.isoformat()}/{self.interval.end.isoformat()}"
             raise Unavailable(
-                f"{error.message} The commit of {self.job.name} {self.interval} has read it, and what its tables lack "
-                "there comes from the same.",
-                next_step="bring it back; or leave these tables empty there (`airflow epochs skip "
-                f"{self.job.name} {self.interval.start.isoformat()}/{self.interval.end.isoformat()} --reason …`), bind "
-                f"the root anew (`airflow epochs bind {root.name} …`) and run the epoch again, which computes all of "
-                "them from what is there now.",
+                f"{error.message} The commit of {name} {self.interval} has read it, and what its tables lack there "
+                "comes from the same.",
+                next_step="bring it back; or, for good, leave these tables empty there (`airflow epochs skip "
+                f"{name} {span} --reason …`). While no committed epoch has read the tables of {name} there, `airflow "
+                f"epochs bind {root.name} {span} --reason …` behind the skip lets the epoch's next run compute all "
+                "of them from what is there now.",
                 root=root.name,
             ) from error
         return Chosen(root=root, bounds=recorded.whole, note=_note(recorded))

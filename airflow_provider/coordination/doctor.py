@@ -36,7 +36,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit, OnRerun
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
 from airflow_provider.sources.roots import RootSources
@@ -325,7 +325,8 @@ class _Doctor:
     def _holes(self) -> Iterator[Symptom]:
         """What tables lack and no run brings by itself."""
         for hole in holes(self.reader, self.domain):
-            clear = f"clear the task of job {hole.job} for these epochs, or " if hole.epochs else ""
+            whole = f"with on_rerun={OnRerun.NEW_REVISION.value!r} where the job reads other sources since"
+            clear = f"clear the task of job {hole.job} for these epochs, {whole}; or " if hole.epochs else ""
             step = f"{clear}{self._command(hole.cure)}."
             yield Symptom(subject=f"table {hole.table}", found=hole.found, next_step=step)
 

@@ -193,7 +193,8 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
         explained,
         summary=f"{explained.summary}, by an attempt that began before the job had {', '.join(lacking)}",
         next_step=f"{revised}clear the task of the job for it: the next revision adds these tables; what is committed "
-        "stays.",
+        "stays. Where the job reads other sources since, it computes all tables again, by "
+        f"on_rerun={OnRerun.NEW_REVISION.value!r} alone.",
     )
 
 

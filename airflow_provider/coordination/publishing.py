@@ -30,7 +30,7 @@ from airflow_provider.domain.epoch import (
     Published,
 )
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.filling import beside, filled, inputs_to_validate, roots_to_validate
+from airflow_provider.domain.filling import beside, filled, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
@@ -135,7 +135,8 @@ class Publish:
         refuse_behind_inputs(attempt, record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
-        newest = roots_to_validate(record, epoch.record)
+        # A fill reads the bounds of its commit, also where later ones are recorded.
+        newest = () if record.fills else record.roots
         roots = newest_required(attempt.domain, attempt.interval, newest, reading)
         extra: list[Exists | Absent] = [
             *self._rewrite_requirements(reading, sinks),

@@ -166,53 +166,6 @@ def _reading_twice(
     )
 
 
-def refuse_filling_from_others(
-    reader: MetadataReader,
-    reading: Reading,
-    job: EpochJob,
-    interval: Interval,
-    *,
-    epoch: EpochRecord | None,
-    bounds: Sequence[RootBounds],
-) -> None:
-    """Refuse to fill tables of a committed *epoch* from other files, by another name, than its tables were computed of.
-
-    :param reading: has the job's record. :param bounds: what the fill would read.
-    :raises TopologyError: the commit has read a root that this declaration lacks, another root is read in its stead,
-        and none has the same bounds.
-    """
-    known = reading.get(job_key(job.domain, job.name))
-    declared = {root.name for root in job.roots}
-    left = [] if known is None else [name for name in known.record.all_roots if name not in declared]
-    others = [found for found in bounds if not committed_root(epoch, found.root)]
-    read = {name: revision for name in left if (revision := committed_root(epoch, name))}
-    if not read or not others:
-        return
-    keys = {name: root_key(job.domain, name, interval.end, revision) for name, revision in read.items()}
-    recorded = reader.read(job.domain, list(keys.values()))
-    for name, key in keys.items():
-        stamped = recorded.get(key)
-        before: RootBounds | None = stamped.record.whole if stamped else None
-        if before is None or any(
-            (found.files, found.span) == (before.files, before.span) for found in others
-        ):
-            continue
-        raise TopologyError(
-            f"{job.name} {interval}: its tables were computed from root {name!r}, {before}; this declaration of the "
-            f"job lacks it and reads {', '.join(f'{found.root!r}, {found}' for found in others)}: tables that the "
-            "epoch gets now would be of other rows than those beside them.",
-            next_step=f"declare {name!r} again, by a declaration that {job.name!r} has not had before; or leave the "
-            f"new tables empty there (`airflow epochs skip {job.name} "
-            f"{interval.start.isoformat()}/{interval.end.isoformat()} --reason …`) and clear the task, which computes "
-            "all tables of the epoch again from what is there now.",
-            job=job.name,
-            interval=interval,
-            root=name,
-            expected=before,
-            found=tuple(others),
-        )
-
-
 def refuse_from_the_beginning(
     reader: MetadataReader, domain: DomainName, job: EpochJob, before: Collection[JobRecord]
 ) -> None:

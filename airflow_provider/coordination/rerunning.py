@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
+from airflow_provider.coordination.staying import rows_that_stayed
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -42,13 +43,14 @@ def refuse_reruns(
     tables = {table.name: table_key(job.domain, table.name) for table in job.outputs}
     reading = reader.read(job.domain, [topology_key(job.domain), *keys, *tables.values()])
     own = {name: reading.get(key) for name, key in tables.items()}
+    stayed = rows_that_stayed(reading, job.domain)
     again = [
         epoch
         for key, epoch in keys.items()
         if (stamped := reading.get(key)) is not None
         and stamped.record.interval == epoch
         and computes_again(stamped.record, owner)
-        and not tables_to_fill(stamped.record, epoch, own, determinism=job.determinism, skips=False)
+        and not tables_to_fill(stamped.record, epoch, own, job=job, skips=False, stayed=stayed)
         and not _committed_before(reader, job, epoch, owner)
     ]
     kept = [epoch for epoch in again if not is_behind(behind_of(reading, job.domain), job.name, epoch)]

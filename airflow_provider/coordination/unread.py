@@ -263,6 +263,18 @@ class _Look:
         look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
         return look.read(look.epochs().values())
 
+    def _read_by_other_names(self) -> Collection[str]:
+        """The files that all jobs which declare the root have read, where each has had roots of other names."""
+        declaring = [
+            job
+            for job in self.readers
+            if not job.retired and any(root.name == self.root.name for root in job.roots)
+        ]
+        if self.root.kind is not RootKind.FILES or not all(one.left_roots for one in declaring):
+            return set()
+        read = [set(self._read_by(job)) for job in declaring]
+        return set.intersection(*read) if read else set()
+
     @property
     def following(self) -> tuple[datetime, Cadence] | None:
         """The barrier of the next begin, behind all bounds and all that its job has committed or skipped, and the
@@ -289,6 +301,8 @@ class _Look:
     def _of_declared(self, told_later: Collection[Interval | None]) -> Iterator[Unread]:
         """:param told_later: skipped epochs: what came late to them, and no later epoch reads, is told with theirs."""
         late, replaced = self.late()
+        read = self._read_by_other_names() if late else ()
+        late = [one for one in late if one[1] not in read]
         following = self.following if late else None
         comes = [one for one in late if self.comes(one[0], following)]
         gone = [one for one in late if one not in comes and one[0] not in told_later]

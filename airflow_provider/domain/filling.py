@@ -12,8 +12,8 @@ from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.roots import RootBounds
-from airflow_provider.domain.topology import Determinism
+from airflow_provider.domain.staying import Stayed
+from airflow_provider.domain.topology import Determinism, EpochJob
 from airflow_provider.domain.version import TableRecord
 
 
@@ -22,21 +22,38 @@ def tables_to_fill(
     interval: Interval,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
     *,
-    determinism: Determinism,
+    job: EpochJob,
     skips: bool,
+    stayed: Sequence[Stayed] = (),
 ) -> tuple[TableName, ...]:
     """The tables that lack *interval* although it is committed: the next revision is theirs alone.
 
-    What was skipped is computed whole, and so is what a job computes otherwise each time.
+    What was skipped is computed whole, and so is what a job computes otherwise each time, or from other sources than
+    its commit: a table that is added reads nothing that the tables beside it have not.
+
+    :param stayed: rows of the domain that are of an earlier revision than those beside them. An epoch that has some is
+        computed whole, too: its commit names what they were computed from among what it has read itself.
     """
     if epoch is None or epoch.committed is None:
         return ()
-    if not skips and (epoch.committed.skipped or determinism is not Determinism.DETERMINISTIC):
+    if not skips and (epoch.committed.skipped or not _computes_alike(job, epoch.committed)):
+        return ()
+    if not skips and any(row.job == job.name and row.interval.overlaps(interval) for row in stayed):
         return ()
     lacking = (
         name for name, one in tables.items() if one is not None and one.record.progress.lacks(interval)
     )
     return tuple(sorted(lacking))
+
+
+def _computes_alike(job: EpochJob, committed: Commitment) -> bool:
+    """Whether *job* computes the same from all that it declares to read as it did for *committed*."""
+    if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
+        return False
+    inputs = {(read.table, read.kind) for read in committed.inputs}
+    return all((edge.table, edge.kind) in inputs for edge in job.edges) and all(
+        committed.revision_of(root.name) for root in job.roots
+    )
 
 
 def inputs_of_fill(recorded: Sequence[Provenance], resolved: Sequence[Provenance]) -> list[Provenance]:
@@ -57,14 +74,6 @@ def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Prove
     if not attempt.fills or epoch.committed is None:
         return list(attempt.inputs)
     return [read for read in attempt.inputs if read not in epoch.committed.inputs]
-
-
-def roots_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> tuple[RootBounds, ...]:
-    """The bounds of *attempt* that have to be the newest: not those that a fill reads as its commit has read them."""
-    committed = epoch.committed
-    if not attempt.fills or committed is None:
-        return attempt.roots
-    return tuple(read for read in attempt.roots if not committed.revision_of(read.root))
 
 
 def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, ...]) -> Commitment:

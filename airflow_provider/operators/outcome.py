@@ -10,6 +10,7 @@ from airflow.sdk.observability import stats
 
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.staying import rows_that_stayed
 from airflow_provider.coordination.unread import ignored
 from airflow_provider.domain.barriers import completed, written_output
 from airflow_provider.domain.beginning import computes_again
@@ -105,7 +106,8 @@ def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
     if is_behind(behind_of(reading, job.domain), job.name, epoch.interval):
         return False
     own = {one.name: reading.get(table_key(job.domain, one.name)) for one in job.outputs}
-    return not tables_to_fill(epoch, epoch.interval, own, determinism=job.determinism, skips=False)
+    stayed = rows_that_stayed(reading, job.domain)
+    return not tables_to_fill(epoch, epoch.interval, own, job=job, skips=False, stayed=stayed)
 
 
 def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:

@@ -132,26 +132,6 @@ def test_what_never_read_a_root_does_not_stand_on_it(world: World, tmp_path: Pat
     assert bound(world).behind == ()
 
 
-def test_a_fill_reads_the_newest_of_a_root_that_its_commit_has_not_read(world: World, tmp_path: Path) -> None:
-    """I11, R7: no table is filled from a revision that nothing stands on any more."""
-    tables = [world.table("d"), world.table("d2")]
-    old = world.job("d", tables[:1])
-    world.run(world.job("d", tables), day(2))
-    world.run(old, day(1))
-    e = world.job("e", inputs=[feed(tmp_path)])
-    late_file(world, tmp_path, e)
-    assert compute(world, e, 1, owner("again")) == 2
-    fills = world.job("d", tables, inputs=[feed(tmp_path)])
-    slow = world.coordinator.begin(fills, day(1), owner("fills"), roots=FILES)
-    assert not isinstance(slow, AlreadyCommitted)
-    assert slow.roots[0].revision == 2
-    world.write(slow, [101])
-    land(tmp_path, 1, z="1000")
-    assert compute(world, e, 1, owner("once more")) == 3
-    with pytest.raises(Conflict, match="revision 3 of root 'feed'"):
-        world.coordinator.publish(slow)
-
-
 def test_a_reader_that_began_before_is_not_published(world: World, tmp_path: Path) -> None:
     """I11, R18: it has read revision 1; its next try waits."""
     d, e, f = two_jobs(world, tmp_path)

@@ -38,14 +38,6 @@ class Landing:
         declared = {"complete": none_needed(), **options}
         return self.world.job("load", inputs=[Root(root, location, **declared)])  # type: ignore[arg-type]
 
-    def wider(self, *roots: str) -> EpochJob:
-        """The job with a table more, over *roots*; those after the first lie in folders of their own."""
-        inputs = [*self.job(roots[0]).roots]
-        inputs += [
-            Root(one, f"{self.directory}/{one}", complete=none_needed(), late="ignore") for one in roots[1:]
-        ]
-        return self.world.job("load", [self.world.table("load"), self.world.table("more")], inputs=inputs)
-
     def land(self, number: int, *names: str) -> None:
         for name in names:
             path = self.directory / f"{day(number).start:%Y-%m-%d}" / name
@@ -235,6 +227,22 @@ def test_what_the_new_name_has_read_of_an_old_folder_is_not_named(landing: Landi
     assert landing.told() == []
 
 
+@pytest.mark.parametrize("late", ["next", "revision"])
+def test_what_an_older_name_has_read_late_is_not_named(landing: Landing, late: str) -> None:
+    """I11: an older version of the DAG reads it; who moves it, as doctor would say, has it read twice."""
+    old, new = landing.job("feed"), landing.job("feed_2", late=late)
+    landing.world.coordinator.register(old)
+    landing.land(1, "a.csv")
+    landing.run(new, day(1))
+    landing.land(2, "b.csv")
+    landing.run(old, day(2))
+    landing.run(new, day(2), owner("again"))
+    landing.land(2, "late.csv")
+    assert [urgent for _, urgent in landing.told()] == [late == "revision"]
+    assert landing.run(old, day(3)) == ["late.csv"]
+    assert landing.told() == []
+
+
 @pytest.mark.parametrize("old_late", ["revision", "ignore"])
 def test_a_new_name_reads_no_file_late_that_its_epoch_has_read(landing: Landing, old_late: str) -> None:
     """I11: by late="next" the new name looks at earlier folders; an older declaration has read one of them since."""
@@ -352,48 +360,6 @@ def test_a_job_that_reads_without_its_root_for_a_while_is_told_what_it_misses(la
         assert "which it does not read as root feed" in text
         assert f"clear the task of job other for {day(2)}" in text
         world.coordinator.retire(DOMAIN, "load", reason="it is over", by="ada")
-
-
-# --- fills -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change", ["late", "rewritten", "moved"])
-def test_a_fill_reads_no_other_files_than_its_commit_by_another_name(landing: Landing, change: str) -> None:
-    """I7, I11: two tables of an epoch would be of different files; what it says to do ends the refusal."""
-    world, old, new = landing.world, landing.job("feed"), landing.wider("feed_2")
-    landing.land(1, "a.csv")
-    landing.land(2, "a.csv")
-    world.coordinator.register(old)
-    landing.run(new, day(1))
-    landing.run(old, day(2))
-    first = landing.directory / "2024-01-02" / "a.csv"
-    if change == "late":
-        landing.land(2, "late.csv")
-    elif change == "rewritten":
-        first.write_text("other rows")
-    else:
-        first.rename(first.with_name("late.csv"))
-    before = world.exactly()
-    with pytest.raises(TopologyError, match="root 'feed'.*'feed_2'") as refused:
-        world.begin(new, day(2), owner("fills"), roots=FILES)
-    assert world.exactly() == before
-    assert "airflow epochs skip load 2024-01-02T00:00:00+00:00/2024-01-03" in refused.value.next_step
-    world.coordinator.skip(DOMAIN, "load", day(2), "the files have changed", by="ada")
-    assert landing.run(new, day(2), owner("whole")) == sorted(file.name for file in first.parent.iterdir())
-    assert world.cut("load", "more").outdated == ()
-
-
-def test_a_fill_reads_the_files_of_its_commit_by_another_name(landing: Landing) -> None:
-    """R7, I11: a job gets a table and another name for its folder in one change; roots beside it do not matter."""
-    world, old, new = landing.world, landing.job("feed"), landing.wider("feed_2", "extra")
-    (landing.directory / "extra").touch()
-    landing.land(1, "a.csv")
-    landing.land(2, "a.csv")
-    world.coordinator.register(old)
-    landing.run(new, day(1))
-    landing.run(old, day(2))
-    assert landing.run(new, day(2), owner("fills")) == ["a.csv"]
-    assert world.cut("load", "more").outdated == ()
 
 
 # --- heirs -------------------------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ RENAMED = "tests/contract/test_coordination_renamed_roots.py"
 
 PLANTED_IN_NAMES = (
     Mutant(
-        name="a fill reads other files than its commit by another name of the root",
+        name="doctor tells people to move files that an older name has read",
         rule="I11",
-        file="coordination/renamed_roots.py",
-        old="    if not read or not others:\n",
-        new="    if read or not others:\n",
+        file="coordination/unread.py",
+        old="        late = [one for one in late if one[1] not in read]\n",
+        new="        late = [one for one in late if one[1] or read]\n",
         tests=(RENAMED,),
-        by="test_a_fill_reads_no_other_files_than_its_commit_by_another_name",
+        by="test_what_an_older_name_has_read_late_is_not_named",
     ),
     Mutant(
         name="doctor passes over files at locations of parts of epochs",

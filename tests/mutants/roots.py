@@ -150,15 +150,6 @@ PLANTED_IN_ROOTS = (
         by="test_who_has_read_the_same_bounds_stands_on_them",
     ),
     Mutant(
-        name="a fill publishes whatever was recorded of a source that its commit has not read",
-        rule="I11",
-        file="domain/filling.py",
-        old="return tuple(read for read in attempt.roots if not committed.revision_of(read.root))",
-        new="return ()",
-        tests=(BEHIND,),
-        by="test_a_fill_reads_the_newest_of_a_root_that_its_commit_has_not_read",
-    ),
-    Mutant(
         name="an epoch that never read a source stands on its first revision",
         rule="I11",
         file="domain/epoch.py",

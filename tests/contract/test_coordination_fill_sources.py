@@ -1,0 +1,222 @@
+"""A fill adds tables to a committed epoch from what the commit has read, or the epoch is computed whole (R7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.doctor import examine
+from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.epoch import AlreadyCommitted
+from airflow_provider.domain.errors import DependentReaders
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import epoch_key
+from airflow_provider.domain.roots import Root
+from airflow_provider.domain.topology import EpochJob, increment, previous
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.codec import encode
+from airflow_provider.testing.arrow_attempts import read_rows
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+
+FILES = RootSources()
+
+
+class Load:
+    """Job ``load``, which writes one row a day to each of its tables: the number of files and rows that it reads."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.directory = world, directory
+
+    def root(self, name: str, folder: str = "in", **options: Any) -> Root:
+        (self.directory / folder).mkdir(exist_ok=True)
+        location = f"{self.directory}/{folder}/{{start:%Y-%m-%d}}/*.csv"
+        return Root(name, location, **{"complete": none_needed(), **options})
+
+    def job(self, tables: str, *inputs: Any, **options: Any) -> EpochJob:
+        outputs = [self.world.table(name) for name in tables.split()]
+        return self.world.job("load", outputs, inputs=inputs, **options)
+
+    def land(self, number: int, *names: str, folder: str = "in") -> None:
+        for name in names:
+            path = self.directory / folder / f"{day(number).start:%Y-%m-%d}" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+
+    def run(self, job: EpochJob, epoch: Interval, by: str = "scheduled") -> list[str]:
+        """Compute *epoch*; return the tables that it publishes."""
+        coordinator = self.world.coordinator
+        attempt = self.world.begin(job, epoch, owner(by), roots=FILES)
+        read = [read_rows(coordinator, attempt, one.table) for one in attempt.inputs]
+        values = sum(sum(rows["value"].to_pylist()) for rows in read if rows is not None)
+        self.world.write(attempt, [values + sum(len(one.files) for one in attempt.roots)])
+        coordinator.complete(attempt)
+        return [name for name, _ in coordinator.publish(attempt).tables]
+
+    def values(self, number: int, *tables: str) -> list[int]:
+        """What *tables* have of a day; no label says that they do not belong together."""
+        cut = self.world.cut(*tables)
+        assert not cut.outdated
+        assert not cut.notes
+        rows = self.world.rows_of(cut)
+        return [dict(rows[name])[number] for name in tables]
+
+
+@pytest.fixture
+def load(world: World, tmp_path: Path) -> Load:
+    return Load(world, tmp_path)
+
+
+CHANGES = [
+    "renamed",
+    "two renamed, both empty",
+    "renamed, another is empty",
+    "root to table",
+    "table to root",
+    "table to table",
+    "root added",
+    "old name beside the new one",
+    "edge of another kind",
+]
+
+
+def sides(load: Load, change: str) -> tuple[list[Any], list[Any]]:
+    """What ``load`` reads before *change*, and from then on."""
+    a, b, feed = increment(load.world.table("a")), increment(load.world.table("b")), load.root("feed")
+    renamed, empty = load.root("feed_2"), load.root("notes", "empty")
+    match change:
+        case "renamed":
+            return [feed], [renamed]
+        case "two renamed, both empty":
+            return [feed, empty], [renamed, load.root("notes_2", "empty")]
+        case "renamed, another is empty":
+            return [feed], [renamed, empty]
+        case "root to table":
+            return [feed], [a]
+        case "table to root":
+            return [a], [feed]
+        case "table to table":
+            return [a], [b]
+        case "root added":
+            return [a], [a, feed]
+        case "old name beside the new one":
+            return [feed], [feed, renamed]
+    return [a], [previous(load.world.table("a"))]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_reads_another_source_is_no_fill(load: Load, change: str) -> None:
+    """R7, I7: all tables of the epoch are computed again together; none is added from other rows than the others."""
+    world = load.world
+    before, after = sides(load, change)
+    old, new = load.job("t1", *before), load.job("t1 t2", *after)
+    sources = [world.job("a"), world.job("b")]
+    for job in (*sources, old):
+        world.coordinator.register(job)
+    for number in (1, 2):
+        for job, value in zip(sources, (10, 20), strict=True):
+            world.run(job, day(number), [value])
+        if "empty" not in change:
+            load.land(number, "file.csv")
+    load.run(new, day(1))
+    load.run(old, day(2))
+    load.land(2, "late.csv")
+    assert load.run(new, day(2), "cleared") == ["t1", "t2"]
+    one, other = load.values(2, "t1", "t2")
+    assert one == other
+
+
+@pytest.mark.parametrize("reads", ["less", "the same"])
+def test_what_reads_nothing_else_is_a_fill(load: Load, reads: str) -> None:
+    """R7: also where the declaration has left a source since."""
+    world = load.world
+    feed, notes = load.root("feed"), load.root("notes", "notes")
+    old = load.job("t1", feed, notes)
+    new = load.job("t1 t2", *((feed,) if reads == "less" else (feed, notes)))
+    world.coordinator.register(old)
+    for number in (1, 2):
+        load.land(number, "file.csv")
+    load.run(new, day(1))
+    load.run(old, day(2))
+    load.land(2, "late.csv")
+    assert load.run(new, day(2), "cleared") == ["t2"]
+    assert load.values(2, "t1", "t2") == [1, 1]
+
+
+@pytest.mark.parametrize("left", ["t2", "t1"])
+def test_an_epoch_with_rows_that_stayed_is_computed_whole(load: Load, left: str) -> None:
+    """R7, R18: its commit names what they were computed from among what the other tables were; a table more would be
+    of either.
+    """
+    world = load.world
+    old = load.job("t1" if left == "t2" else "t2", load.root("feed"))
+    both = load.job("t1 t2", load.root("feed_2"))
+    new = load.job("t1 t2 t3", load.root("feed_2"))
+    for job in (old, both, new):
+        world.coordinator.register(job)
+    for number in (1, 2):
+        load.land(number, "file.csv")
+    load.run(new, day(1))
+    load.run(both, day(2))
+    load.land(2, "late.csv")
+    load.run(old, day(2), "by the oldest version")
+    assert [row.table for row in world.cut("t1", "t2").outdated] == [left]
+    assert load.run(new, day(2), "cleared") == ["t1", "t2", "t3"]
+    assert load.values(2, "t1", "t2", "t3") == [1, 1, 1], "late.csv is day 3's"
+
+
+def test_a_commit_that_names_no_roots_is_not_filled(load: Load) -> None:
+    """R7: in a store that an older version of the package uses, commits do not tell what they have read."""
+    world = load.world
+    old, new = load.job("t1", load.root("feed")), load.job("t1 t2", load.root("feed_2"))
+    world.coordinator.register(old)
+    for number in (1, 2):
+        load.land(number, "file.csv")
+    load.run(new, day(1))
+    load.run(old, day(2))
+    key = epoch_key(DOMAIN, old.name, day(2).start)
+    record = world.store.read(DOMAIN, [key]).records[key].record
+    older = replace(record, committed=replace(record.committed, names_roots=False))
+    world.plant(key, encode(key, older))
+    load.land(2, "late.csv")
+    assert load.run(new, day(2), "cleared") == ["t1", "t2"]
+    assert load.values(2, "t1", "t2") == [2, 2]
+
+
+def test_an_epoch_that_is_no_fill_is_kept_where_its_job_says_so(load: Load) -> None:
+    """R7: by on_rerun="keep" the epoch stays as it is, and doctor goes on to name the table."""
+    world = load.world
+    old, new = (
+        load.job(tables, load.root(root), on_rerun="keep")
+        for tables, root in (("t1", "feed"), ("t1 t2", "feed_2"))
+    )
+    world.coordinator.register(old)
+    for number in (1, 2):
+        load.land(number, "file.csv")
+    load.run(new, day(1))
+    load.run(old, day(2))
+    assert isinstance(world.coordinator.begin(new, day(2), owner("cleared"), roots=FILES), AlreadyCommitted)
+    (found,) = [
+        one for one in examine(world.store, world.formats, DOMAIN).symptoms if one.subject == "table t2"
+    ]
+    assert "with on_rerun='new_revision' where the job reads other sources since" in found.next_step
+
+
+def test_an_epoch_that_is_no_fill_and_was_read_is_refused(load: Load) -> None:
+    """R5, R7: nothing is written."""
+    world = load.world
+    old, new = load.job("t1", load.root("feed")), load.job("t1 t2", load.root("feed_2"))
+    world.coordinator.register(old)
+    for number in (1, 2):
+        load.land(number, "file.csv")
+    load.run(new, day(1))
+    load.run(old, day(2))
+    reader = world.job("r", inputs=[increment(world.table("t1"))])
+    for number in (1, 2):
+        world.run(reader, day(number))
+    before = world.exactly()
+    with pytest.raises(DependentReaders):
+        world.begin(new, day(2), owner("cleared"), roots=FILES)
+    assert world.exactly() == before
