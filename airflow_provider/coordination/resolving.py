@@ -233,14 +233,21 @@ def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
     marks = [moved.watermark for _, moved in stood.values() if moved.watermark is not None]
     wanted = at or max(marks, default=None)
     missing = lagging(stood, wanted) if wanted else ()
-    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or "nothing is committed yet"
+    behind = [
+        name for name, (table, moved) in stood.items() if moved.watermark is None and table.progress.islands
+    ]
+    lacking = f"what is committed of {', '.join(sorted(behind))} lies behind epochs that it lacks"
+    nothing = lacking if behind else "nothing is committed yet"
+    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or nothing
     origins = [moved.origin for _, moved in stood.values() if moved.origin is not None]
     if at is not None and origins and at <= max(origins):
         step = f"read at a later time than {max(origins).isoformat()}, where the last of them begins."
+    elif behind:
+        step = "`airflow epochs doctor` names these epochs, and what brings them."
     else:
         step = "wait for it (EpochSensor), or see `airflow epochs explain`."
     return NotReady(
-        f"{', '.join(sorted(stood))} have no common barrier yet: {reasons}.",
+        f"no common barrier of {', '.join(sorted(stood))} yet: {reasons}.",
         next_step=step,
         missing=missing,
     )
