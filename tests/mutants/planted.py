@@ -23,7 +23,6 @@ FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
 DECLARING = "tests/contract/test_coordination_declaring.py"
 FILLING = "tests/contract/test_coordination_filling.py"
-SOURCES = "tests/contract/test_coordination_fill_sources.py"
 LAPSING = "tests/contract/test_coordination_lapsing.py"
 ORIGINS = "tests/contract/test_coordination_origins.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
@@ -504,51 +503,6 @@ PLANTED = (
         new="        published = [one for one in attempt.sinks if one.name in names]",
         tests=(FILLING,),
         by="test_chg4_rollback_of_a_deployment",
-    ),
-    Mutant(
-        name="a fill reads a root that its commit has not read",
-        rule="R7",
-        file="domain/filling.py",
-        old="        committed.revision_of(root.name) for root in job.roots\n",
-        new="        committed.revision_of(root.name) >= 0 for root in job.roots\n",
-        tests=(SOURCES,),
-        by="test_what_reads_another_source_is_no_fill",
-    ),
-    Mutant(
-        name="a fill reads a table that its commit has not read",
-        rule="R7",
-        file="domain/filling.py",
-        old="    return all((edge.table, edge.kind) in inputs for edge in job.edges) and all(\n",
-        new="    return all(edge.table for edge in job.edges if inputs is not None) and all(\n",
-        tests=(SOURCES,),
-        by="test_what_reads_another_source_is_no_fill",
-    ),
-    Mutant(
-        name="a fill reads a table by another edge than its commit",
-        rule="R7",
-        file="domain/filling.py",
-        old="    return all((edge.table, edge.kind) in inputs for edge in job.edges) and all(\n",
-        new="    return all(edge.table in {table for table, _ in inputs} for edge in job.edges) and all(\n",
-        tests=(SOURCES,),
-        by="test_what_reads_another_source_is_no_fill",
-    ),
-    Mutant(
-        name="a fill adds a table beside rows that stayed",
-        rule="R7",
-        file="domain/filling.py",
-        old="    if not skips and any(row.job == job.name and",
-        new="    if skips and any(row.job == job.name and",
-        tests=(SOURCES,),
-        by="test_an_epoch_with_rows_that_stayed_is_computed_whole",
-    ),
-    Mutant(
-        name="a commit that names no roots is filled",
-        rule="R7",
-        file="domain/filling.py",
-        old=" or (job.roots and not committed.names_roots):",
-        new=":",
-        tests=(SOURCES,),
-        by="test_a_commit_that_names_no_roots_is_not_filled",
     ),
     Mutant(
         name="a fill forgets what the committed tables were computed from",
