@@ -234,14 +234,14 @@ class Register:
         return [chain_key(self.job.domain, root.name) for root in self.job.roots if root.looks_around]
 
     def _bounded(self, before: JobRecord) -> Iterator[Interval]:
-        """Epochs for which *before* recorded bounds of roots that it shares with the job: they stay (I11).
+        """Epochs for which *before* recorded bounds of roots that the job has, too: they stay (I11), also once left.
 
         Where later bounds depend on them, the registration requires that none were recorded meanwhile.
         """
         since = self.job.cadence.until(before.cadence)
         if since is None:
             return
-        shared = {root.name for root in before.roots} & {root.name for root in self.job.roots}
+        shared = {*before.all_roots} & {root.name for root in self.job.roots}
         for name in sorted(shared):
             for stamped in pages(self.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
                 record: RootRecord = stamped.record

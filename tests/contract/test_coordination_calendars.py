@@ -191,6 +191,19 @@ def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> No
     assert world.begin(third, hour(1), roots=files("other")).roots == (files("hour")["feed"],), "the heir's"
 
 
+def test_bounds_of_a_job_that_has_left_the_root_hold_its_calendar(world: World) -> None:
+    """R7, I11: the new calendar begins behind them; else its first epoch could never begin."""
+    feed = Root("feed", "/feed", late="ignore")
+    world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day"))
+    world.coordinator.register(world.job("e", inputs=[feed]))
+    world.coordinator.register(world.job("d"))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="the cadence cannot change at") as refused:
+        world.coordinator.register(world.job("e", cadence=HOURLY_FROM_3, inputs=[feed]))
+    assert world.exactly() == before
+    assert f"let it change at {day(4).end.isoformat()}" in refused.value.next_step
+
+
 @pytest.mark.parametrize(
     "cadence",
     [
