@@ -18,13 +18,14 @@ from airflow_provider.coordination.altering import Alter
 from airflow_provider.coordination.bounding import Bounded, Bounding, RootSource
 from airflow_provider.coordination.catching_up import behind_of, refuse_part
 from airflow_provider.coordination.declaring import Declaring
+from airflow_provider.coordination.filling import fills_of
 from airflow_provider.coordination.giving_back import GivingBack
 from airflow_provider.coordination.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import pauses
-from airflow_provider.coordination.staying import rows_that_stayed
+from airflow_provider.coordination.staying import refuse_rows_of_others
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.coordination.withdrawals import withdrawals
 from airflow_provider.domain.barriers import completed, written_output
@@ -57,7 +58,7 @@ from airflow_provider.domain.epoch import (
     committed_csn,
 )
 from airflow_provider.domain.errors import Conflict, InvalidInput
-from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate, tables_to_fill
+from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
@@ -186,8 +187,7 @@ class Begin:
         return self._opening(reading, job, stamped, fills, dry=dry)
 
     def _fills(self, reading: Reading, epoch: EpochRecord | None) -> tuple[TableName, ...]:
-        own, skips, stayed = self._own(reading), bool(self.skips), rows_that_stayed(reading, self.job.domain)
-        return tables_to_fill(epoch, self.interval, own, job=self.job, skips=skips, stayed=stayed)
+        return fills_of(reading, self.job, epoch, self.interval, skips=bool(self.skips))
 
     def _granted(
         self,
@@ -246,6 +246,8 @@ class Begin:
         revision, own = next_revision(epoch), self._own(reading)
         if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
             return None
+        if not fills and not self.skips:
+            refuse_rows_of_others(self.coordinator.store, self.job.domain, job, self.interval)
         refuse_part(reading, self.job, self.interval)
         refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
         before = None if self.skips else inheritable(epoch, job)

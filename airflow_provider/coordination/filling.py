@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_provider.domain.epoch import Attempt
+from airflow_provider.coordination.staying import rows_that_stayed
+from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.interval import time_key
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.records import Key, Kind, table_key, topology_key
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import Committable, SliceRecord
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+
+
+def keys_of_fill(job: EpochJob) -> list[Key]:
+    """What :func:`fills_of` looks at beside the epoch."""
+    names = dict.fromkeys([*(table.name for table in job.outputs), *(edge.table for edge in job.edges)])
+    return [topology_key(job.domain), *(table_key(job.domain, name) for name in names)]
+
+
+def fills_of(
+    reading: Reading, job: EpochJob, epoch: EpochRecord | None, interval: Interval, *, skips: bool = False
+) -> tuple[TableName, ...]:
+    """Return the tables that the next revision of *epoch* adds; empty where it computes all.
+
+    :param reading: has :func:`keys_of_fill`. :param skips: it leaves them empty.
+    """
+    names = [*(table.name for table in job.outputs), *(edge.table for edge in job.edges)]
+    tables = {name: reading.get(table_key(job.domain, name)) for name in names}
+    stayed = rows_that_stayed(reading, job.domain)
+    return tables_to_fill(epoch, interval, tables, job=job, skips=skips, stayed=stayed)
 
 
 def refuse_other_rows(

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 
 from airflow_provider.coordination.catching_up import behind_of
 from airflow_provider.coordination.dependents import refuse_dependents
-from airflow_provider.coordination.staying import rows_that_stayed
+from airflow_provider.coordination.filling import fills_of, keys_of_fill
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError
-from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, table_key, topology_key
+from airflow_provider.domain.records import Kind, barrier_partition, epoch_key
 from airflow_provider.domain.topology import EpochJob, OnRerun
 from airflow_provider.stores.base import MetadataReader
 
@@ -40,17 +39,14 @@ def refuse_reruns(
     if len(epochs) < 2 or job.on_rerun is OnRerun.KEEP:
         return
     keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
-    tables = {table.name: table_key(job.domain, table.name) for table in job.outputs}
-    reading = reader.read(job.domain, [topology_key(job.domain), *keys, *tables.values()])
-    own = {name: reading.get(key) for name, key in tables.items()}
-    stayed = rows_that_stayed(reading, job.domain)
+    reading = reader.read(job.domain, [*keys, *keys_of_fill(job)])
     again = [
         epoch
         for key, epoch in keys.items()
         if (stamped := reading.get(key)) is not None
         and stamped.record.interval == epoch
         and computes_again(stamped.record, owner)
-        and not tables_to_fill(stamped.record, epoch, own, job=job, skips=False, stayed=stayed)
+        and (job.on_rerun is OnRerun.FAIL or not fills_of(reading, job, stamped.record, epoch))
         and not _committed_before(reader, job, epoch, owner)
     ]
     kept = [epoch for epoch in again if not is_behind(behind_of(reading, job.domain), job.name, epoch)]

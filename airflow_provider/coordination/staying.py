@@ -26,18 +26,38 @@ def tables_with_rows(
     reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval, but: Collection[str] = ()
 ) -> tuple[TableName, ...]:
     """The tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
-    start = time_key(interval.start)
+    tables = (table for table in job.all_outputs if table not in but)
+    return tuple(sorted(table for table in tables if job.name in _writers(reader, domain, table, interval)))
 
-    def has(table: TableName) -> bool:
-        for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
-            began, _, rest = stamped.key.item.partition(":")
-            if began != start:
-                return False
-            if rest.partition(":")[2] == job.name:
-                return True
-        return False
 
-    return tuple(sorted(table for table in job.all_outputs if table not in but and has(table)))
+def _writers(reader: MetadataReader, domain: DomainName, table: TableName, interval: Interval) -> set[str]:
+    """The jobs that have given *table* a slice which begins with *interval*."""
+    start, found = time_key(interval.start), set[str]()
+    for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
+        began, _, rest = stamped.key.item.partition(":")
+        if began != start:
+            break
+        found.add(rest.partition(":")[2])
+    return found
+
+
+def refuse_rows_of_others(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval
+) -> None:
+    """Refuse to compute again what a job has computed whose tables *job* has taken over since (R7).
+
+    :raises TopologyError: naming a table that has rows of that job alone.
+    """
+    for table in job.outputs if job.predecessors else ():
+        writers = _writers(reader, domain, table.name, interval)
+        if writers and job.name not in writers:
+            raise TopologyError(
+                f"{interval} of {table.name!r} was computed by {', '.join(sorted(writers))} before job {job.name!r} "
+                "took the table over.",
+                next_step="leave it: a job computes its own epochs again, no other's.",
+                table=table.name,
+                interval=interval,
+            )
 
 
 def refuse_other_bounds(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from airflow_provider.domain.cut import edge_range
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Provenance
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
@@ -28,31 +29,40 @@ def tables_to_fill(
 ) -> tuple[TableName, ...]:
     """The tables that lack *interval* although it is committed: the next revision is theirs alone.
 
-    What was skipped is computed whole, and so is what a job computes otherwise each time, or from other sources than
-    its commit: a table that is added reads nothing that the tables beside it have not.
+    What was skipped is computed whole, and so is what a job computes otherwise each time, or from other rows than its
+    commit: a table that is added reads nothing that the tables beside it have not.
 
+    :param tables: the job's own and those that it reads.
     :param stayed: rows of the domain that are of an earlier revision than those beside them. An epoch that has some is
         computed whole, too: its commit names what they were computed from among what it has read itself.
     """
     if epoch is None or epoch.committed is None:
         return ()
-    if not skips and (epoch.committed.skipped or not _computes_alike(job, epoch.committed)):
+    if not skips and (epoch.committed.skipped or not _computes_alike(job, interval, epoch.committed, tables)):
         return ()
     if not skips and any(row.job == job.name and row.interval.overlaps(interval) for row in stayed):
         return ()
-    lacking = (
-        name for name, one in tables.items() if one is not None and one.record.progress.lacks(interval)
-    )
+    own = {one.name: tables.get(one.name) for one in job.outputs}
+    lacking = (name for name, one in own.items() if one is not None and one.record.progress.lacks(interval))
     return tuple(sorted(lacking))
 
 
-def _computes_alike(job: EpochJob, committed: Commitment) -> bool:
+def _computes_alike(
+    job: EpochJob,
+    interval: Interval,
+    committed: Commitment,
+    tables: Mapping[TableName, Stamped[TableRecord] | None],
+) -> bool:
     """Whether *job* computes the same from all that it declares to read as it did for *committed*."""
     if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
         return False
-    inputs = {(read.table, read.kind) for read in committed.inputs}
-    return all((edge.table, edge.kind) in inputs for edge in job.edges) and all(
-        committed.revision_of(root.name) for root in job.roots
+    if not all(root.is_repeatable and committed.revision_of(root.name) for root in job.roots):
+        return False
+    inputs = {(read.table, read.kind, read.low, read.high) for read in committed.inputs}
+    edges = [(edge, tables.get(edge.table)) for edge in job.edges]
+    return all(
+        stamped is not None and (edge.table, edge.kind, *edge_range(edge, interval, stamped.record)) in inputs
+        for edge, stamped in edges
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from airflow.sdk.observability import stats
 
 from airflow_provider.coordination.catching_up import behind_of
+from airflow_provider.coordination.filling import fills_of, keys_of_fill
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.staying import rows_that_stayed
 from airflow_provider.coordination.unread import ignored
 from airflow_provider.domain.barriers import completed, written_output
 from airflow_provider.domain.beginning import computes_again
@@ -26,7 +26,6 @@ from airflow_provider.domain.epoch import (
     committed_csn,
 )
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
-from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
@@ -34,8 +33,6 @@ from airflow_provider.domain.records import (
     Stamped,
     barrier_partition,
     epoch_key,
-    table_key,
-    topology_key,
 )
 from airflow_provider.domain.roots import Late
 from airflow_provider.domain.topology import EpochJob, OnRerun
@@ -93,8 +90,7 @@ def _read(
 ) -> tuple[Reading, list[Stamped[EpochRecord]]]:
     """The records of *epochs* that there are, and of the job's tables."""
     keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
-    tables = [table_key(job.domain, one.name) for one in job.outputs]
-    reading = reader.read(job.domain, [topology_key(job.domain), *keys, *tables])
+    reading = reader.read(job.domain, [*keys, *keys_of_fill(job)])
     found = [(reading.get(key), epoch) for key, epoch in keys.items()]
     return reading, [one for one, epoch in found if one is not None and one.record.interval == epoch]
 
@@ -105,9 +101,7 @@ def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
         return False
     if is_behind(behind_of(reading, job.domain), job.name, epoch.interval):
         return False
-    own = {one.name: reading.get(table_key(job.domain, one.name)) for one in job.outputs}
-    stayed = rows_that_stayed(reading, job.domain)
-    return not tables_to_fill(epoch, epoch.interval, own, job=job, skips=False, stayed=stayed)
+    return not fills_of(reading, job, epoch, epoch.interval)
 
 
 def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted
-from airflow_provider.domain.errors import DependentReaders
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.errors import DependentReaders, FinalError, TopologyError
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import epoch_key
-from airflow_provider.domain.roots import Root
-from airflow_provider.domain.topology import EpochJob, increment, previous
+from airflow_provider.domain.roots import Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous, state, window
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import encode
 from airflow_provider.testing.arrow_attempts import read_rows
-from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
 FILES = RootSources()
+DAY = timedelta(days=1)
 
 
 class Load:
@@ -29,6 +33,9 @@ class Load:
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
+
+    def table(self, name: str) -> EpochTable:
+        return self.world.table(name)
 
     def root(self, name: str, folder: str = "in", **options: Any) -> Root:
         (self.directory / folder).mkdir(exist_ok=True)
@@ -69,63 +76,136 @@ def load(world: World, tmp_path: Path) -> Load:
     return Load(world, tmp_path)
 
 
-CHANGES = [
-    "renamed",
-    "two renamed, both empty",
-    "renamed, another is empty",
-    "root to table",
-    "table to root",
-    "table to table",
-    "root added",
-    "old name beside the new one",
-    "edge of another kind",
-]
+Sides = tuple[list[Any], list[Any]]
 
-
-def sides(load: Load, change: str) -> tuple[list[Any], list[Any]]:
-    """What ``load`` reads before *change*, and from then on."""
-    a, b, feed = increment(load.world.table("a")), increment(load.world.table("b")), load.root("feed")
-    renamed, empty = load.root("feed_2"), load.root("notes", "empty")
-    match change:
-        case "renamed":
-            return [feed], [renamed]
-        case "two renamed, both empty":
-            return [feed, empty], [renamed, load.root("notes_2", "empty")]
-        case "renamed, another is empty":
-            return [feed], [renamed, empty]
-        case "root to table":
-            return [feed], [a]
-        case "table to root":
-            return [a], [feed]
-        case "table to table":
-            return [a], [b]
-        case "root added":
-            return [a], [a, feed]
-        case "old name beside the new one":
-            return [feed], [feed, renamed]
-    return [a], [previous(load.world.table("a"))]
+CHANGES: dict[str, Callable[[Load], Sides]] = {
+    "renamed": lambda load: ([load.root("feed")], [load.root("feed_2")]),
+    "two renamed, both empty": lambda load: (
+        [load.root("feed"), load.root("notes", "empty")],
+        [load.root("feed_2"), load.root("notes_2", "empty")],
+    ),
+    "renamed, another is empty": lambda load: (
+        [load.root("feed")],
+        [load.root("feed_2"), load.root("notes", "empty")],
+    ),
+    "root to table": lambda load: ([load.root("feed")], [increment(load.table("a"))]),
+    "table to root": lambda load: ([increment(load.table("a"))], [load.root("feed")]),
+    "table to table": lambda load: ([increment(load.table("a"))], [increment(load.table("b"))]),
+    "root added": lambda load: (
+        [increment(load.table("a"))],
+        [increment(load.table("a")), load.root("feed")],
+    ),
+    "old name beside the new one": lambda load: (
+        [load.root("feed")],
+        [load.root("feed"), load.root("feed_2")],
+    ),
+    "edge of another kind": lambda load: ([increment(load.table("a"))], [previous(load.table("a"))]),
+    "longer window": lambda load: (
+        [window(load.table("a"), length=DAY)],
+        [window(load.table("a"), length=2 * DAY)],
+    ),
+    "a lag": lambda load: ([increment(load.table("a"))], [increment(load.table("a"), as_of=DAY)]),
+    "a longer lag": lambda load: (
+        [state(load.table("a"), as_of=DAY)],
+        [state(load.table("a"), as_of=2 * DAY)],
+    ),
+}
+"""What ``load`` reads before a change, and from then on."""
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_reads_another_source_is_no_fill(load: Load, change: str) -> None:
     """R7, I7: all tables of the epoch are computed again together; none is added from other rows than the others."""
     world = load.world
-    before, after = sides(load, change)
-    old, new = load.job("t1", *before), load.job("t1 t2", *after)
+    before, after = CHANGES[change](load)
+    old, new = (
+        load.job(tables, *reads, origin=barrier(3)) for tables, reads in (("t1", before), ("t1 t2", after))
+    )
     sources = [world.job("a"), world.job("b")]
     for job in (*sources, old):
         world.coordinator.register(job)
-    for number in (1, 2):
-        for job, value in zip(sources, (10, 20), strict=True):
-            world.run(job, day(number), [value])
+    for number in range(1, 6):
+        for job, value in zip(sources, (10, 200), strict=True):
+            world.run(job, day(number), [value**number])
         if "empty" not in change:
             load.land(number, "file.csv")
+    load.run(new, day(4))
+    load.run(old, day(5))
+    load.land(5, "late.csv")
+    assert load.run(new, day(5), "cleared") == ["t1", "t2"]
+    one, other = load.values(5, "t1", "t2")
+    assert one == other
+
+
+def test_what_reads_to_another_barrier_is_no_fill(load: Load) -> None:
+    """R7: the declaration is the same; the calendar of its input has changed since."""
+    world, table = load.world, load.table("a")
+    edge, options = state(table, as_of=DAY / 4), {"cadence": "0 12 * * *", "origin": day(1).start + DAY / 2}
+    old, new = load.job("t1", edge, **options), load.job("t1 t2", edge, **options)
+    noon = [Interval(day(number).start + DAY / 2, day(number).end + DAY / 2) for number in (1, 2)]
+    world.coordinator.register(world.job("a"))
+    world.coordinator.register(old)
+    for number in (1, 2):
+        world.run(world.job("a"), day(number), [10**number])
+    load.run(new, noon[0])
+    load.run(old, noon[1])
+    cadence = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
+    for hour in range(6):
+        start = barrier(2) + hour * DAY / 24
+        world.run(world.job("a", cadence=cadence), Interval(start, start + DAY / 24), [1000])
+    assert load.run(new, noon[1], "cleared") == ["t1", "t2"]
+
+
+def test_what_reads_rows_that_may_have_changed_unnoticed_is_no_fill(world: World) -> None:
+    """R7: rows of ids are counted; an update is not seen."""
+    orders = jdbc_root("orders", "shop.orders", source="shop", id_column="id")
+    old, new = (
+        world.job("d", [world.table(name) for name in names], inputs=[orders])
+        for names in (["d"], ["d", "d2"])
+    )
+
+    def compute(job: EpochJob, number: int, by: str = "scheduled") -> list[str]:
+        span = Span(low=(number - 1) or None, high=number, rows=1)
+        bounds = {"orders": RootBounds(root="orders", span=span)}
+        attempt = world.begin(job, day(number), owner(by), roots=bounds)
+        world.write(attempt)
+        return [name for name, _ in world.coordinator.publish(attempt).tables]
+
+    world.coordinator.register(old)
+    compute(new, 1)
+    compute(old, 2)
+    assert compute(new, 2, "cleared") == ["d", "d2"]
+
+
+def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
+    """R5: by on_rerun="fail" none of them begins; the begin of the fill would be refused, too."""
+    world, feed = load.world, load.root("feed")
+    old, new = load.job("t1", feed, on_rerun="fail"), load.job("t1 t2", feed, on_rerun="fail")
+    world.coordinator.register(old)
+    for number in (1, 2, 3):
+        load.land(number, "file.csv")
     load.run(new, day(1))
     load.run(old, day(2))
-    load.land(2, "late.csv")
-    assert load.run(new, day(2), "cleared") == ["t1", "t2"]
-    one, other = load.values(2, "t1", "t2")
-    assert one == other
+    with pytest.raises(FinalError, match="none was begun"):
+        refuse_reruns(world.store, new, [day(2), day(3)], owner("both"))
+
+
+def test_an_heir_overwrites_no_rows_of_the_job_before(world: World) -> None:
+    """R7: also where it has computed the epoch for a table of its own."""
+    before = world.job("j", [world.table("t2")])
+    own = world.job("k", [world.table("k1")])
+    heir = world.job("k", [world.table("k1"), world.table("t2")])
+    world.run(before, day(1), [7, 7, 7])
+    world.run(own, day(1), [1])
+    world.coordinator.retire(DOMAIN, "j", reason="merged", by="ada")
+    world.coordinator.register(heir)
+    rows = world.rows("t2")
+    with pytest.raises(TopologyError, match="of 't2' was computed by j before job 'k' took the table over"):
+        world.begin(heir, day(1), owner("cleared"))
+    assert world.rows("t2") == rows
+    world.run(heir, day(2), [2])
+    world.run(heir, day(2), [3], owner("cleared"))
+    assert world.run(own, day(1), [4], owner("by the older version")).revision == 2
 
 
 @pytest.mark.parametrize("reads", ["less", "the same"])
