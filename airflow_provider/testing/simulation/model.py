@@ -181,9 +181,14 @@ class Model(History):
         return commit
 
     def _table(self, table: str, record: TableRecord) -> None:
-        """A table has one owner until it is retired, and a calendar changes only before all that is there (R7)."""
+        """A table has one owner until it is retired, and a calendar changes only before all that is there (R7).
+
+        An owner of which nothing has come loses it again to the job before, when that is revived.
+        """
         owner = self.owners.get(table, record.job)
-        expect(record.job == owner or table in self.ended, "R7", f"{table} of {owner} goes to {record.job}")
+        is_idle = table in self._joined and all(job != owner for job, _ in self.committed)
+        free = table in self.ended or is_idle
+        expect(record.job == owner or free, "R7", f"{table} of {owner} goes to {record.job}")
         self.owners[table] = record.job
         if table in self.ended and not record.ended:
             self._joined[table] = self.csn

@@ -204,15 +204,15 @@ class Operator:
                         self._bind(coordinator, process)
                     else:
                         self._do(habit, coordinator, retention)
+                for error in self.told() if self.quiet() else ():
+                    self._follow(error, coordinator, process)
                 for job, epoch in self.stuck()[:1] if self.quiet() else ():
                     self._declare_again(job, coordinator)
                     self.skip(coordinator.skip, job, epoch)
-                for error in self.told() if self.quiet() else ():
-                    self._follow(error, coordinator, process)
 
     def _follow(self, error: str, coordinator: Coordinator, process: Process) -> None:
         """Do what *error* names, where no run brings it: skip epochs, bind a source anew, declare a table again,
-        compute an epoch that was skipped.
+        compute an epoch that was skipped, take late files away that another job has read by another name.
         """
         left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
         bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
@@ -227,6 +227,10 @@ class Operator:
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
                 self._follow(refused, coordinator, process)
+        elif "files came late" in error and len(self.world.truth.source.names) > 1:
+            name = self.deployed[error.partition(" ")[0]].newest.source
+            for epoch, bounds in self.world.truth.source.newest(name).items():
+                self.world.landing.restore(bounds, epoch)
         elif copy is not None and (copy[1], _span(copy[2], copy[3])) in self.world.skipped:
             self.world.regretted.append((copy[1], _span(copy[2], copy[3])))
         elif skip is not None:
