@@ -25,7 +25,6 @@ from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
 from airflow_provider.coordination.settling import pauses
-from airflow_provider.coordination.staying import refuse_rows_of_others
 from airflow_provider.coordination.undoing import Undoing, abandoned
 from airflow_provider.coordination.withdrawals import withdrawals
 from airflow_provider.domain.barriers import completed, written_output
@@ -246,8 +245,6 @@ class Begin:
         revision, own = next_revision(epoch), self._own(reading)
         if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
             return None
-        if not fills and not self.skips:
-            refuse_rows_of_others(self.coordinator.store, self.job.domain, job, self.interval)
         refuse_part(reading, self.job, self.interval)
         refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
         before = None if self.skips else inheritable(epoch, job)

@@ -41,25 +41,6 @@ def _writers(reader: MetadataReader, domain: DomainName, table: TableName, inter
     return found
 
 
-def refuse_rows_of_others(
-    reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval
-) -> None:
-    """Refuse to compute again what a job has computed whose tables *job* has taken over since (R7).
-
-    :raises TopologyError: naming a table that has rows of that job alone.
-    """
-    for table in job.outputs if job.predecessors else ():
-        writers = _writers(reader, domain, table.name, interval)
-        if writers and job.name not in writers:
-            raise TopologyError(
-                f"{interval} of {table.name!r} was computed by {', '.join(sorted(writers))} before job {job.name!r} "
-                "took the table over.",
-                next_step="leave it: a job computes its own epochs again, no other's.",
-                table=table.name,
-                interval=interval,
-            )
-
-
 def refuse_other_bounds(
     reader: MetadataReader,
     reading: Reading,

@@ -56,7 +56,7 @@ def _computes_alike(
     """Whether *job* computes the same from all that it declares to read as it did for *committed*."""
     if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
         return False
-    if not all(root.is_repeatable and committed.revision_of(root.name) for root in job.roots):
+    if not all(committed.revision_of(root.name) for root in job.roots):
         return False
     inputs = {(read.table, read.kind, read.low, read.high) for read in committed.inputs}
     edges = [(edge, tables.get(edge.table)) for edge in job.edges]

@@ -14,10 +14,10 @@ from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.rerunning import refuse_reruns
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted
-from airflow_provider.domain.errors import DependentReaders, FinalError, TopologyError
+from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import epoch_key
-from airflow_provider.domain.roots import Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.roots import Root
 from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous, state, window
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import encode
@@ -156,27 +156,6 @@ def test_what_reads_to_another_barrier_is_no_fill(load: Load) -> None:
     assert load.run(new, noon[1], "cleared") == ["t1", "t2"]
 
 
-def test_what_reads_rows_that_may_have_changed_unnoticed_is_no_fill(world: World) -> None:
-    """R7: rows of ids are counted; an update is not seen."""
-    orders = jdbc_root("orders", "shop.orders", source="shop", id_column="id")
-    old, new = (
-        world.job("d", [world.table(name) for name in names], inputs=[orders])
-        for names in (["d"], ["d", "d2"])
-    )
-
-    def compute(job: EpochJob, number: int, by: str = "scheduled") -> list[str]:
-        span = Span(low=(number - 1) or None, high=number, rows=1)
-        bounds = {"orders": RootBounds(root="orders", span=span)}
-        attempt = world.begin(job, day(number), owner(by), roots=bounds)
-        world.write(attempt)
-        return [name for name, _ in world.coordinator.publish(attempt).tables]
-
-    world.coordinator.register(old)
-    compute(new, 1)
-    compute(old, 2)
-    assert compute(new, 2, "cleared") == ["d", "d2"]
-
-
 def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
     """R5: by on_rerun="fail" none of them begins; the begin of the fill would be refused, too."""
     world, feed = load.world, load.root("feed")
@@ -188,24 +167,6 @@ def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
     load.run(old, day(2))
     with pytest.raises(FinalError, match="none was begun"):
         refuse_reruns(world.store, new, [day(2), day(3)], owner("both"))
-
-
-def test_an_heir_overwrites_no_rows_of_the_job_before(world: World) -> None:
-    """R7: also where it has computed the epoch for a table of its own."""
-    before = world.job("j", [world.table("t2")])
-    own = world.job("k", [world.table("k1")])
-    heir = world.job("k", [world.table("k1"), world.table("t2")])
-    world.run(before, day(1), [7, 7, 7])
-    world.run(own, day(1), [1])
-    world.coordinator.retire(DOMAIN, "j", reason="merged", by="ada")
-    world.coordinator.register(heir)
-    rows = world.rows("t2")
-    with pytest.raises(TopologyError, match="of 't2' was computed by j before job 'k' took the table over"):
-        world.begin(heir, day(1), owner("cleared"))
-    assert world.rows("t2") == rows
-    world.run(heir, day(2), [2])
-    world.run(heir, day(2), [3], owner("cleared"))
-    assert world.run(own, day(1), [4], owner("by the older version")).revision == 2
 
 
 @pytest.mark.parametrize("reads", ["less", "the same"])
