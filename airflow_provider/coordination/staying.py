@@ -26,19 +26,18 @@ def tables_with_rows(
     reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval, but: Collection[str] = ()
 ) -> tuple[TableName, ...]:
     """The tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
-    tables = (table for table in job.all_outputs if table not in but)
-    return tuple(sorted(table for table in tables if job.name in _writers(reader, domain, table, interval)))
+    start = time_key(interval.start)
 
+    def has(table: TableName) -> bool:
+        for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
+            began, _, rest = stamped.key.item.partition(":")
+            if began != start:
+                return False
+            if rest.partition(":")[2] == job.name:
+                return True
+        return False
 
-def _writers(reader: MetadataReader, domain: DomainName, table: TableName, interval: Interval) -> set[str]:
-    """The jobs that have given *table* a slice which begins with *interval*."""
-    start, found = time_key(interval.start), set[str]()
-    for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
-        began, _, rest = stamped.key.item.partition(":")
-        if began != start:
-            break
-        found.add(rest.partition(":")[2])
-    return found
+    return tuple(sorted(table for table in job.all_outputs if table not in but and has(table)))
 
 
 def refuse_other_bounds(

@@ -57,7 +57,7 @@ class Counted:
             self._committed[job, epoch] = read
         self._open.pop((job, epoch), None)
         if attempt is not None and is_open:
-            self._open[job, epoch] = {one.root: one.revision for one in attempt.roots}
+            self._open[job, epoch] = {bounds.root: bounds.revision for bounds in attempt.roots}
         stands = bool(read) or bool(self._open.get((job, epoch)))
         skips = (done is not None and not read) or (is_open and attempt is not None and bool(attempt.skips))
         for names, holds in ((self._standing[epoch], stands), (self._skipped[epoch], skips)):

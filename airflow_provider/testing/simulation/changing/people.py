@@ -17,6 +17,7 @@ from airflow_provider.domain.errors import (
     Fenced,
     FinalError,
     InvalidInput,
+    NotReady,
     OutcomeUnknown,
     RetryableError,
     TopologyError,
@@ -55,6 +56,7 @@ _EVENTS = {
     Change.RENAMED: Event.RENAMED,
 }
 _SWEPT_AFTER = 40
+_BEHIND_A_SKIP = "behind the skip"
 
 
 def refuse_full(error: EpochError) -> None:
@@ -204,38 +206,45 @@ class Operator:
                         self._bind(coordinator, process)
                     else:
                         self._do(habit, coordinator, retention)
+                for job, epoch in self.stuck()[:1] if self.quiet() else ():
+                    with suppress(NotReady):  # a hole below it: what the errors name may end that
+                        self._declare_again(job, coordinator)
+                        self.skip(coordinator.skip, job, epoch)
                 for error in self.told() if self.quiet() else ():
                     self._follow(error, coordinator, process)
-                for job, epoch in self.stuck()[:1] if self.quiet() else ():
-                    self._declare_again(job, coordinator)
-                    self.skip(coordinator.skip, job, epoch)
 
     def _follow(self, error: str, coordinator: Coordinator, process: Process) -> None:
-        """Do what *error* names, where no run brings it: skip epochs, bind a source anew, declare a table again,
-        compute an epoch that was skipped, take late files away that another job has read by another name.
+        """Do what *error* names, where no run brings it: bind a source anew, declare a table again, or what ends one
+        epoch.
         """
         left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
         bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
-        skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
         job, name = name_to_keep(error)
-        copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
         if left is not None:
             self._declare_again(left[1], coordinator, left[2])
         elif job:
             self._keep_name(job, name, coordinator)
-        elif bound is not None:
+        elif bound is not None and _BEHIND_A_SKIP not in error:
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
                 self._follow(refused, coordinator, process)
-        elif "files came late" in error and len(self.world.truth.source.names) > 1:
+        else:
+            self._end(error, coordinator)
+
+    def _end(self, error: str, coordinator: Coordinator) -> None:
+        """Take files away that a root of another name refuses, compute a skipped epoch, or skip."""
+        skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
+        copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
+        if "files came late" in error and len(self.world.truth.source.names) > 1:
             name = self.deployed[error.partition(" ")[0]].newest.source
             for epoch, bounds in self.world.truth.source.newest(name).items():
                 self.world.landing.restore(bounds, epoch)
         elif copy is not None and (copy[1], _span(copy[2], copy[3])) in self.world.skipped:
             self.world.regretted.append((copy[1], _span(copy[2], copy[3])))
         elif skip is not None:
-            span = _span(skip[2], skip[3])
-            if not any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in self.missing()):
+            span, missing = _span(skip[2], skip[3]), self.missing()
+            waits = any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in missing)
+            if not waits or _BEHIND_A_SKIP in error:
                 self.skip(coordinator.skip, skip[1], span)
 
     def _declare_again(self, name: str, coordinator: Coordinator, *left: str) -> None:
