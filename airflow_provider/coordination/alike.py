@@ -11,6 +11,8 @@ from airflow_provider.stores.base import MetadataReader, pages
 
 def meant(reader: MetadataReader, domain: DomainName, table: str) -> str:
     """Ask for the table of *domain* that is called like *table*, at the end of a message; empty where there is none."""
-    known = [one.key.item for one in pages(reader, domain, Kind.TABLE, "") if one.key.item != table]
+    known = [
+        stamped.key.item for stamped in pages(reader, domain, Kind.TABLE, "") if stamped.key.item != table
+    ]
     alike = get_close_matches(table, known, n=1)
     return f"; is {alike[0]!r} meant?" if alike else ""

@@ -166,7 +166,7 @@ class Begin:
         epoch = stamped.record if stamped else None
         behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
         # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
-        fills = () if behind else self._fills(reading, epoch)
+        fills = () if behind else fills_of(reading, self.job, epoch, self.interval, skips=bool(self.skips))
         earlier = None if self.skips else self._earlier_commit(epoch)
         if earlier is not None:
             return lambda: earlier
@@ -184,9 +184,6 @@ class Begin:
         refuse_ended(job, self._own(reading))
         refuse_lost(self.coordinator.formats, reading, unseen)
         return self._opening(reading, job, stamped, fills, dry=dry)
-
-    def _fills(self, reading: Reading, epoch: EpochRecord | None) -> tuple[TableName, ...]:
-        return fills_of(reading, self.job, epoch, self.interval, skips=bool(self.skips))
 
     def _granted(
         self,

@@ -248,7 +248,7 @@ class Bounding:
     def _committed(self, reading: Reading, root: Root, epoch: EpochRecord | None) -> Chosen:
         """What the epoch's commit has read of *root*, also where a later revision is recorded since.
 
-        :raises Unavailable: it is there no longer.
+        :raises Unavailable: the source has it no longer. :raises StoreIncompatible: the store lacks its record.
         """
         recorded = self.asked(reading, root)[1].get(committed_root(epoch, root.name))
         if recorded is None:

@@ -17,9 +17,14 @@ from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 
 def keys_of_fill(job: EpochJob) -> list[Key]:
-    """What :func:`fills_of` looks at beside the epoch."""
-    names = dict.fromkeys([*(table.name for table in job.outputs), *(edge.table for edge in job.edges)])
-    return [topology_key(job.domain), *(table_key(job.domain, name) for name in names)]
+    """Return the keys of the records that :func:`fills_of` needs, without the epoch's own."""
+    return [topology_key(job.domain), *_table_keys(job).values()]
+
+
+def _table_keys(job: EpochJob) -> Mapping[TableName, Key]:
+    """Return the keys of the tables that *job* writes or reads, by name."""
+    names = (*(table.name for table in job.outputs), *(edge.table for edge in job.edges))
+    return {name: table_key(job.domain, name) for name in names}
 
 
 def fills_of(
@@ -27,10 +32,9 @@ def fills_of(
 ) -> tuple[TableName, ...]:
     """Return the tables that the next revision of *epoch* adds; empty where it computes all.
 
-    :param reading: has :func:`keys_of_fill`. :param skips: it leaves them empty.
+    :param reading: has the records of :func:`keys_of_fill`. :param skips: the revision leaves the tables empty.
     """
-    names = [*(table.name for table in job.outputs), *(edge.table for edge in job.edges)]
-    tables = {name: reading.get(table_key(job.domain, name)) for name in names}
+    tables = {name: reading.get(key) for name, key in _table_keys(job).items()}
     stayed = rows_that_stayed(reading, job.domain)
     return tables_to_fill(epoch, interval, tables, job=job, skips=skips, stayed=stayed)
 

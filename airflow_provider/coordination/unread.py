@@ -270,7 +270,7 @@ class _Look:
             for job in self.readers
             if not job.retired and any(root.name == self.root.name for root in job.roots)
         ]
-        if self.root.kind is not RootKind.FILES or not all(one.left_roots for one in declaring):
+        if self.root.kind is not RootKind.FILES or not all(job.left_roots for job in declaring):
             return set()
         read = [set(self._read_by(job)) for job in declaring]
         return set.intersection(*read) if read else set()
@@ -302,7 +302,7 @@ class _Look:
         """:param told_later: skipped epochs: what came late to them, and no later epoch reads, is told with theirs."""
         late, replaced = self.late()
         read = self._read_by_other_names() if late else ()
-        late = [one for one in late if one[1] not in read]
+        late = [(epoch, uri) for epoch, uri in late if uri not in read]
         following = self.following if late else None
         comes = [one for one in late if self.comes(one[0], following)]
         gone = [one for one in late if one not in comes and one[0] not in told_later]

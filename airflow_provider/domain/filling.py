@@ -42,8 +42,12 @@ def tables_to_fill(
         return ()
     if not skips and any(row.job == job.name and row.interval.overlaps(interval) for row in stayed):
         return ()
-    own = {one.name: tables.get(one.name) for one in job.outputs}
-    lacking = (name for name, one in own.items() if one is not None and one.record.progress.lacks(interval))
+    own = {table.name: tables.get(table.name) for table in job.outputs}
+    lacking = (
+        name
+        for name, stamped in own.items()
+        if stamped is not None and stamped.record.progress.lacks(interval)
+    )
     return tuple(sorted(lacking))
 
 
@@ -53,7 +57,7 @@ def _computes_alike(
     committed: Commitment,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> bool:
-    """Whether *job* computes the same from all that it declares to read as it did for *committed*."""
+    """Whether *job* is deterministic, and *committed* has read all roots and ranges that it declares to read."""
     if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
         return False
     if not all(committed.revision_of(root.name) for root in job.roots):

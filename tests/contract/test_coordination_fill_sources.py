@@ -62,6 +62,13 @@ class Load:
         coordinator.complete(attempt)
         return [name for name, _ in coordinator.publish(attempt).tables]
 
+    def rolls_back(self, old: EpochJob, new: EpochJob) -> None:
+        """Day 1 is computed by the *new* version of the DAG, day 2 by the *old*; each day has a file."""
+        self.world.coordinator.register(old)
+        for number, job in ((1, new), (2, old)):
+            self.land(number, "file.csv")
+            self.run(job, day(number))
+
     def values(self, number: int, *tables: str) -> list[int]:
         """What *tables* have of a day; no label says that they do not belong together."""
         cut = self.world.cut(*tables)
@@ -172,15 +179,10 @@ def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
 @pytest.mark.parametrize("reads", ["less", "the same"])
 def test_what_reads_nothing_else_is_a_fill(load: Load, reads: str) -> None:
     """R7: also where the declaration has left a source since."""
-    world = load.world
     feed, notes = load.root("feed"), load.root("notes", "notes")
     old = load.job("t1", feed, notes)
     new = load.job("t1 t2", *((feed,) if reads == "less" else (feed, notes)))
-    world.coordinator.register(old)
-    for number in (1, 2):
-        load.land(number, "file.csv")
-    load.run(new, day(1))
-    load.run(old, day(2))
+    load.rolls_back(old, new)
     load.land(2, "late.csv")
     assert load.run(new, day(2), "cleared") == ["t2"]
     assert load.values(2, "t1", "t2") == [1, 1]
@@ -212,11 +214,7 @@ def test_a_commit_that_names_no_roots_is_not_filled(load: Load) -> None:
     """R7: in a store that an older version of the package uses, commits do not tell what they have read."""
     world = load.world
     old, new = load.job("t1", load.root("feed")), load.job("t1 t2", load.root("feed_2"))
-    world.coordinator.register(old)
-    for number in (1, 2):
-        load.land(number, "file.csv")
-    load.run(new, day(1))
-    load.run(old, day(2))
+    load.rolls_back(old, new)
     key = epoch_key(DOMAIN, old.name, day(2).start)
     record = world.store.read(DOMAIN, [key]).records[key].record
     older = replace(record, committed=replace(record.committed, names_roots=False))
@@ -233,11 +231,7 @@ def test_an_epoch_that_is_no_fill_is_kept_where_its_job_says_so(load: Load) -> N
         load.job(tables, load.root(root), on_rerun="keep")
         for tables, root in (("t1", "feed"), ("t1 t2", "feed_2"))
     )
-    world.coordinator.register(old)
-    for number in (1, 2):
-        load.land(number, "file.csv")
-    load.run(new, day(1))
-    load.run(old, day(2))
+    load.rolls_back(old, new)
     assert isinstance(world.coordinator.begin(new, day(2), owner("cleared"), roots=FILES), AlreadyCommitted)
     (found,) = [
         one for one in examine(world.store, world.formats, DOMAIN).symptoms if one.subject == "table t2"
@@ -249,11 +243,7 @@ def test_an_epoch_that_is_no_fill_and_was_read_is_refused(load: Load) -> None:
     """R5, R7: nothing is written."""
     world = load.world
     old, new = load.job("t1", load.root("feed")), load.job("t1 t2", load.root("feed_2"))
-    world.coordinator.register(old)
-    for number in (1, 2):
-        load.land(number, "file.csv")
-    load.run(new, day(1))
-    load.run(old, day(2))
+    load.rolls_back(old, new)
     reader = world.job("r", inputs=[increment(world.table("t1"))])
     for number in (1, 2):
         world.run(reader, day(number))

@@ -10,6 +10,24 @@ RENAMED = "tests/contract/test_coordination_renamed_roots.py"
 
 PLANTED_IN_NAMES = (
     Mutant(
+        name="a calendar changes across bounds of a job that has left the root",
+        rule="R7",
+        file="coordination/registering.py",
+        old="        shared = {*before.all_roots} & ",
+        new="        shared = {root.name for root in before.roots} & ",
+        tests=("tests/contract/test_coordination_calendars.py",),
+        by="test_bounds_of_a_job_that_has_left_the_root_hold_its_calendar",
+    ),
+    Mutant(
+        name="a cut of a table whose first epochs are missing says to wait",
+        rule="R12",
+        file="coordination/resolving.py",
+        old="    elif behind:\n",
+        new="    elif not stood:\n",
+        tests=("tests/contract/test_coordination_filling.py",),
+        by="test_chg4_an_epoch_of_the_version_before",
+    ),
+    Mutant(
         name="a fill reads a root that its commit has not read",
         rule="R7",
         file="domain/filling.py",
@@ -67,8 +85,8 @@ PLANTED_IN_NAMES = (
         name="doctor tells people to move files that an older name has read",
         rule="I11",
         file="coordination/unread.py",
-        old="        late = [one for one in late if one[1] not in read]\n",
-        new="        late = [one for one in late if one[1] or read]\n",
+        old="for epoch, uri in late if uri not in read]\n",
+        new="for epoch, uri in late if uri or read]\n",
         tests=(RENAMED,),
         by="test_what_an_older_name_has_read_late_is_not_named",
     ),
