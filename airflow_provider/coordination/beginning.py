@@ -21,6 +21,7 @@ from airflow_provider.coordination.declaring import Declaring
 from airflow_provider.coordination.filling import fills_of
 from airflow_provider.coordination.giving_back import GivingBack
 from airflow_provider.coordination.missing_inputs import Resolving, refuse_missing
+from airflow_provider.coordination.others_rows import refuse_others_rows
 from airflow_provider.coordination.recovery import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.resuming import attempt_of
 from airflow_provider.coordination.root_readers import whole_roots
@@ -242,6 +243,8 @@ class Begin:
         revision, own = next_revision(epoch), self._own(reading)
         if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
             return None
+        if revision > 1 and not fills:
+            refuse_others_rows(self.coordinator.store, self.job, self.interval, own)
         refuse_part(reading, self.job, self.interval)
         refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
         before = None if self.skips else inheritable(epoch, job)
@@ -323,7 +326,7 @@ class Begin:
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
-            found = inputs_of_fill([one for one in recorded if one not in lost], found)
+            found = inputs_of_fill(f"{job.name} {interval}", recorded, found, lost)
         retention.load_inputs(found, tables)
         refuse_withdrawn_inputs(self.job.name, self.interval, withdrawn(found, tables, retention))
         return found, True

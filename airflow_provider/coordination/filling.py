@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from airflow_provider.coordination.staying import rows_that_stayed
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.filling import tables_to_fill
-from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, table_key, topology_key
 from airflow_provider.domain.topology import EpochJob
@@ -52,7 +53,9 @@ def refuse_other_rows(
     :raises InvalidInput: a table that the epoch has got another number of rows.
     """
     for table, parts in output.items() if fills else ():
-        committed = None if table in fills else _newest_slice(reader, attempt, table)
+        committed = (
+            None if table in fills else newest_slice(reader, attempt.domain, table, attempt.interval.start)
+        )
         rows = sum(one.rows for one in parts)
         if committed is not None and committed.rows != rows:
             raise InvalidInput(
@@ -67,11 +70,13 @@ def refuse_other_rows(
             )
 
 
-def _newest_slice(reader: MetadataReader, attempt: Attempt, table: TableName) -> SliceRecord | None:
-    start = time_key(attempt.interval.start)
-    found = None
-    for stamped in pages(reader, attempt.domain, Kind.SLICE, table, start=start):
-        if not stamped.key.item.startswith(start):
+def newest_slice(
+    reader: MetadataReader, domain: DomainName, table: TableName, start: datetime
+) -> SliceRecord | None:
+    """Return the newest slice of *table* of the epoch that begins at *start*; None without any."""
+    found, first = None, time_key(start)
+    for stamped in pages(reader, domain, Kind.SLICE, table, start=first):
+        if not stamped.key.item.startswith(first):
             break
         found = stamped.record
     return found

@@ -391,10 +391,16 @@ def computes_first(
             continue
         if (stamped.csn or 0) > csn:
             return False
-        raise TopologyError(
-            f"{interval} of {name!r} was computed before job {job!r} took the table over.",
-            next_step="leave it: a job computes its own epochs again, no other's.",
-            table=name,
-            interval=interval,
-        )
+        raise of_another(job, interval, name)
     return True
+
+
+def of_another(job: JobName, interval: Interval, table: TableName) -> TopologyError:
+    """Return the error of *job* that would replace what the job before it has computed of *table*."""
+    return TopologyError(
+        f"{interval} of {table!r} was computed before job {job!r} took the table over.",
+        next_step="leave it: a job computes its own epochs again, no other's. A version of its DAG that does not "
+        f"declare {table!r} computes its other tables there again.",
+        table=table,
+        interval=interval,
+    )

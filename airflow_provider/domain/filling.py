@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from airflow_provider.domain.cut import edge_range
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Provenance
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.staying import Stayed
-from airflow_provider.domain.topology import Determinism, EpochJob
+from airflow_provider.domain.topology import Determinism, EpochJob, OnUpstreamRevision
 from airflow_provider.domain.version import TableRecord
 
 
@@ -57,10 +58,13 @@ def _computes_alike(
     committed: Commitment,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> bool:
-    """Whether *job* is deterministic, and *committed* has read all roots and ranges that it declares to read."""
+    """Whether *job* is deterministic, and *committed* has read all roots and ranges that it declares to read.
+
+    Of a root that is not repeatable the same bounds may have other rows by now, which is not seen.
+    """
     if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
         return False
-    if not all(committed.revision_of(root.name) for root in job.roots):
+    if not all(root.is_repeatable and committed.revision_of(root.name) for root in job.roots):
         return False
     inputs = {(read.table, read.kind, read.low, read.high) for read in committed.inputs}
     edges = [(edge, tables.get(edge.table)) for edge in job.edges]
@@ -70,13 +74,28 @@ def _computes_alike(
     )
 
 
-def inputs_of_fill(recorded: Sequence[Provenance], resolved: Sequence[Provenance]) -> list[Provenance]:
-    """What an attempt reads that adds tables to a committed epoch: what the commit has read, where it reads the same.
+def inputs_of_fill(
+    epoch: str, recorded: Sequence[Provenance], resolved: Sequence[Provenance], lost: Sequence[Provenance]
+) -> list[Provenance]:
+    """What an attempt reads that adds tables to a committed *epoch*: what the commit has read.
 
-    :param recorded: inputs of the commit that can still be read. :param resolved: those of the declaration, as of now.
+    :param recorded: inputs of the commit. :param resolved: those of the declaration, as of now.
+    :param lost: inputs of the commit that cannot be read again as they were. A newer version has the same rows, which
+        their reader keeps from being computed again, unless it ignores that.
+    :raises Unavailable: an input is lost whose rows may be others by now.
     """
     known = {(one.table, one.kind, one.low, one.high): one for one in recorded}
-    return [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]
+    read = [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]
+    gone = [one for one in read if one in lost and one.on_upstream_revision is OnUpstreamRevision.IGNORE]
+    if gone:
+        raise Unavailable(
+            f"{epoch} is committed, and tables that it lacks come from what its commit has read, which can be read no "
+            "longer of " + ", ".join(f"{one.table} at {one.high.isoformat()}" for one in gone) + ".",
+            next_step="leave these tables empty there (`airflow epochs skip`).",
+            tables=tuple(one.table for one in gone),
+            kept=(),
+        )
+    return [newer if older in lost else older for older, newer in zip(read, resolved, strict=True)]
 
 
 def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Provenance]:

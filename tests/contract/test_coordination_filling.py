@@ -10,10 +10,11 @@ import pytest
 
 from airflow_provider.coordination.doctor import examine
 from airflow_provider.coordination.explain import explain
+from airflow_provider.domain.columns import add
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord, Owner
-from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady
+from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.roots import Root
 from airflow_provider.domain.topology import EpochJob, increment, previous, state
 from airflow_provider.sources.roots import RootSources
@@ -128,6 +129,26 @@ def test_a_fill_reads_what_the_commit_has_read(world: World) -> None:
     world.run(source, day(3), [30], owner("cleared"))
     attempt = world.begin(new, day(3), owner("cleared"))
     assert values_of(read_rows(world.coordinator, attempt, "s")) == [(3, 3)]
+
+
+def test_a_fill_of_what_can_be_read_no_longer_is_refused(world: World) -> None:
+    """I7: the newest rows are others; here the columns of an input have changed since."""
+    source = world.job("s")
+    edge = increment(source.outputs[0], on_upstream_revision="ignore")
+    old, new = versions(world, inputs=[edge])
+    for number, job in enumerate((old, new, old, new), start=1):
+        world.run(source, day(number), [number])
+        world.run(job, day(number), [number])
+    world.run(source, day(3), [30], owner("cleared"))
+    wider = world.table("s", column_changes=[add("note", "string")])
+    world.begin(world.job("s", [wider]), day(5))
+    before = world.exactly()
+    with pytest.raises(Unavailable, match="no longer of s at 2024-01-04") as refused:
+        world.begin(new, day(3), owner("cleared"))
+    assert "airflow epochs skip" in refused.value.next_step
+    assert world.exactly() == before
+    world.coordinator.skip(DOMAIN, new.name, day(3), "its source is gone", by="ada")
+    assert world.rows("t1", "t2")["t2"] == [(2, 2), (4, 4)]
 
 
 def test_a_fill_of_other_rows_is_refused(world: World) -> None:

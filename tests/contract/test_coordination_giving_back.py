@@ -16,7 +16,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable, Vetoed
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, iceberg_root, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
@@ -300,10 +300,11 @@ def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, 
 
 def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(world: World) -> None:
     """R5, R7: its error names the way out, which computes all tables of the epoch from what is there now."""
-    orders = Orders(world)
+    root, orders = iceberg_root("orders", "shop.sales.orders"), Orders(world)
+    orders.jobs["load"] = world.job("load", inputs=[root])
     orders.commits(1, 1)
     orders.commits(2, 2)
-    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[ORDERS])
+    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[root])
     orders.commits(1, 2, owner("again"))
     orders.source.late = 1
     for _ in range(2):
@@ -318,6 +319,18 @@ def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(worl
     attempt = orders.begun(2, 2, owner("again"))
     assert {sink.name for sink in attempt.sinks} == {"load", "more"}
     assert [str(one.span) for one in attempt.roots] == ["(1, 2], 2 rows"]
+
+
+def test_rows_that_are_only_counted_are_no_fill(world: World) -> None:
+    """R7: an update between the ids is not seen, so that all tables are computed from what is there now."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    orders.commits(2, 2)
+    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[ORDERS])
+    orders.commits(1, 2, owner("again"))
+    attempt = orders.begun(2, 2, owner("again"))
+    world.write(attempt)
+    assert [name for name, _ in world.coordinator.publish(attempt).tables] == ["load", "more"]
 
 
 def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: World, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Kind, table_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, previous, state
+from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, increment, previous, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -150,6 +150,27 @@ def test_an_attempt_that_began_meanwhile_publishes_nothing(world: World) -> None
     world.coordinator.retire(DOMAIN, "d", **WHY)
     with pytest.raises(TopologyError, match="'d' is retired"):
         world.coordinator.publish(attempt)
+
+
+@pytest.mark.parametrize("before", ["computed", "skipped"])
+def test_an_heir_replaces_no_rows_of_the_job_before(world: World, before: str) -> None:
+    """R7: also where it has an epoch of its own there; a version of its DAG without the table computes the others."""
+    more = world.table("more")
+    older, heir = world.job("heir", [more]), world.job("heir", [world.table("d"), more])
+    world.run(older, day(1), [10])
+    if before == "computed":
+        world.run(older, day(2), [20])
+    else:
+        world.coordinator.skip(DOMAIN, "heir", day(2), "nothing came", by="ada")
+    retired(world, inputs=[increment(more, on_upstream_revision="ignore")])
+    world.run(heir, day(3), [3])
+    for _ in range(2):
+        with pytest.raises(TopologyError, match="of 'd' was computed before job 'heir' took") as refused:
+            world.begin(heir, day(2), owner("again"))
+    assert "A version of its DAG that does not declare 'd'" in refused.value.next_step
+    world.run(older, day(2), [21], owner("again"))
+    world.run(heir, day(3), [33], owner("again"))
+    assert world.rows("d", "more") == {"d": [(1, 1), (2, 2), (3, 33)], "more": [(1, 10), (2, 21), (3, 33)]}
 
 
 def test_another_job_takes_a_table_over(table_world: World) -> None:

@@ -1,4 +1,4 @@
-"""Wrong rules about roots of other names, and about late files that skips leave behind."""
+"""Wrong rules about other names, fills and heirs, and about late files that skips leave behind."""
 
 from __future__ import annotations
 
@@ -35,6 +35,42 @@ PLANTED_IN_NAMES = (
         new="committed.revision_of(root.name) >= 0 for",
         tests=(SOURCES,),
         by="test_what_reads_another_source_is_no_fill",
+    ),
+    Mutant(
+        name="a fill reads rows that may have been updated since",
+        rule="R7",
+        file="domain/filling.py",
+        old="all(root.is_repeatable and ",
+        new="all(",
+        tests=("tests/contract/test_coordination_giving_back.py",),
+        by="test_rows_that_are_only_counted_are_no_fill",
+    ),
+    Mutant(
+        name="a fill reads rows of now where those of its commit are gone",
+        rule="I7",
+        file="domain/filling.py",
+        old="    if gone:\n",
+        new="    if False:\n",
+        tests=("tests/contract/test_coordination_filling.py",),
+        by="test_a_fill_of_what_can_be_read_no_longer_is_refused",
+    ),
+    Mutant(
+        name="an heir replaces rows of the job before where it has an epoch of its own",
+        rule="R7",
+        file="coordination/others_rows.py",
+        old="        if writer != job.name and not",
+        new="        if writer == job.name and not",
+        tests=("tests/contract/test_coordination_retiring.py",),
+        by="test_an_heir_replaces_no_rows_of_the_job_before",
+    ),
+    Mutant(
+        name="rows of the job before count as copies of what the heir goes on to write",
+        rule="R7",
+        file="coordination/others_rows.py",
+        old="epoch.record.committed.inputs} - written\n",
+        new="epoch.record.committed.inputs}\n",
+        tests=("tests/contract/test_coordination_retiring.py",),
+        by="test_an_heir_replaces_no_rows_of_the_job_before",
     ),
     Mutant(
         name="a fill reads a table that its commit has not read",
