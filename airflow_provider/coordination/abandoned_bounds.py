@@ -26,6 +26,7 @@ class AbandonedBounds:
 
     :param job: owns the epoch: a skipped one, one committed from earlier bounds, or one before the job's origin.
     :param bounds: what it would read. :param first: what is to be done before it can be run; empty where it can.
+    :param skipped: the epoch is skipped.
     """
 
     root: Root
@@ -33,6 +34,14 @@ class AbandonedBounds:
     interval: Interval
     bounds: RootBounds
     first: str = ""
+    skipped: bool = False
+
+    @property
+    def next_step(self) -> str:
+        """What ends it."""
+        runs = f"{self.first}clear the task of job {self.job} for {self.interval}, which reads it"
+        skips = "skip the epoch again, which leaves to later ones what they can read, and names the rest"
+        return f"{runs}; or {skips}." if self.skipped else f"{runs}."
 
     def __str__(self) -> str:
         found = f"bounds that came to nothing: {self.bounds}, for {self.interval}"
@@ -80,7 +89,15 @@ def abandoned_bounds(
             if is_over and not is_read and _came_to_nothing(reader, domain, record, list(epochs.values())):
                 job = record.job if record.job in epochs else next(iter(epochs))
                 first = _first(known[job], interval)  # type: ignore[arg-type]
-                yield AbandonedBounds(root=root, job=job, interval=interval, bounds=record.whole, first=first)  # type: ignore[arg-type]
+                commit = epochs[job].committed
+                yield AbandonedBounds(
+                    root=root,
+                    job=job,
+                    interval=interval,  # type: ignore[arg-type]
+                    bounds=record.whole,
+                    first=first,
+                    skipped=commit is not None and bool(commit.skipped),
+                )
 
 
 def _first(job: JobRecord, interval: Interval) -> str:

@@ -372,8 +372,7 @@ class _Doctor:
             yield Symptom(
                 subject=f"root {found.root.name}",
                 found=str(found),
-                next_step=f"{found.first}clear the task of job {found.job} for {found.interval}, which reads it; or "
-                "skip the epoch again, which leaves to later ones what they can read, and names the rest.",
+                next_step=found.next_step,
             )
 
     def _behind(self) -> Iterator[Symptom]:

@@ -425,8 +425,9 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
 
     assert ends(begun("a.csv", "first")) == []
     world.coordinator.abort(begun("late.csv", "again"), "it failed")
-    ((found,)) = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
-    assert found.startswith("bounds that came to nothing: 2 files")
+    (told,) = examine(world.store, world.formats, DOMAIN).symptoms
+    assert told.found.startswith("bounds that came to nothing: 2 files")
+    assert told.next_step == f"clear the task of job load for {day(1)}, which reads it.", "it is not skipped"
     assert ends(begun("late.csv", "once more")) == []
 
 

@@ -225,6 +225,8 @@ class Operator:
         elif job:
             self._keep_name(job, name, coordinator)
         elif bound is not None and _BEHIND_A_SKIP not in error:
+            if any(epoch.end.isoformat() == bound[2] for _, epoch in self.world.truth.behind()):
+                return  # it is bound anew, and its epochs are being computed again
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
                 self._follow(refused, coordinator, process)

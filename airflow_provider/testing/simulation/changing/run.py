@@ -30,6 +30,8 @@ _PATIENCE = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
 _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
+_CLEARED = 3
+"""How often an epoch that lacks a table is cleared before a person does what doctor says."""
 _BY_OLDER_NAME = 0.5
 """How often an epoch is run by the declaration that a refusal names."""
 _HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
@@ -217,9 +219,12 @@ class Airflow:
         return any(one.refused > 1 for (job, _), one in self._tasks.items() if job == version.job)
 
     def stuck(self) -> list[tuple[str, Interval]]:
-        """Epochs that were refused again and again."""
+        """Epochs that were refused, or cleared and kept as they are, again and again."""
         left = {(version.job, epoch) for version, epoch in self.left()}
-        return [name for name, task in self._tasks.items() if task.refused > 1 and name in left]
+        kept = {name for name, task in self._tasks.items() if task.generation > _CLEARED}
+        return [
+            name for name, task in self._tasks.items() if (task.refused > 1 or name in kept) and name in left
+        ]
 
     @property
     def finished(self) -> bool:
