@@ -153,7 +153,8 @@ class Airflow:
     def missing(self) -> list[tuple[Version, Interval]]:
         """Epochs of the newest declarations that some table lacks, and whose inputs are there."""
         refused = sum(one.refused for one in self._tasks.values()) if self.quiet else 0
-        asked = self.world.truth.changes, refused, self.due, tuple(one.now for one in self.deployed.values())
+        now = tuple(one.now for one in self.deployed.values())
+        asked = self.world.truth.changes, refused, self.due, len(self.world.unwritten), now
         if asked != self._asked:
             self._asked, self._missing = asked, self._look_for_missing()
             self._left = self._look_for_left()
