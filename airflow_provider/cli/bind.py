@@ -8,7 +8,7 @@ from argparse import Namespace
 from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
 from airflow_provider.coordination.binding import declaring
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.registration import declaration
+from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.topology import sources_of
 
 
@@ -17,7 +17,7 @@ def bind_root(arguments: Namespace) -> None:
     """Record what a root's source has now for one epoch."""
     hook = hook_of(arguments)
     with hook.get_reader() as reader:
-        job = declaration(declaring(reader, arguments.domain, arguments.root))
+        job = JobDeclaration.of(declaring(reader, arguments.domain, arguments.root)).job()
     settings = hook.get_settings(sources=sources_of(job))
     with EpochService.open(settings) as service:
         found = service.bind(

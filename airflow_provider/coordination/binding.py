@@ -16,11 +16,12 @@ from airflow_provider.coordination.leaving_behind import LeavingBehind
 from airflow_provider.coordination.sealing import refuse_sealed
 from airflow_provider.coordination.settling import decided
 from airflow_provider.coordination.skipping import worded
+from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, topology_key
-from airflow_provider.domain.registration import JobRecord, declaration
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds, RootRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
@@ -111,7 +112,7 @@ class _Bind:
         root = next(one for one in job.roots if one.name == self.root)
         bounding = Bounding(
             store=store,
-            job=declaration(job),
+            job=JobDeclaration.of(job).job(),
             interval=self.interval,
             roots=(root,),
             source=self.source,

@@ -13,6 +13,7 @@ from airflow_provider.domain.records import Kind, Stamped, job_key, topology_key
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import Delete, Put, Reading
+from airflow_provider.stores.declarations import fingerprint
 
 if TYPE_CHECKING:
     from airflow_provider.coordination.coordinator import Coordinator
@@ -48,7 +49,7 @@ class Declaring:
         refuse_sealed(job.domain, topology)
         refuse_other_warehouse(job.domain, topology, self.coordinator.formats.warehouse)
         current: Stamped[JobRecord] | None = reading.get(job_key(job.domain, job.name))
-        record = declared(job, current.record if current else None)
+        record = declared(job, current.record if current else None, fingerprint(job))
         register = registering(self.coordinator, job)
         if current is not None and (
             (record == current.record and register.remembers(topology)) or serves_once(record)

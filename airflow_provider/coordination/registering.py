@@ -66,6 +66,7 @@ from airflow_provider.stores.base import (
     pages,
     unchanged,
 )
+from airflow_provider.stores.declarations import fingerprint
 
 
 def other_jobs(reader: MetadataReader, domain: DomainName, job: JobName) -> dict[JobName, JobRecord]:
@@ -137,7 +138,7 @@ class Register:
         refuse_sealed(job.domain, reading.get(topology))
         refuse_other_warehouse(job.domain, reading.get(topology), self.warehouse)
         current: Stamped[JobRecord] | None = reading.get(own)
-        record = declared(job, current.record if current else None)
+        record = declared(job, current.record if current else None, fingerprint(job))
         if serves_once(record):
             return record, None
         if current is not None and record == current.record:

@@ -22,7 +22,6 @@ from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
-from airflow_provider.domain.registration import declaration
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataStore, StoreCapability
@@ -133,7 +132,7 @@ class EpochService:
         :param interval: as for ``epoch_run``, such as ``"2024-05-01"``.
         :raises InvalidInput: the interval cannot be read, or nothing is recorded for it.
         """
-        cadence = declaration(declaring(self.store, domain, root)).cadence
+        cadence = declaring(self.store, domain, root).cadence
         return bind(
             self.coordinator,
             domain,

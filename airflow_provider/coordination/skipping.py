@@ -15,6 +15,7 @@ from airflow_provider.coordination.bounding import as_source
 from airflow_provider.coordination.giving_back import GivingBack, UnreadBounds
 from airflow_provider.coordination.settling import decided, settled
 from airflow_provider.coordination.unread import passed_over
+from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import (
     Conflict,
@@ -27,7 +28,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import domain_name, job_name, kept_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, job_key, table_key
-from airflow_provider.domain.registration import JobRecord, declaration
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
@@ -74,7 +75,7 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
     :raises NotReady: the epoch before one is not committed, and a full table needs what it had then.
     """
     worded(reason=reason, by=by)
-    declared = declaration(registered(coordinator.store, domain, job))
+    declared = JobDeclaration.of(registered(coordinator.store, domain, job)).job()
     for table in declared.outputs:
         _refuse_unwritten(coordinator, declared, table)
     published, left = [], []
@@ -164,7 +165,7 @@ def give_back(coordinator: Coordinator, attempt: Attempt) -> None:
     stamped = coordinator.store.read(attempt.domain, [key]).get(key)
     committed = None if stamped is None else stamped.record.committed
     if committed is not None and committed.skipped:
-        job = declaration(registered(coordinator.store, attempt.domain, attempt.job))
+        job = JobDeclaration.of(registered(coordinator.store, attempt.domain, attempt.job)).job()
         by = f"{attempt.owner.dag_id} {attempt.owner.run_id}"
         list(_unread(coordinator, job, attempt.interval, committed.skipped, by))
 

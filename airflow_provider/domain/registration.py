@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from hashlib import sha256
 from typing import TypeVar
 
 from airflow_provider.domain.calendars import barrier_of_one_only
 from airflow_provider.domain.checks import Check
+from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
@@ -20,7 +20,6 @@ from airflow_provider.domain.topology import (
     EdgeKind,
     EpochJob,
     EpochTable,
-    OnForeignCommit,
     OnRerun,
     OnUpstreamRevision,
     Root,
@@ -96,28 +95,22 @@ class JobRecord:
         return next((edge for edge in self.edges if edge.table == table), None)
 
 
-def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
+def declared(job: EpochJob, current: JobRecord | None, fingerprint: str) -> JobRecord:
     """The record for *job*: the current one when nothing changed, else its next revision.
 
     A declaration equal to an earlier revision has that revision's number: it serves the epoch that asks and
-    never moves the topology back (R7).
+    never moves the topology back (R7). The current one is told by its fingerprint, too: in a store of an older format
+    its record does not hold all that was declared.
+
+    :param fingerprint: of *job* (:func:`airflow_provider.stores.declarations.fingerprint`).
     """
-    fingerprint = _fingerprint(job)
     if current is not None and current.fingerprint == fingerprint:
         return current
     known = () if current is None else (current.fingerprint, *current.earlier)
     age = known.index(fingerprint) if fingerprint in known else -1
-    revision = 1 if current is None else current.revision - age
     return JobRecord(
-        name=job.name,
-        revision=revision,
-        cadence=job.cadence,
-        origin=job.origin,
-        edges=job.edges,
-        roots=job.roots,
-        outputs=job.outputs,
-        on_rerun=job.on_rerun,
-        determinism=job.determinism,
+        **{one.name: getattr(job, one.name) for one in fields(JobDeclaration)},
+        revision=1 if current is None else current.revision - age,
         fingerprint=fingerprint,
         earlier=known,
         past_edges=_left_out(current.all_edges, job.edges) if current else (),
@@ -125,24 +118,7 @@ def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
         past_roots=_left_out(current.all_roots, [root.name for root in job.roots]) if current else (),
         left_roots=_left_roots(current, job) if current else (),
         predecessors=current.predecessors if current else (),
-        checks=job.checks,
-        lapses_after=job.lapses_after,
         retired=current.retired if current else "",
-    )
-
-
-def declaration(record: JobRecord) -> EpochJob:
-    """The declaration that *record* was made of."""
-    return EpochJob(
-        record.name,
-        inputs=(*record.edges, *record.roots),
-        outputs=record.outputs,
-        cadence=record.cadence,
-        origin=record.origin,
-        on_rerun=record.on_rerun,
-        determinism=record.determinism,
-        checks=record.checks,
-        lapses_after=record.lapses_after,
     )
 
 
@@ -201,32 +177,6 @@ def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRec
     copied = Edge(table, EdgeKind.PREVIOUS)
     owners = [job for job in jobs if job.has_full(table) and (job, copied) not in found]
     return [*found, *((job, copied) for job in owners)]
-
-
-def _fingerprint(job: EpochJob) -> str:
-    # What came to declarations later stands in it only where it is used: a job that has none keeps its identity.
-    adopting = [one.name for one in job.outputs if one.on_foreign_commit is OnForeignCommit.ADOPT]
-    roots = [(root.name, root.more) for root in job.roots if root.more]
-    changes = [(table.name, table.column_changes) for table in job.outputs if table.column_changes]
-    later = {
-        "checks": sorted(repr(check) for check in job.checks),
-        "lapses_after": job.lapses_after,
-        "adopting": sorted(adopting),
-        "column_changes": sorted(map(repr, changes)),
-        "roots": sorted(roots),
-    }
-    parts = (
-        job.name,
-        str(job.cadence),
-        job.origin and job.origin.isoformat(),
-        sorted(repr(edge) for edge in job.edges),
-        sorted(repr(root) for root in job.roots),
-        sorted(repr(table) for table in job.outputs),
-        job.on_rerun.value,
-        job.determinism.value,
-        *((name, value) for name, value in later.items() if value),
-    )
-    return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 
 import msgspec
 
@@ -17,9 +18,11 @@ from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.spark.handover import declaration_digest, require_format
+from airflow_provider.spark.handover import require_format
+from airflow_provider.stores.declarations import encoded
 
 FORMAT = 1
+_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +86,11 @@ def handle_of(text: object, job: EpochJob) -> Handle:
             expected=handle.declaration,
         )
     return handle
+
+
+def declaration_digest(job: EpochJob) -> str:
+    """Return a short text for *job*, by which a participant knows that it has the same declaration."""
+    return sha256(encoded(job)).hexdigest()[:_DIGEST_LENGTH]
 
 
 def _decoded(content: bytes) -> Handle:

@@ -7,38 +7,28 @@ once, then removes it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
 from airflow_provider.coordination.service import Settings
-from airflow_provider.domain.checks import Check
+from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
-from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import (
-    Determinism,
-    Edge,
-    EpochJob,
-    EpochTable,
-    OnRerun,
-    Root,
-    as_job,
-)
+from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.stores.declarations import encoded
 from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.locations import checked_warehouse
 
 VARIABLE = "EPOCHS_HANDOVER"
 FORMAT = 1
 _PRIVATE = 0o600
-_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +64,7 @@ class HandOver:
         message = _Message(
             format=FORMAT,
             settings=self.settings,
-            job=_Declaration.of(self.job),
+            job=JobDeclaration.of(self.job),
             attempt=self.attempt,
             batch=self.batch,
             publishes=self.publishes,
@@ -164,68 +154,13 @@ def require_format(content: bytes, known: int, *, what: str, where: str) -> None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Declaration:
-    """An :class:`EpochJob` in fields of one type each."""
-
-    name: str
-    outputs: tuple[EpochTable, ...]
-    cadence: Cadence
-    edges: tuple[Edge, ...]
-    roots: tuple[Root, ...]
-    origin: datetime | None
-    on_rerun: OnRerun
-    determinism: Determinism
-    checks: tuple[Check, ...] = ()
-    lapses_after: int | None = None
-
-    @classmethod
-    def of(cls, job: EpochJob) -> _Declaration:
-        return cls(
-            name=job.name,
-            outputs=job.outputs,
-            cadence=job.cadence,
-            edges=job.edges,
-            roots=job.roots,
-            origin=job.origin,
-            on_rerun=job.on_rerun,
-            determinism=job.determinism,
-            checks=job.checks,
-            lapses_after=job.lapses_after,
-        )
-
-    def job(self) -> EpochJob:
-        return EpochJob(
-            self.name,
-            outputs=self.outputs,
-            cadence=self.cadence,
-            inputs=(*self.edges, *self.roots),
-            origin=self.origin,
-            on_rerun=self.on_rerun,
-            determinism=self.determinism,
-            checks=self.checks,
-            lapses_after=self.lapses_after,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _Message:
     format: int
     settings: Settings
-    job: _Declaration
+    job: JobDeclaration
     attempt: Attempt | None
     batch: Batch | None
     publishes: bool
-
-
-def declaration_digest(job: EpochJob) -> str:
-    """Return a short text that is the same for what :func:`same_declaration` calls the same."""
-    content = msgspec.json.encode(_Declaration.of(job), order="deterministic")
-    return hashlib.sha256(content).hexdigest()[:_DIGEST_LENGTH]
-
-
-def same_declaration(one: EpochJob, other: EpochJob) -> bool:
-    """Whether both declare the same; the order between tables and roots does not matter."""
-    return _Declaration.of(one) == _Declaration.of(other)
 
 
 def refuse_other(
@@ -235,7 +170,7 @@ def refuse_other(
 
     :raises InvalidInput: they do not agree; names the argument.
     """
-    if job is not None and not same_declaration(as_job(job), handed.job):
+    if job is not None and encoded(as_job(job)) != encoded(handed.job):
         raise InvalidInput(
             field="job",
             value=job,

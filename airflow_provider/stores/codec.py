@@ -155,6 +155,30 @@ def _leave_out_field(key: Key, field: Field[Any], value: Any, plain: Any, *, num
         raise older_store(f"record {key}, field {path}", number, format_of(field.metadata))
 
 
+def without_later(value: object, number: int) -> tuple[Any, bool]:
+    """Return *value* in plain lists and mappings, without the fields that came after the format *number* and have
+    their defaults; and whether another of such fields is left.
+    """
+    plain = _plain.decode(_encoder.encode(value))
+    return plain, _leave_out_defaults(value, plain, number)
+
+
+def _leave_out_defaults(value: Any, plain: Any, number: int) -> bool:
+    """Remove such fields from *plain*, the encoded *value*; return whether another is left."""
+    is_left = False
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in _fields(value.__class__):
+            part, is_later = getattr(value, field.name), format_of(field.metadata) > number
+            if is_later and part == _default(field):
+                del plain[field.name]
+            else:
+                is_left |= _leave_out_defaults(part, plain[field.name], number) or is_later
+    else:
+        for item, plain_item in _members(value, plain):
+            is_left |= _leave_out_defaults(item, plain_item, number)
+    return is_left
+
+
 def _members(value: Any, plain: Any) -> Iterable[tuple[Any, Any]]:
     """Pair the members of a list or mapping with those of *plain*; a mapping's were sorted by their names."""
     if isinstance(value, list | tuple):

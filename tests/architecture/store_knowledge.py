@@ -17,6 +17,7 @@ ROOM = "airflow_provider.stores"
 OPEN = {
     "base": "the contract",
     "codec": "records as bytes, alike for all stores",
+    "declarations": "by what declarations are told apart, alike for all stores",
     "connecting": "what a connection's fields have in common",
     "factory": "opens a store by its URL, and asks it what its callers want to know",
     "hosts": "which hosts are this one",

@@ -174,7 +174,7 @@ def _rooms_without(*absent: str) -> tuple[str, ...]:
     return tuple(room for room in ROOMS if room not in absent)
 
 
-PURE_STORES = ("stores.base", "stores.memory", "stores.factory", "stores.codec")
+PURE_STORES = ("stores.base", "stores.memory", "stores.factory", "stores.codec", "stores.declarations")
 PURE_TABLES = ("tables.base", "tables.memory", "tables.factory")
 
 LIVES_WITHOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

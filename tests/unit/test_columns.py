@@ -15,8 +15,8 @@ from airflow_provider.domain.columns import (
     widen,
 )
 from airflow_provider.domain.errors import Conflict, InvalidInput, SchemaMismatch
-from airflow_provider.domain.registration import declared
 from airflow_provider.domain.topology import EpochJob, EpochTable
+from tests.declarations import declared
 
 FIRST, SECOND, THIRD = add("a", "int"), rename("a", "b"), drop("b")
 HAS = (AppliedChange(FIRST, 0), AppliedChange(SECOND, 1))

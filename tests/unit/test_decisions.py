@@ -18,7 +18,7 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.publishing import marked_fence, moved_table, rewritten_since
 from airflow_provider.domain.records import Stamped, fence_key, lock_key, table_key
-from airflow_provider.domain.registration import JobRecord, declared
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import (
@@ -35,6 +35,7 @@ from airflow_provider.domain.topology import (
 )
 from airflow_provider.domain.version import FenceRecord, TableRecord, TableRef
 from airflow_provider.domain.watermark import Progress
+from tests.declarations import declared
 
 START = datetime(2013, 2, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -20,7 +20,7 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord, declared
+from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, Root
 from airflow_provider.domain.version import (
@@ -37,6 +37,7 @@ from airflow_provider.domain.watermark import Progress
 from airflow_provider.domain.withdrawn import MOST_RANGES, WithdrawnPage
 from airflow_provider.stores.codec import encode
 from airflow_provider.testing.store_cases.samples import sample
+from tests.declarations import declared
 
 STORE_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "store.md"
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -21,13 +21,12 @@ from airflow_provider.domain.checks import (
     unique,
 )
 from airflow_provider.domain.completeness import ids_reached, marker, min_files, none_needed, quiet_for
+from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import (
     JobRecord,
     check_registration,
-    declaration,
-    declared,
     serves_once,
 )
 from airflow_provider.domain.roots import Late, iceberg_root, jdbc_root
@@ -42,6 +41,7 @@ from airflow_provider.domain.topology import (
     state,
     window,
 )
+from tests.declarations import declared
 
 A, B, C = (EpochTable(name) for name in "abc")
 FULL = EpochTable("full", kind=TableKind.FULL)
@@ -245,7 +245,7 @@ def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
     later = [Root("r", "/{start}", late=Late.NEXT), iceberg_root("r", "l.m.p"), iceberg_root("r", "l.m.q")]
     assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3
-    assert declaration(of_files).roots == (Root("r", "/a", late="ignore"),)
+    assert JobDeclaration.of(of_files).job().roots == (Root("r", "/a", late="ignore"),)
 
 
 def test_what_a_job_once_read_is_not_forgotten() -> None:

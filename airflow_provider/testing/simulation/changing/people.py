@@ -29,6 +29,7 @@ from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord, declared
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.declarations import fingerprint
 from airflow_provider.testing.simulation.changing.landing import LandingSource
 from airflow_provider.testing.simulation.changing.plan import (
     DOMAIN,
@@ -99,7 +100,7 @@ class Deployment:
 
 
 def _is_held(version: Version, record: JobRecord) -> bool:
-    return declared(version.declaration, record) == record
+    return declared(version.declaration, record, fingerprint(version.declaration)) == record
 
 
 @dataclass(frozen=True, slots=True)

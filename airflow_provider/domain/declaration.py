@@ -1,0 +1,48 @@
+"""A job's declaration in fields of one type each: what its record keeps and what a program is handed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.checks import Check
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.topology import Determinism, Edge, EpochJob, EpochTable, OnRerun, Root
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.registration import JobRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobDeclaration:
+    """An :class:`~airflow_provider.domain.topology.EpochJob` whose inputs are sorted by their type."""
+
+    name: JobName
+    outputs: tuple[EpochTable, ...]
+    cadence: Cadence
+    edges: tuple[Edge, ...]
+    roots: tuple[Root, ...]
+    origin: datetime | None
+    on_rerun: OnRerun
+    determinism: Determinism
+    checks: tuple[Check, ...] = ()
+    lapses_after: int | None = None
+
+    @classmethod
+    def of(cls, job: EpochJob | JobRecord | JobDeclaration) -> JobDeclaration:
+        return cls(**{one.name: getattr(job, one.name) for one in fields(cls)})
+
+    def job(self) -> EpochJob:
+        return EpochJob(
+            self.name,
+            outputs=self.outputs,
+            cadence=self.cadence,
+            inputs=(*self.edges, *self.roots),
+            origin=self.origin,
+            on_rerun=self.on_rerun,
+            determinism=self.determinism,
+            checks=self.checks,
+            lapses_after=self.lapses_after,
+        )

@@ -1,0 +1,201 @@
+"""By what declarations are told apart: nothing but what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field, fields, is_dataclass, make_dataclass, replace
+from datetime import timedelta
+from enum import Enum
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from airflow_provider.domain.completeness import Condition
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.record_format import FORMAT, since
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import Root
+from airflow_provider.domain.topology import Edge, EpochJob, EpochTable
+from airflow_provider.spark.handles import declaration_digest
+from airflow_provider.stores import declarations
+from airflow_provider.stores.declarations import encoded, fingerprint
+from tests.declarations import ORIGIN, RECORDED, WHOLE, changed, places
+
+FINGERPRINTS = Path(__file__).parents[1] / "recorded" / "fingerprints_format_2.txt"
+"""What the last version that hashed Python's repr() made of :data:`RECORDED`; never changed."""
+
+UNCOUNTED = {
+    (Edge, "domain"): "a job's edges are of its own domain, which its tables say",
+}
+"""Fields that change no fingerprint, and why."""
+DECLARED = JobDeclaration.of(WHOLE)
+CLASSES = list(dict.fromkeys(type(value) for _, value in places(DECLARED)))
+SEVERAL = ("edges", "roots", "outputs", "checks")
+
+
+OTHERS: Mapping[str, Any] = {
+    "JobName": "another",
+    "TableName": "another",
+    "DomainName": "another",
+    "str": "another",
+    "int": 77,
+    "datetime": ORIGIN,
+    "timedelta": timedelta(days=3),
+    "Cadence": Cadence("@yearly"),
+}
+"""For each type that a field may have, a value that it has in no recorded declaration."""
+
+
+def other_values(value: Any, hint: Any) -> list[Any]:
+    """Values that a field which has *value* might have instead."""
+    if isinstance(value, Enum):
+        return [one for one in type(value) if one is not value]
+    if isinstance(value, tuple):
+        member = get_args(hint)[0]
+        one = next((one for _, one in places(DECLARED) if type(one) is member), OTHERS["str"])
+        return [value[1:], (*value, value[0])] if value else [(one,)]
+    words = re.findall(r"\w+", str(getattr(hint, "__name__", hint)) + str(hint))
+    return [OTHERS[next(word for word in words if word in OTHERS)]]
+
+
+def changes() -> Iterator[tuple[type, str, str, JobDeclaration]]:
+    """Return each field of all classes, changed in each place where it says something."""
+    for path, value in places(DECLARED):
+        hints = get_type_hints(type(value))
+        for one in fields(value):
+            now = getattr(value, one.name)
+            if isinstance(value, Condition | Cadence) and not now:
+                continue  # a condition has one field beside its kind; a calendar has both since and before, or neither
+            for other in other_values(now, hints[one.name]):
+                what = f"{'.'.join(map(str, path))}.{one.name}={other}"
+                yield type(value), one.name, what, changed(DECLARED, (*path, one.name), other)
+
+
+CHANGES = list(changes())
+
+
+def test_no_field_is_forgotten() -> None:
+    """R7: all that an author says is in the declaration, in the job's record, and in one of the changes below."""
+    said = {one.name for one in fields(JobDeclaration)}
+    assert {one.name for one in fields(EpochJob)} - {"inputs", "input_tables"} | {"edges", "roots"} == said
+    marks = {one.name: one.metadata for one in fields(JobRecord)}
+    assert all(marks[one.name] == one.metadata for one in fields(JobDeclaration))
+    counted = {(cls, one.name) for cls in CLASSES for one in fields(cls)}
+    assert {(cls, name) for cls, name, _, _ in CHANGES} == counted
+    hints = [hint for cls in CLASSES for hint in get_type_hints(cls).values()]
+    reached = {part for hint in hints for part in (hint, *_parts(hint)) if is_dataclass(part)}
+    assert reached <= set(CLASSES)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    for part in getattr(hint, "__args__", ()):
+        yield part
+        yield from _parts(part)
+
+
+def test_what_says_something_else_has_another_fingerprint() -> None:
+    """R7: each field, and each value of an enumeration."""
+    known = fingerprint(DECLARED)
+    same = [
+        what
+        for cls, name, what, other in CHANGES
+        if fingerprint(other) == known and (cls, name) not in UNCOUNTED
+    ]
+    assert same == []
+    counted = [fingerprint(other) for cls, name, _, other in CHANGES if (cls, name) not in UNCOUNTED]
+    assert len(set(counted)) == len(counted)
+    assert all(fingerprint(one) == known for cls, name, _, one in CHANGES if (cls, name) in UNCOUNTED)
+
+
+def test_the_order_and_the_usual_window_say_nothing() -> None:
+    """R7: records of format 1 have no window; a root that declares none has seven days."""
+    turned = replace(DECLARED, **{name: getattr(DECLARED, name)[::-1] for name in SEVERAL})
+    assert fingerprint(turned) == fingerprint(DECLARED)
+    older = changed(JobDeclaration.of(RECORDED["of files"]), ("roots", 0, "late_window"), None)
+    assert fingerprint(older) == fingerprint(RECORDED["of files"])
+
+
+def test_the_recorded_ones_are_found_again() -> None:
+    """R7, R36: whatever becomes of the classes, stores and handles of earlier versions name the same declarations."""
+    lines = [line for line in FINGERPRINTS.read_text().splitlines() if not line.startswith("#")]
+    found = [f"{name}: {fingerprint(job)} {declaration_digest(job)}" for name, job in RECORDED.items()]
+    assert found == lines
+
+
+@pytest.fixture
+def renamed() -> Iterator[None]:
+    """All classes of declarations have other names."""
+    classes = {*CLASSES, EpochJob, *(type(one) for one in _enumerations(DECLARED))}
+    names = {cls: (cls.__name__, cls.__qualname__) for cls in classes}
+    for cls, (name, whole) in names.items():
+        cls.__name__, cls.__qualname__ = f"Other{name}", f"Other{whole}"
+    yield
+    for cls, (name, whole) in names.items():
+        cls.__name__, cls.__qualname__ = name, whole
+
+
+@pytest.mark.usefixtures("renamed")
+def test_the_names_of_classes_say_nothing() -> None:
+    """R7: a class may be renamed, and none of its declarations is registered anew."""
+    assert "OtherEpochTable" in repr(WHOLE)
+    assert "OtherEdgeKind" in repr(WHOLE)
+    test_the_recorded_ones_are_found_again()
+
+
+def _enumerations(value: Any) -> Iterator[Enum]:
+    for _, part in places(value):
+        yield from (one for name in fields(part) if isinstance(one := getattr(part, name.name), Enum))
+
+
+def grown(value: Any, later: str) -> Any:
+    """Return *value* as one of a class of another name, with the same fields and a later one."""
+    cls = type(value)
+    names = {one.name: getattr(value, one.name) for one in fields(cls)}
+    marked = ("later", str, field(default="", metadata=since(FORMAT + 1)))
+    taller = make_dataclass("Taller", [(one, Any) for one in names] + [marked], frozen=True)
+    for name, member in vars(cls).items():
+        if isinstance(member, property):
+            setattr(taller, name, member)
+    return taller(**names, later=later)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_later_field_counts_where_it_is_used(cls: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R7: a job that does not use it keeps its identity, and is registered anew by nobody."""
+    before = fingerprint(DECLARED), encoded(DECLARED)
+    path, value = next((path, value) for path, value in places(DECLARED) if type(value) is cls)
+    same, used, otherwise = (changed(DECLARED, path, grown(value, later=text)) for text in ("", "x", "y"))
+    if cls is JobDeclaration:
+        monkeypatch.setattr(declarations, "JobDeclaration", SimpleNamespace(of=lambda job: job))
+    assert (fingerprint(same), encoded(same)) == before
+    assert len({fingerprint(one) for one in (same, used, otherwise)}) == 3
+    assert len({encoded(one) for one in (same, used, otherwise)}) == 3
+
+
+def test_the_order_says_nothing_where_a_later_field_is_used_either() -> None:
+    """R7: as in the first spelling."""
+    used = changed(DECLARED, ("outputs", 0), grown(DECLARED.outputs[0], later="x"))
+    turned = replace(used, **{name: getattr(used, name)[::-1] for name in SEVERAL})
+    assert fingerprint(turned) == fingerprint(used)
+
+
+def test_every_pair_of_recorded_declarations_differs() -> None:
+    for one, other in combinations(RECORDED.values(), 2):
+        assert fingerprint(one) != fingerprint(other)
+        assert encoded(one) != encoded(other)
+
+
+def test_what_a_program_is_handed_is_the_declaration() -> None:
+    for job in RECORDED.values():
+        assert JobDeclaration.of(job).job() == job
+    assert JobDeclaration.of(WHOLE).job().outputs[0] == EpochTable(**_said(WHOLE.outputs[0]))
+    assert [type(one) for one in WHOLE.roots] == [Root] * 6
+
+
+def _said(table: EpochTable) -> dict[str, Any]:
+    return {one.name: getattr(table, one.name) for one in fields(table)}
