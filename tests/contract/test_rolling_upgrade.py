@@ -127,6 +127,30 @@ def test_hosts_are_upgraded_one_after_the_other(
     assert newer("rows", "second") == [10, 20, 30, 40]
 
 
+def test_both_versions_tell_declarations_apart_alike(
+    older: Process, newer: Process, place: tuple[str, str]
+) -> None:
+    """R7, R36: a declaration is the same one whichever version declares it, and an old one stays old."""
+    url, _ = place
+
+    def begin(process: Process, lapses_after: int | None) -> None:
+        process("begin", "first", 1, "scheduled", lapses_after)
+
+    for process in (older, newer):
+        begin(process, None)
+        assert older("declared", "first") == newer("declared", "first") == [1, None, 0]
+    begin(newer, 7)
+    for process in (older, newer):
+        for lapses_after in (None, 7):
+            begin(process, lapses_after)
+            assert older("declared", "first") == newer("declared", "first") == [2, 7, 1]
+    begin(older, 8)
+    upgrade_schema(url)
+    for lapses_after in (None, 7, 8):
+        begin(newer, lapses_after)
+        assert newer("declared", "first") == [3, 8, 2]
+
+
 def test_an_older_version_stops_at_what_it_does_not_know(
     older: Process, newer: Process, older_package: Path, place: tuple[str, str]
 ) -> None:

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import job_key
 from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 
@@ -23,12 +25,18 @@ def day(number: int) -> Interval:
     return Interval(ORIGIN + timedelta(days=number - 1), ORIGIN + timedelta(days=number))
 
 
-def job(name: str) -> EpochJob:
-    """Declare "first", or "second", which reads it and its own past."""
+def job(name: str, lapses_after: int | None = None) -> EpochJob:
+    """Declare "first", or "second", which reads it and its own past; another number is another declaration."""
     tables = {one: EpochTable(one, domain=DOMAIN, format="iceberg") for one in ("first", "second")}
     inputs = [] if name == "first" else [increment(tables["first"]), previous(tables["second"])]
     return EpochJob(
-        name, inputs=inputs, outputs=[tables[name]], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
+        name,
+        inputs=inputs,
+        outputs=[tables[name]],
+        cadence="@daily",
+        origin=ORIGIN,
+        on_rerun="new_revision",
+        lapses_after=lapses_after,
     )
 
 
@@ -39,12 +47,18 @@ class Worker:
         self.service = service
         self.attempts: dict[str, Attempt] = {}
 
-    def begin(self, name: str, number: int, run: str = "scheduled") -> int:
+    def begin(self, name: str, number: int, run: str = "scheduled", lapses_after: int | None = None) -> int:
         owner = Owner(dag_id="dag", run_id=run, try_number=1, generation=0)
-        attempt = self.service.coordinator.begin(job(name), day(number), owner)
+        attempt = self.service.coordinator.begin(job(name, lapses_after), day(number), owner)
         assert isinstance(attempt, Attempt), attempt
         self.attempts[name] = attempt
         return attempt.token
+
+    def declared(self, name: str) -> list[Any]:
+        """What the job's record has: revision, number of epochs after which it lapses, earlier declarations."""
+        key = job_key(DomainName(DOMAIN), JobName(name))
+        record = self.service.store.read(DomainName(DOMAIN), [key]).records[key].record
+        return [record.revision, record.lapses_after, len(record.earlier)]
 
     def write(self, name: str, value: int) -> None:
         write_rows(self.service.coordinator, self.attempts[name], name, pa.table({"number": [value]}))

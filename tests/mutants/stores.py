@@ -6,11 +6,57 @@ from tests.mutants.mutant import Mutant
 
 CODEC = "tests/unit/test_codec.py"
 DAG_AUTHOR = "tests/unit/test_dag_author.py"
+FINGERPRINTS = "tests/unit/test_fingerprints.py"
 FORKED = "tests/contract/test_forked_attempts.py"
 RESTORING = "tests/contract/test_coordination_restoring.py"
 SQLITE = "tests/contract/test_sqlite_store.py"
 
 PLANTED_IN_STORES = (
+    Mutant(
+        name="a declaration is another one once its class has another name",
+        rule="R7",
+        file="stores/declarations.py",
+        old="""    return f"{name}({', '.join(said)})\"""",
+        new="""    return f"{type(value).__name__ or name}({', '.join(said)})\"""",
+        tests=(FINGERPRINTS,),
+        by="test_the_names_of_classes_say_nothing",
+    ),
+    Mutant(
+        name="a field that comes later makes every declaration another one",
+        rule="R7",
+        file="stores/codec.py",
+        old="            if is_later and part == _default(field):\n",
+        new="            if is_later and part == _default(field) and not plain:\n",
+        tests=(FINGERPRINTS,),
+        by="test_a_later_field_counts_where_it_is_used",
+    ),
+    Mutant(
+        name="a declaration is the same one whatever it says in a later field",
+        rule="R7",
+        file="stores/declarations.py",
+        old="    if not is_later:\n",
+        new="    if plain:\n",
+        tests=(FINGERPRINTS,),
+        by="test_a_later_field_counts_where_it_is_used",
+    ),
+    Mutant(
+        name="a root of which an older version has recorded no window is declared anew",
+        rule="R7",
+        file="stores/declarations.py",
+        old='    "late_window": (None, timedelta(days=7)),\n',
+        new='    "late_window": (None,),\n',
+        tests=(FINGERPRINTS,),
+        by="test_the_order_and_the_usual_window_say_nothing",
+    ),
+    Mutant(
+        name="new declarations of an older store are spelled by the codec, which its other writers do not know",
+        rule="R36",
+        file="stores/declarations.py",
+        old="    if not is_later:\n",
+        new="    if is_later:\n",
+        tests=("tests/contract/test_rolling_upgrade.py",),
+        by="test_both_versions_tell_declarations_apart_alike",
+    ),
     Mutant(
         name="children of a process draw the same request ids",
         rule="R10",
