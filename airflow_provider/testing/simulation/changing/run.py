@@ -174,8 +174,7 @@ class Airflow:
         for job in self.deployed.values():
             version = job.now
             if version is not None:
-                due = version.epochs(self.due)
-                found += [(version, epoch) for epoch in due if self._lacks(version, epoch)]
+                found += [(version, one) for one in version.epochs(self.due) if self._lacks(version, one)]
         return found
 
     def _lacks(self, version: Version, epoch: Interval) -> bool:
