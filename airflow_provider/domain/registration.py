@@ -287,7 +287,7 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
 
 def check_no_gap(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
     """:raises TopologyError: a table that is there would wait for epochs before the new origin (R7)."""
-    end = known.progress.watermark or known.progress.origin
+    end = known.progress.next_missing
     if job.origin is not None and end is not None and job.origin > end and known.progress.islands:
         raise TopologyError(
             f"table {table.name!r} goes on at {end.isoformat()}; job {job.name!r} begins at {job.origin.isoformat()}: "
