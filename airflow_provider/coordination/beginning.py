@@ -241,7 +241,8 @@ class Begin:
         """What opens the next attempt, once nothing refuses it; None when the store is to be read again."""
         epoch = stamped.record if stamped else None
         revision, own = next_revision(epoch), self._own(reading)
-        if revision == 1 and not computes_first(self.job.name, self.interval, own, reading.head.csn):
+        written = {name: own[name] for name in fills or own}
+        if revision == 1 and not computes_first(self.job.name, self.interval, written, reading.head.csn):
             return None
         if revision > 1 and not fills:
             refuse_others_rows(self.coordinator.store, self.job, self.interval, own)

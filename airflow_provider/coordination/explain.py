@@ -29,6 +29,7 @@ from airflow_provider.domain.epoch import (
     expired,
 )
 from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
@@ -127,6 +128,7 @@ def explain(
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
         explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)
+        explained = _with_job_before(explained, record, reading)
     else:
         explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
     if found is not None and found.record.attempt is None:
@@ -196,6 +198,18 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
         "stays. Where the job reads other sources since, it computes all tables again, by "
         f"on_rerun={OnRerun.NEW_REVISION.value!r} alone.",
     )
+
+
+def _with_job_before(explained: Explanation, job: JobRecord, reading: Reading) -> Explanation:
+    """Another job may have computed the epoch for tables that this job has taken over since (R7)."""
+    domain, epoch = explained.domain, explained.interval
+    own = {table.name: reading.get(table_key(domain, table.name)) for table in job.outputs}
+    had = [name for name, one in own.items() if one is not None and one.record.progress.covers(epoch)]
+    if not had:
+        return explained
+    summary = f"{', '.join(had)} had it before the job took over, which cannot compute it"
+    step = f"{skip_of_rest(job.name, epoch, own) or 'nothing to do'}."
+    return replace(explained, summary=summary, waiting_for=(), next_step=step, brought_by=())
 
 
 def _with_source(explained: Explanation, behind: list[Behind]) -> Explanation:
@@ -278,6 +292,9 @@ def _begun(
         if done is not None and done.skipped:
             summary = f"skipped by {done.owner}: {done.skipped}"
             step = "nothing, or run the task of the job for it after all: that makes the next revision."
+            if done.fills:
+                summary += f" (for {', '.join(done.fills)})"
+                step += " It is refused where another job has computed the epoch for other tables."
     else:
         revision = epoch.attempt.revision
         sinks = [table.name for table in job.outputs]

@@ -283,7 +283,10 @@ class _View:
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
             slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
             self.retention.load((table.name, one.end) for one in intervals)
-            cells = (self._cell(one, table.name, progress.get(one), slices.get(one)) for one in intervals)
+            cells = (
+                self._cell(one, table.name, _of(job, progress.get(one), slices.get(one)), slices.get(one))
+                for one in intervals
+            )
             record = stood.get(table.name)
             rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
         return rows, len(everything) > len(intervals)
@@ -363,6 +366,12 @@ def _is_due(cell: Cell, stood: Stamped[TableRecord] | None) -> bool:
     """Whether there is anything to say of it: a job's second table may begin later than its first."""
     origin = stood.record.progress.start if stood else None
     return cell.state is not EpochState.NOTHING or origin is None or cell.interval.start >= origin
+
+
+def _of(job: JobRecord, progress: _Progress | None, newest: Stamped[SliceRecord] | None) -> _Progress | None:
+    """*progress* as it is of a table; None where *job* has skipped the epoch for others, and another computed it."""
+    is_skipped = progress is not None and progress.state is EpochState.SKIPPED
+    return None if is_skipped and newest and not newest.key.item.endswith(f":{job.name}") else progress
 
 
 def _committed(newest: Stamped[SliceRecord] | None) -> Committed | None:

@@ -71,10 +71,19 @@ class MissedFiles:
                 yield MissedFile(uri=uri, epoch=epoch, belongs_to=holder, skipped=skipped)
 
     def epochs(self) -> Mapping[Interval, EpochRecord]:
-        """The epochs of the job, and of those whose tables it has taken over."""
-        names = reversed(self.job.writers)
-        found = (one.record for name in names for one in pages(self.reader, self.domain, Kind.EPOCH, name))
-        return {epoch.interval: epoch for epoch in found}
+        """The epochs of the job, and of those whose tables it has taken over.
+
+        Of an epoch that the job has skipped for some tables, since the others have it from the job before, that of the
+        job before: it has read its files.
+        """
+        epochs: dict[Interval, EpochRecord] = {}
+        for name in reversed(self.job.writers):
+            for stamped in pages(self.reader, self.domain, Kind.EPOCH, name):
+                epoch: EpochRecord = stamped.record
+                done = epoch.committed
+                if done is None or not (done.skipped and done.fills) or epoch.interval not in epochs:
+                    epochs[epoch.interval] = epoch
+        return epochs
 
     def read(self, epochs: Collection[EpochRecord]) -> set[str]:
         """Return the files that *epochs*, committed or open, stand on by all names of roots that the job has had."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from airflow_provider.coordination.alike import meant
 from airflow_provider.domain.beginning import Missing, holder, resolve_inputs
 from airflow_provider.domain.errors import NotReady
+from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key
+from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Edge, EpochTable
 from airflow_provider.domain.version import TableRecord
@@ -104,10 +105,14 @@ def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, 
     _, before, _ = resolve_inputs(epoch.edges, first, tables, epoch.csn)
     obstacles = [one.way_out for one in before if one.way_out]
     keys = epoch_key(epoch.domain, epoch.job, start), lock_key(epoch.domain, epoch.job, start)
-    reading = reader.read(epoch.domain, keys)
+    outputs = {table.name: table_key(epoch.domain, table.name) for table in epoch.outputs}
+    reading = reader.read(epoch.domain, [*keys, *outputs.values()])
     known, lock = (reading.get(key) for key in keys)
     live = holder(None if known is None else known.record, lock, reading.now)
     way_out = f"run job {epoch.job} for {first} first, such as by clearing its task"
+    if known is None:
+        own = {name: reading.get(key) for name, key in outputs.items()}
+        way_out = skip_of_rest(epoch.job, first, own) or way_out
     if obstacles:
         way_out = "; ".join(dict.fromkeys(obstacles))
     elif live is not None:

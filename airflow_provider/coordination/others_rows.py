@@ -34,7 +34,7 @@ def refuse_others_rows(
         newest = newest_slice(reader, job.domain, name, interval.start)
         writer = job.name if newest is None else writer_of(newest.change_set)
         if writer != job.name and not _copied(reader, job, interval, writer):
-            raise of_another(job.name, interval, name)
+            raise of_another(job.name, interval, name, own)
 
 
 def _copied(reader: MetadataReader, job: EpochJob, interval: Interval, writer: JobName) -> bool:

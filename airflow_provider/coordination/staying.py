@@ -8,11 +8,12 @@ name the rows, which are of an earlier revision than those of the job's other ta
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 from airflow_provider.coordination.root_readers import committed_root
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.errors import TopologyError
-from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Kind, job_key, root_key, topology_key
 from airflow_provider.domain.registration import JobRecord
@@ -26,18 +27,24 @@ def tables_with_rows(
     reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval, but: Collection[str] = ()
 ) -> tuple[TableName, ...]:
     """The tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
-    start = time_key(interval.start)
+    tables = (table for table in job.all_outputs if table not in but)
+    return tuple(
+        sorted(table for table in tables if has_rows(reader, domain, table, job.name, interval.start))
+    )
 
-    def has(table: TableName) -> bool:
-        for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
-            began, _, rest = stamped.key.item.partition(":")
-            if began != start:
-                return False
-            if rest.partition(":")[2] == job.name:
-                return True
-        return False
 
-    return tuple(sorted(table for table in job.all_outputs if table not in but and has(table)))
+def has_rows(
+    reader: MetadataReader, domain: DomainName, table: TableName, job: JobName, moment: datetime
+) -> bool:
+    """Whether *job* has given *table* a slice of the epoch that begins at *moment*."""
+    start = time_key(moment)
+    for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
+        began, _, rest = stamped.key.item.partition(":")
+        if began != start:
+            return False
+        if rest.partition(":")[2] == job:
+            return True
+    return False
 
 
 def refuse_other_bounds(

@@ -18,6 +18,7 @@ from airflow_provider.domain.epoch import (
     expired,
 )
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput, TopologyError
+from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
@@ -391,16 +392,24 @@ def computes_first(
             continue
         if (stamped.csn or 0) > csn:
             return False
-        raise of_another(job, interval, name)
+        raise of_another(job, interval, name, tables)
     return True
 
 
-def of_another(job: JobName, interval: Interval, table: TableName) -> TopologyError:
-    """Return the error of *job* that would replace what the job before it has computed of *table*."""
+def of_another(
+    job: JobName,
+    interval: Interval,
+    table: TableName,
+    tables: Mapping[TableName, Stamped[TableRecord] | None],
+) -> TopologyError:
+    """Return the error of *job* that would replace what the job before it has computed of *table*.
+
+    :param tables: those that it would write.
+    """
     return TopologyError(
         f"{interval} of {table!r} was computed before job {job!r} took the table over.",
-        next_step="leave it: a job computes its own epochs again, no other's. A version of its DAG that does not "
-        f"declare {table!r} computes its other tables there again.",
+        next_step=f"{skip_of_rest(job, interval, tables) or 'leave it'}: a job computes its own epochs again, no other's. "
+        f"A version of its DAG that does not declare {table!r} computes its other tables there again.",
         table=table,
         interval=interval,
     )

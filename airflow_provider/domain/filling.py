@@ -11,7 +11,7 @@ from dataclasses import replace
 from airflow_provider.domain.cut import edge_range
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Provenance
 from airflow_provider.domain.errors import Unavailable
-from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.staying import Stayed
@@ -30,6 +30,9 @@ def tables_to_fill(
 ) -> tuple[TableName, ...]:
     """The tables that lack *interval* although it is committed: the next revision is theirs alone.
 
+    A skip is of the tables alone that lack the interval, also where their job has not committed it: the others may have
+    it from the job before, or begin later.
+
     What was skipped is computed whole, and so is what a job computes otherwise each time, or from other rows than its
     commit: a table that is added reads nothing that the tables beside it have not.
 
@@ -37,19 +40,39 @@ def tables_to_fill(
     :param stayed: rows of the domain that are of an earlier revision than those beside them. An epoch that has some is
         computed whole, too: its commit names what they were computed from among what it has read itself.
     """
-    if epoch is None or epoch.committed is None:
-        return ()
-    if not skips and (epoch.committed.skipped or not _computes_alike(job, interval, epoch.committed, tables)):
-        return ()
-    if not skips and any(row.job == job.name and row.interval.overlaps(interval) for row in stayed):
-        return ()
+    committed = None if epoch is None else epoch.committed
     own = {table.name: tables.get(table.name) for table in job.outputs}
-    lacking = (
-        name
-        for name, stamped in own.items()
-        if stamped is not None and stamped.record.progress.lacks(interval)
+    lacking = tuple(
+        sorted(
+            name
+            for name, stamped in own.items()
+            if stamped is not None and stamped.record.progress.lacks(interval)
+        )
     )
-    return tuple(sorted(lacking))
+    if skips:
+        return lacking if committed is not None or len(lacking) < len(own) else ()
+    if committed is None or committed.skipped or not _computes_alike(job, interval, committed, tables):
+        return ()
+    if any(row.job == job.name and row.interval.overlaps(interval) for row in stayed):
+        return ()
+    return lacking
+
+
+def skip_of_rest(
+    job: JobName, interval: Interval, tables: Mapping[TableName, Stamped[TableRecord] | None]
+) -> str:
+    """Return the way out where *interval* of some *tables* of *job* was computed before it took them over.
+
+    The job does not compute the others alone: what it would write beside them is not what is committed.
+
+    :return: empty where no other lacks it, or none has it.
+    """
+    progress = {name: stamped.record.progress for name, stamped in tables.items() if stamped is not None}
+    lacking = sorted(name for name, one in progress.items() if one.lacks(interval))
+    if not lacking or not any(one.covers(interval) for one in progress.values()):
+        return ""
+    span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
+    return f"`airflow epochs skip {job} {span} --reason …` skips the epoch for {', '.join(lacking)} alone"
 
 
 def _computes_alike(
@@ -115,7 +138,7 @@ def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, .
     It depends on all that its tables were computed from.
     """
     if before is None or not fills:
-        return now
+        return replace(now, fills=fills)
     roots = {**dict(now.root_revisions), **dict(before.root_revisions)}
     return replace(
         now,

@@ -312,8 +312,8 @@ class Truth(History):
         tables = [str(one.table) for one in commit.tables]
         kept: tuple[HasRead, ...] = ()
         if done.fills and (job, epoch.start, done.output_token) not in self.begun:
-            # A skip that fills: no task has begun it, and the commitment says of itself what it said before.
-            done, kept = replace(done, skipped="fills"), self.reads[job, epoch.start]
+            # A skip that fills: no task has begun it, and the commitment says of itself what it said before, if any.
+            done, kept = replace(done, skipped="fills"), self.reads.get((job, epoch.start), ())
         reads = self._reads_of(job, epoch, done, tables, where)
         inputs = {str(one.table): one for one in done.inputs}
         self._check_inputs(reads, epoch, inputs, where, copies=bool(done.skipped))
