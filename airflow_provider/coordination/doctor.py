@@ -327,7 +327,7 @@ class _Doctor:
         for hole in holes(self.reader, self.domain):
             whole = f"with on_rerun={OnRerun.NEW_REVISION.value!r} where the job reads other sources since"
             clear = f"clear the task of job {hole.job} for these epochs, {whole}; or " if hole.epochs else ""
-            step = f"{clear}{self._command(hole.cure)}."
+            step = f"{clear or hole.run}{self._command(hole.cure)}."
             yield Symptom(subject=f"table {hole.table}", found=hole.found, next_step=step)
 
     def _explain(self, job: JobName, interval: Interval | str) -> str:

@@ -4,16 +4,17 @@ their job has left (R7). Reads only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.coordination.staying import has_rows
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.version import TableRecord
-from airflow_provider.domain.watermark import Progress
+from airflow_provider.domain.watermark import merged
 from airflow_provider.stores.base import MetadataReader, pages
 
 
@@ -21,13 +22,15 @@ from airflow_provider.stores.base import MetadataReader, pages
 class Hole:
     """Something that *table* lacks. :param what: it is. :param span: of time; None where its job has left it.
 
-    :param epochs: so many are committed without it; 0 where none of them was ever computed.
+    :param epochs: so many are committed without it; 0 where its job has committed none of them.
+    :param is_below: it lies below where the table begins so far.
     """
 
     table: TableName
     job: JobName
     span: Interval | None
     epochs: int = 0
+    is_below: bool = False
 
     @property
     def found(self) -> str:
@@ -35,7 +38,16 @@ class Hole:
             return f"job {self.job} no longer declares it, and cuts of the whole domain wait for it"
         if self.epochs:
             return f"job {self.job} has committed {self.epochs} epochs in {self.span} without it"
-        return f"it begins later until {self.span} is whole; what reads all of it waits for that"
+        if self.is_below:
+            return f"it begins later until {self.span} is whole; what reads all of it waits for that"
+        return f"job {self.job} goes on behind {self.span}, which another job has left out"
+
+    @property
+    def run(self) -> str:
+        """What brings rows instead, where the job has taken the table over with the hole."""
+        if self.span is None or self.epochs or self.is_below:
+            return ""
+        return f"run job {self.job} for it, which is refused where another of its tables has it; or "
 
     @property
     def cure(self) -> str:
@@ -51,8 +63,10 @@ def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:
     jobs: dict[JobName, JobRecord] = {
         one.record.name: one.record for one in list(pages(reader, domain, Kind.JOB, ""))
     }
-    for stamped in list(pages(reader, domain, Kind.TABLE, "")):
-        name, table = TableName(stamped.key.item), stamped.record
+    tables: dict[TableName, TableRecord] = {
+        TableName(one.key.item): one.record for one in list(pages(reader, domain, Kind.TABLE, ""))
+    }
+    for name, table in tables.items():
         job = jobs.get(table.job)
         if job is None or table.ended or job.retired:
             continue
@@ -61,34 +75,67 @@ def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:
             if islands and _committed(reader, domain, job.name, islands[-1].end, None):
                 yield Hole(table=name, job=job.name, span=None)
             continue
-        yield from _of_table(reader, domain, name, table, job)
+        own = {other.name: tables[other.name] for other in job.outputs if other.name in tables}
+        yield from _of_table(reader, domain, name, own, job)
 
 
 def _of_table(
-    reader: MetadataReader, domain: DomainName, name: TableName, table: TableRecord, job: JobRecord
+    reader: MetadataReader,
+    domain: DomainName,
+    name: TableName,
+    tables: Mapping[TableName, TableRecord],
+    job: JobRecord,
 ) -> Iterator[Hole]:
-    progress = table.progress
-    for start, end in _gaps(progress):
+    """Find the holes of the table *name* of *job*. :param tables: all of the job's, by name."""
+    progress = tables[name].progress
+    beside = merged(span for table in tables.values() for span in table.progress.islands)
+    for start, end in _gaps(progress.start, progress.islands):
         committed = _committed(reader, domain, job.name, start, end)
-        if committed:
-            span = Interval(committed[0].start, committed[-1].end)
-            yield Hole(table=name, job=job.name, span=span, epochs=len(committed))
-        elif end is not None and progress.origin is not None and end <= progress.origin:
-            yield Hole(table=name, job=job.name, span=Interval(start, end))
+        own = merged(committed)
+        for span in own:
+            yield Hole(table=name, job=job.name, span=span, epochs=sum(map(span.overlaps, committed)))
+        # Runs of the job bring what it has not begun; not what its other tables have from the job before, and hardly
+        # what lies before rows of that job.
+        passed = _within(beside, start, end)
+        is_below = end is not None and progress.origin is not None and end <= progress.origin
+        if end is not None and (is_below or _is_of_another(reader, domain, name, job, end)):
+            passed = [Interval(start, end)]
+        for span in (left for one in passed for left in _without(one, own)):
+            yield Hole(table=name, job=job.name, span=span, is_below=is_below)
 
 
-def _gaps(progress: Progress) -> Iterator[tuple[datetime, datetime | None]]:
-    """The time that the table waits for, from where it begins; the last range has no end."""
-    start = progress.start
+def _gaps(start: datetime | None, islands: Sequence[Interval]) -> Iterator[tuple[datetime, datetime | None]]:
+    """The time from *start* on between *islands*; the last range has no end."""
     if start is None:
         return
-    for island in progress.islands:
+    for island in islands:
         if island.end <= start:
             continue
         if island.start > start:
             yield start, island.start
         start = island.end
     yield start, None
+
+
+def _within(islands: Sequence[Interval], start: datetime, end: datetime | None) -> list[Interval]:
+    """The parts of *islands* between *start* and *end*."""
+    parts = ((max(one.start, start), one.end if end is None else min(one.end, end)) for one in islands)
+    return [Interval(low, high) for low, high in parts if low < high]
+
+
+def _without(span: Interval, islands: Sequence[Interval]) -> list[Interval]:
+    """The parts of *span* that none of *islands* covers."""
+    gaps = (
+        (low, span.end if high is None else min(high, span.end)) for low, high in _gaps(span.start, islands)
+    )
+    return [Interval(low, high) for low, high in gaps if low < high]
+
+
+def _is_of_another(
+    reader: MetadataReader, domain: DomainName, table: TableName, job: JobRecord, start: datetime
+) -> bool:
+    """Whether what *table* has from *start* on was computed before *job* took it over."""
+    return bool(job.predecessors) and not has_rows(reader, domain, table, job.name, start)
 
 
 def _committed(

@@ -406,10 +406,11 @@ def of_another(
 
     :param tables: those that it would write.
     """
+    way_out = skip_of_rest(job, interval, tables) or "leave it"
     return TopologyError(
         f"{interval} of {table!r} was computed before job {job!r} took the table over.",
-        next_step=f"{skip_of_rest(job, interval, tables) or 'leave it'}: a job computes its own epochs again, no other's. "
-        f"A version of its DAG that does not declare {table!r} computes its other tables there again.",
+        next_step=f"{way_out}: a job computes its own epochs again, no other's. A version of its DAG that does not "
+        f"declare {table!r} computes its other tables there again.",
         table=table,
         interval=interval,
     )
