@@ -249,14 +249,13 @@ def test_a_job_that_builds_on_its_past_goes_on(world: World) -> None:
 
 def test_several_holes_are_named_apart(world: World) -> None:
     """R7: those of the job before, and those of the job itself; what may still be computed is not among them."""
-    before = left(world, (1, 2, 3), 2)
-    retire(world, before)
-    tables = [world.table("t1"), world.table("t2")]
+    retire(world, left(world, (1, 2, 3), 2))
     world.run(heir(world, "t1", "t2"), day(4), [4])
-    world.run(world.job("k", tables[:1], lapses_after=9), day(5), [5])
-    world.run(heir(world, "t1", "t2", lapses_after=8), day(7), [7])
-    assert [(table, span) for table, _, span in commands(world)] == [("t2", day(2)), ("t2", day(5))]
-    assert len(follow(world)) == 2
+    old, new = heir(world, "t1", lapses_after=9), heir(world, "t1", "t2", lapses_after=8)
+    for number, job in ((5, old), (7, old), (8, new)):
+        world.run(job, day(number), [number])
+    assert [(table, span) for table, _, span in commands(world)] == [("t2", day(n)) for n in (2, 5, 7)]
+    assert len(follow(world)) == 3
     assert world.cut("t2").barrier == barrier(5), "day 6 is yet to be run"
 
 

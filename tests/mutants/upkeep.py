@@ -250,12 +250,12 @@ PLANTED_IN_UPKEEP = (
     ),
     Mutant(
         name="the first commit of an epoch does not say to which tables alone it belongs",
-        rule="R16",
+        rule="R7",
         file="domain/filling.py",
         old="        return replace(now, fills=fills)\n",
         new="        return now\n",
         tests=(INHERITED,),
-        by="test_what_a_skip_of_a_table_wrote_beside_is_swept",
+        by="test_a_run_over_the_hole_names_the_way_out",
     ),
     Mutant(
         name="a table is taken over by a job that begins behind a hole below it",
