@@ -210,6 +210,20 @@ def test_a_run_over_the_hole_names_the_way_out(world: World) -> None:
     assert (cells["t1"].state, cells["t2"].state) == (EpochState.COMMIT, EpochState.SKIPPED)
 
 
+def test_an_epoch_of_its_own_that_is_no_fill_names_the_way_out(world: World) -> None:
+    """R7: all tables would be computed anew, also the one that has the epoch from the job before."""
+    retire(world, left(world, (1, 2, 3), 2))
+    for number in (1, 2, 3):
+        world.run(heir(world, "u"), day(number), [number])
+    job = heir(world, "t1", "t2", "u", determinism="keep_first")
+    world.run(job, day(4), [4])
+    with pytest.raises(TopologyError, match="'t1' was computed before job 'k'") as refused:
+        world.begin(job, day(2), owner("cleared"))
+    assert "for t2 alone" in refused.value.next_step
+    assert follow(world) == [("t2", day(2))]
+    assert world.rows("t1", "u", at=barrier(2)) == {"t1": [(1, 1), (2, 2)], "u": [(1, 1), (2, 2)]}
+
+
 def test_what_was_skipped_for_a_table_alone_can_be_run_after_all(world: World) -> None:
     """R5: where no other job has computed the epoch for another table."""
     retire(world, left(world, (1, 2, 3), 2))

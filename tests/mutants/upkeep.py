@@ -255,7 +255,7 @@ PLANTED_IN_UPKEEP = (
         old="        return replace(now, fills=fills)\n",
         new="        return now\n",
         tests=(INHERITED,),
-        by="test_a_run_over_the_hole_names_the_way_out",
+        by="test_files_that_the_job_before_has_read_are_read",
     ),
     Mutant(
         name="a table is taken over by a job that begins behind a hole below it",
