@@ -13,11 +13,12 @@ from typing import Any
 from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, abandoned_bounds
 from airflow_provider.coordination.missed_files import MissedFile, MissedFiles
 from airflow_provider.coordination.renamed_roots import is_read
+from airflow_provider.coordination.root_readers import lives
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.records import Kind, lock_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
 from airflow_provider.domain.topology import EpochJob
@@ -340,7 +341,7 @@ def _skipped(
 ) -> list[RootRecord]:
     """Empty bounds at the barriers that *readers* have skipped and that none of them has read or is yet to reach.
 
-    What a job computed by a declaration without *root* has not read it.
+    What a job computed by a declaration without *root* has not read it, nor has a run that is silent for good.
     """
     skipped: dict[datetime, RootRecord] = {}
     read: set[datetime] = set()
@@ -351,7 +352,11 @@ def _skipped(
             epoch: EpochRecord = stamped.record
             newest = epoch.interval.end
             is_open = epoch.attempt is not None and epoch.attempt.aborted is None
-            if not is_open and epoch.committed is not None and epoch.committed.skipped:
+            is_skipped = epoch.committed is not None and bool(epoch.committed.skipped)
+            if is_open and is_skipped:
+                lock = lock_key(domain, job.name, epoch.interval.start)
+                is_open = lives(reader.read(domain, [lock]), lock)
+            if is_skipped and not is_open:
                 bounds = RootBounds(root="")
                 skipped[newest] = RootRecord(bounds=bounds, job=job.name, interval=epoch.interval)
             elif is_open or epoch.committed is None or epoch.committed.revision_of(root.name):

@@ -431,11 +431,13 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
     assert ends(begun("late.csv", "once more")) == []
 
 
-@pytest.mark.parametrize("then", ["fails", "is retired", "another job leaves the root"])
+@pytest.mark.parametrize("then", ["fails", "falls silent", "is retired", "another job leaves the root"])
 def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     world: World, tmp_path: Path, then: str
 ) -> None:
-    """R5: a run by a declaration that left the root fails, an heir goes on, or another job computes it without them."""
+    """R5: a run by a declaration that left the root fails or is heard of no more, an heir goes on, or another job
+    computes it without them.
+    """
     root = Root("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
     job, left = world.job("load", inputs=[root]), world.job("load", on_rerun="keep")
     other = world.job("other", inputs=[root])
@@ -454,6 +456,10 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
     if then == "fails":
         world.coordinator.abort(world.begin(left, day(2), roots=RootSources()), "it failed")
+        job = world.job("load", inputs=[root], on_rerun="fail")
+    if then == "falls silent":
+        world.begin(left, day(2), roots=RootSources())
+        world.clock.advance(PAST_TTL)
         job = world.job("load", inputs=[root], on_rerun="fail")
     if then == "is retired":
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")

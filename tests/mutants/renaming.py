@@ -306,4 +306,13 @@ PLANTED_IN_NAMES = (
         tests=(RENAMED,),
         by="test_rows_that_a_skipped_epoch_had_bound_by_a_name_that_was_left_are_named",
     ),
+    Mutant(
+        name="a run of a skipped epoch that fell silent hides its files from doctor",
+        rule="I11",
+        file="coordination/unread.py",
+        old="                is_open = lives(reader.read(domain, [lock]), lock)\n",
+        new="                is_open = bool(lock) or lives(reader.read(domain, [lock]), lock)\n",
+        tests=("tests/contract/test_coordination_giving_back.py",),
+        by="test_files_of_a_skipped_epoch_are_named_whatever_comes_after",
+    ),
 )
