@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.cli.answer import answer, facts
+from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.binding import declaring
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.declaration import JobDeclaration
@@ -14,7 +15,7 @@ from airflow_provider.domain.topology import sources_of
 
 @command
 def bind_root(arguments: Namespace) -> None:
-    """Record what a root's source has now for one epoch."""
+    """Record for one epoch what a root's source has now."""
     hook = hook_of(arguments)
     with hook.get_reader() as reader:
         job = JobDeclaration.of(declaring(reader, arguments.domain, arguments.root)).job()
@@ -29,13 +30,10 @@ def bind_root(arguments: Namespace) -> None:
         )
     behind = [f"{one.job} {one.interval}" for one in found.behind]
     has = str(found.bounds.span or f"{len(found.bounds.files)} files")
-    facts = {"revision": found.bounds.revision, "new": found.is_new, "has": has, "clear": behind}
-    if arguments.output == "json":
-        answer_json(facts)
-        return
-    told = {
+    told = {"revision": found.bounds.revision, "new": found.is_new, "has": has, "clear": behind}
+    seen = {
         "revision": found.bounds.revision,
         "has": f"{has}{'' if found.is_new else ', as it was recorded before'}",
-        "clear the tasks of": "; ".join(behind),
+        "clear the tasks of": behind,
     }
-    answer_facts(told)
+    answer(arguments, told, facts(seen))

@@ -1,23 +1,19 @@
-"""What all commands share: the connection, how they answer, and how they fail."""
+"""What all commands share: the connection, durations, and how they fail."""
 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
 from airflow.configuration import conf
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
-from rich.console import Console
-from rich.table import Table
 
 from airflow_provider.domain.errors import EpochError, InvalidInput
 from airflow_provider.domain.identifiers import domain_name
@@ -65,29 +61,6 @@ def known_sources(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict
     return found
 
 
-def answer_json(value: Any) -> None:
-    """Print *value* as JSON, for programs."""
-    sys.stdout.write(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
-
-
-def answer_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
-    """Print rows for people; what is None stays empty."""
-    table = Table(title=title or None, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    _console().print(table)
-
-
-def answer_facts(facts: Mapping[str, object]) -> None:
-    """Print one fact a line; what is empty is left out."""
-    width = max(len(name) for name in facts)
-    for name, value in facts.items():
-        if value not in (None, "", (), []):
-            _console().print(f"{name.ljust(width)}  {value}", markup=False, highlight=False, soft_wrap=True)
-
-
 def duration(text: str | None, field: str) -> timedelta | None:
     """Read a length of time such as ``90s``, ``15m``, ``6h`` or ``2d``.
 
@@ -99,11 +72,6 @@ def duration(text: str | None, field: str) -> timedelta | None:
     if found is None:
         raise InvalidInput(field=field, value=text, expected="a number and a unit: 90s, 15m, 6h, 2d")
     return int(found[1]) * _UNITS[found[2]]
-
-
-def _console() -> Console:
-    """A console that keeps whole lines when its output goes to a file or another program."""
-    return Console() if sys.stdout.isatty() else Console(width=240)
 
 
 def _fail(message: str) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider.cli.command import (
-    answer_facts,
-    answer_json,
-    answer_table,
-    command,
-    duration,
-    hook_of,
-)
+from rich.console import RenderableType
+
+from airflow_provider.cli.answer import answer, block, facts, lines, moment, table, text
+from airflow_provider.cli.command import command, duration, hook_of
 from airflow_provider.coordination.queries import queries
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.alignment import Align
@@ -30,29 +27,55 @@ def cut(arguments: Namespace) -> None:
         session = None if arguments.session is None else Session.parse(arguments.session)
         found = _cut(service, arguments, session)
         if arguments.sql:
-            for table, text in queries(service.cuts, found, arguments.sql).items():
-                sys.stdout.write(f"-- {table}\n{text};\n")
+            for name, query in queries(service.cuts, found, arguments.sql).items():
+                sys.stdout.write(f"-- {name}\n{query};\n")
             return
-        states = [_state(service, found, table, files=arguments.files) for table in found.states]
-    if arguments.output == "json":
-        seen = (session or Session.of(found.domain)).after(found)
-        answer_json(_facts(found, states) | {"session": seen.text()})
-        return
-    answer_facts(
+        states = [_state(service, found, name, files=arguments.files) for name in found.states]
+    seen = (session or Session.of(found.domain)).after(found)
+    told = _facts(found, states) | {"session": seen.text()}
+    answer(arguments, told, _summary(found), _versions(found), *_places(states))
+
+
+def _summary(found: Cut) -> RenderableType:
+    formats = {state.ref.format for state in found.states.values() if state.ref}
+    return facts(
         {
+            "domain": found.domain,
             "barrier": found.barrier.isoformat(),
             "CSN": found.csn,
             "level": found.level.value,
             "readable until": found.readable_until.isoformat(timespec="seconds"),
             "lease": found.lease,
-            "note": "\n".join(found.notes),
+            "incarnation": found.incarnation,
+            "format": formats.pop() if len(formats) == 1 else None,
+            "note": found.notes,
         }
     )
-    columns = ["table", "from", "barrier", "format", "version", "found from"]
-    answer_table(columns, [list(state.values())[: len(columns)] for state in states])
-    for one in states:
-        for uri in one.get("files", ()):
-            answer_facts({one["table"]: uri})
+
+
+def _versions(found: Cut) -> RenderableType:
+    """A row for each table; the barrier and the format are columns where they differ."""
+    states = found.states
+    columns: dict[str, list[object]] = {
+        "table": list(states),
+        "from (UTC)": [moment(state.low) for state in states.values()],
+    }
+    if any(state.barrier != found.barrier for state in states.values()):
+        columns["to (UTC)"] = [moment(state.barrier) for state in states.values()]
+    if len({state.ref.format for state in states.values() if state.ref}) > 1:
+        columns["format"] = [state.ref and state.ref.format for state in states.values()]
+    columns["version"] = [state.ref and state.ref.version for state in states.values()]
+    return table(list(columns), zip(*columns.values(), strict=True))
+
+
+def _places(states: list[dict[str, Any]]) -> Iterator[RenderableType]:
+    """The URI below which each table's files are found, and, where they are listed, the files."""
+    found = [state for state in states if state["location"] is not None]
+    if found:
+        yield lines(*(block(f"location of {state['table']}", text(state["location"])) for state in found))
+    for state in states:
+        if state.get("files"):
+            yield block(f"files of {state['table']}", *map(text, state["files"]))
 
 
 def _cut(service: EpochService, arguments: Namespace, session: Session | None) -> Cut:
@@ -112,11 +135,11 @@ def _facts(found: Cut, states: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _state(service: EpochService, found: Cut, table: str, *, files: bool) -> dict[str, Any]:
-    state = next(state for name, state in found.states.items() if name == table)
+def _state(service: EpochService, found: Cut, name: str, *, files: bool) -> dict[str, Any]:
+    state = next(state for known, state in found.states.items() if known == name)
     ref = state.ref
-    answer: dict[str, Any] = {
-        "table": table,
+    told: dict[str, Any] = {
+        "table": name,
         "low": state.low and state.low.isoformat(),
         "barrier": state.barrier.isoformat(),
         "format": ref.format if ref else None,
@@ -124,5 +147,5 @@ def _state(service: EpochService, found: Cut, table: str, *, files: bool) -> dic
         "location": ref.location if ref else None,
     }
     if files:
-        answer["files"] = service.cuts.files(found, table)
-    return answer
+        told["files"] = service.cuts.files(found, name)
+    return told

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.cli.answer import answer, facts
+from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.recovery import tables_ahead
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.stores.factory import check_schema, new_incarnation, redacted, upgrade_schema
@@ -55,10 +56,8 @@ def restored(arguments: Namespace) -> None:
     with hook.get_conn(create=False) as service:
         found = tables_ahead(service.store, service.formats)
     beyond = [f"{table.uri} at CSN {one.csn} (recorded: {place})" for table, one, place in found]
-    if arguments.output == "json":
-        answer_json({"incarnation": incarnation, "ahead": beyond})
-    else:
-        answer_facts({"incarnation": incarnation, "ahead of the store": "\n".join(beyond)})
+    told = {"incarnation": incarnation, "ahead": beyond}
+    answer(arguments, told, facts({"incarnation": incarnation, "ahead of the store": beyond}))
     if beyond:
         raise TablesAhead(
             f"{len(beyond)} tables are ahead of the store.",
@@ -69,9 +68,9 @@ def restored(arguments: Namespace) -> None:
 
 
 def _answer(arguments: Namespace, found: SchemaStatus | None, catalog: bool | None) -> None:
-    facts = {"schema": "none needed"}
+    told: dict[str, object] = {"schema": "none needed"}
     if found is not None:
-        facts = {
+        told = {
             "store": found.location,
             "schema": found.fit.value,
             "found": found.found or "none",
@@ -79,8 +78,5 @@ def _answer(arguments: Namespace, found: SchemaStatus | None, catalog: bool | No
             "record format": str(found.format),
         }
     if catalog is not None:
-        facts["catalog"] = "current" if catalog else "absent"
-    if arguments.output == "json":
-        answer_json(facts)
-    else:
-        answer_facts(facts)
+        told["catalog"] = "current" if catalog else "absent"
+    answer(arguments, told, facts(told))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow.cli.cli_config import (
+    ARG_OUTPUT,
     ARG_VERBOSE,
     ActionCommand,
     Arg,
@@ -17,9 +18,6 @@ ARG_CONN_ID = Arg(
     default=None,
 )
 ARG_DOMAIN = Arg(("--domain",), help="domain of the jobs and tables; default: default", default="default")
-ARG_OUTPUT = Arg(
-    ("-o", "--output"), help="table (default) or json", choices=("table", "json"), default="table"
-)
 ARG_HOURS = Arg(
     ("--hours",), help="how far to look back from the latest barrier; default: 168", default="168"
 )

@@ -3,58 +3,69 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 
-from airflow_provider.cli.command import (
-    answer_facts,
-    answer_json,
-    answer_table,
-    command,
-    hook_of,
-    known_sources,
-)
-from airflow_provider.coordination.doctor import examine
+from rich.console import RenderableType
+
+from airflow_provider.cli.answer import answer, block, facts
+from airflow_provider.cli.command import command, hook_of, known_sources
+from airflow_provider.coordination.doctor import Examination, examine
 from airflow_provider.domain.errors import FinalError
 from airflow_provider.sources.roots import RootSources
 
 
 @command
 def doctor(arguments: Namespace) -> None:
-    """Look a domain over, and say what is to be done.
+    """Diagnose a domain and name the next steps.
 
-    :raises FinalError: something needs somebody to act, so that a script sees exit code 1.
+    :raises FinalError: a finding needs action, so that a script sees exit code 1.
     """
     hook = hook_of(arguments)
     with hook.get_conn(create=False) as service:
         sources = RootSources(known_sources(hook, service.store, arguments.domain))
         found = examine(service.store, service.formats, arguments.domain, sources=sources)
-    lines = [
-        {"what": one.subject, "found": one.found, "next_step": one.next_step, "urgent": one.urgent}
-        for one in found.symptoms
-    ]
-    if arguments.output == "json":
-        answer_json(
+    told = {
+        "domain": found.domain,
+        "csn": found.csn,
+        "incarnation": found.incarnation,
+        "at": found.at.isoformat(),
+        "symptoms": [
             {
-                "domain": found.domain,
-                "csn": found.csn,
-                "incarnation": found.incarnation,
-                "at": found.at.isoformat(),
-                "symptoms": lines,
+                "what": symptom.subject,
+                "found": symptom.found,
+                "next_step": symptom.next_step,
+                "urgent": symptom.urgent,
             }
-        )
-    elif lines:
-        answer_table(
-            ["what", "found", "next step", "by whom"],
-            [
-                (one.subject, one.found, one.next_step, "you" if one.urgent else "itself")
-                for one in found.symptoms
-            ],
-            title=f"domain {found.domain}, CSN {found.csn}",
-        )
-    else:
-        answer_facts({"domain": found.domain, "CSN": found.csn, "found": "nothing; all is as it should be"})
+            for symptom in found.symptoms
+        ],
+    }
+    answer(arguments, told, _summary(found), *_findings(found))
     if found.urgent:
         raise FinalError(
-            f"{len(found.urgent)} of {len(lines)} findings in domain {found.domain!r} need somebody to act.",
+            f"{len(found.urgent)} of {len(found.symptoms)} findings in domain {found.domain!r} need action.",
             next_step="take the next steps above, then run it again.",
             symptoms=found.urgent,
         )
+
+
+def _summary(found: Examination) -> RenderableType:
+    return facts(
+        {
+            "domain": found.domain,
+            "CSN": found.csn,
+            "incarnation": found.incarnation,
+            "as of": found.at.isoformat(timespec="seconds"),
+            "found": None if found.symptoms else "nothing; all is as it should be",
+        }
+    )
+
+
+def _findings(found: Examination) -> Iterator[RenderableType]:
+    """A block for each finding: its text is too long for the cells of a table."""
+    for symptom in found.symptoms:
+        told = {
+            "found": symptom.found,
+            "next step": symptom.next_step,
+            "by whom": "you" if symptom.urgent else "itself",
+        }
+        yield block(symptom.subject, facts(told))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC
+from itertools import groupby
 
-from airflow_provider.cli.command import (
-    answer_facts,
-    answer_json,
-    answer_table,
-    command,
-    hook_of,
-    known_sources,
-)
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.table import Table
+
+from airflow_provider.cli.answer import answer, block, facts, heading, indented, lines, moment, text
+from airflow_provider.cli.command import command, hook_of, known_sources
 from airflow_provider.coordination.explain import Explanation, explain
 from airflow_provider.domain.epoch import BarrierRecord, Owner
 from airflow_provider.domain.errors import InvalidInput
@@ -25,60 +26,89 @@ from airflow_provider.hooks.task_run import told_end
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
 
+_WIDEST = 24
+"""Columns of the log are at most so wide, which leaves room for notes."""
+
 
 @command
 def explain_epoch(arguments: Namespace) -> None:
-    """Say why one epoch is waiting, for whom, and what to do."""
+    """Explain why one epoch waits, for what, and what to do."""
     hook = hook_of(arguments)
     with hook.get_reader() as reader:
         interval = _interval(reader, arguments.domain, arguments.job, arguments.interval)
         sources = RootSources(known_sources(hook, reader, arguments.domain))
         found = explain(reader, arguments.domain, arguments.job, interval, sources=sources)
     ended = [told_end(owner, state) for owner in found.holders if (state := _ended_as(owner))]
-    if arguments.output == "json":
-        answer_json(_plain(found) | {"ended_runs": ended})
-        return
+    answer(
+        arguments,
+        _plain(found) | {"ended_runs": ended},
+        _summary(found, ended),
+        *_findings(found),
+        *_log(found),
+    )
+
+
+def _summary(found: Explanation, ended: list[str]) -> RenderableType:
     state = found.state.value or "nothing"
-    answer_facts(
+    lapsed = found.lapsed and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits"
+    return facts(
         {
-            "epoch": f"{found.domain}/{found.job} {found.interval}",
+            "job": f"{found.domain}/{found.job}",
+            "epoch": f"{moment(found.interval.start)} to {moment(found.interval.end)} UTC",
             "state": state if found.revision is None else f"{state}, revision {found.revision}",
             "CSN": found.csn,
             "because": found.summary,
             "withdrawn": ", ".join(found.withdrawn),
             "retired": found.retired,
-            "waits for": "; ".join(found.waiting_for),
-            "writers": "\n".join(map(str, found.brought_by)),
-            "Airflow": "\n".join(ended),
-            "lapsed": found.lapsed
-            and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits",
-            "kept in": "\n".join(found.places),
-            "outdated": "\n".join(found.outdated),
+            "waits for": found.waiting_for,
+            "writers": list(map(str, found.brought_by)),
+            "Airflow": ended,
+            "lapsed": lapsed,
+            "kept in": found.places,
+            "outdated": found.outdated,
             "next step": found.next_step,
         }
     )
-    if found.findings:
-        answer_table(
-            ["check", "found", "such as"],
-            [(one.check, one.figure, "\n".join(one.sample)) for one in found.findings],
-            title="checks that refused it",
-        )
-    if found.log:
-        answer_table(
-            ["time", "state", "table", "writer", "by", "note"],
-            [
-                (
-                    one.at.isoformat(timespec="milliseconds"),
-                    one.record.state.value,
-                    one.record.sink or "(all)",
-                    _writer(one.record),
-                    one.record.owner,
-                    one.record.note,
-                )
-                for one in found.log
-            ],
-            title="barrier log",
-        )
+
+
+def _findings(found: Explanation) -> Iterator[RenderableType]:
+    """A block for each check that refused the newest output."""
+    for finding in found.findings:
+        told = {"table": finding.table, "found": finding.figure, "such as": finding.sample}
+        yield block(f"refused by check {finding.check}", facts(told))
+
+
+def _log(found: Explanation) -> Iterator[RenderableType]:
+    """The barrier log: a heading for each writer, below it what it did; the day is said once where it is one."""
+    if not found.log:
+        return
+    times = [entry.at.astimezone(UTC) for entry in found.log]
+    days = {time.date() for time in times}
+    shown = [f"{time:%H:%M:%S}.{time.microsecond // 1000:03}" for time in times]
+    if len(days) > 1:
+        shown = [f"{time:%Y-%m-%d} {short}" for time, short in zip(times, shown, strict=True)]
+    rows = [
+        (entry.record, (short, entry.record.state.value, entry.record.sink or "(all)", entry.record.note))
+        for short, entry in zip(shown, found.log, strict=True)
+    ]
+    widths = [max(cell_len(row[column]) for _, row in rows) for column in range(3)]
+    parts: list[RenderableType] = [
+        heading(f"barrier log, {f'{days.pop()} UTC' if len(days) == 1 else 'times in UTC'}")
+    ]
+    for writer, own in groupby(rows, lambda row: _writer(row[0])):
+        parts += [text(writer), indented(_entries([row for _, row in own], widths))]
+    yield lines(*parts)
+
+
+def _entries(rows: list[tuple[str, ...]], widths: list[int]) -> RenderableType:
+    """Lines of the log below one heading, as wide as those below the others."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for width in widths:
+        grid.add_column(width=min(width, _WIDEST))
+    grid.add_column()
+    for row in rows:
+        grid.add_row(*map(text, row))
+    return grid
 
 
 def _ended_as(owner: Owner) -> str:
@@ -96,9 +126,9 @@ def _ended_as(owner: Owner) -> str:
 
 
 def _writer(record: BarrierRecord) -> str:
-    """The attempt's token, and of several participants which, and its try."""
+    """The attempt's token and owner; with several participants also which, and the number of its try."""
     part = f" participant {record.participant} try {record.subtoken}" if record.subtoken else ""
-    return f"token {record.token}{part}"
+    return f"token {record.token}{part}, {record.owner}"
 
 
 def _interval(reader: MetadataReader, domain: str, job: str, text: str | None) -> Interval | None:
@@ -148,6 +178,8 @@ def _plain(found: Explanation) -> dict[str, object]:
                 "state": one.record.state.value,
                 "sink": one.record.sink,
                 "token": one.record.token,
+                "participant": one.record.participant,
+                "subtoken": one.record.subtoken,
                 "owner": str(one.record.owner),
                 "note": one.record.note,
             }

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime
 
-from airflow_provider.cli.command import (
-    answer_facts,
-    answer_json,
-    answer_table,
-    command,
-    duration,
-    hook_of,
-)
+from rich.console import RenderableType
+
+from airflow_provider.cli.answer import answer, block, facts, moment, show, text
+from airflow_provider.cli.command import command, duration, hook_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import LeaseHeld, UnknownName
 from airflow_provider.domain.lease import Lease
@@ -23,21 +18,8 @@ def leases(arguments: Namespace) -> None:
     """List the live leases."""
     with hook_of(arguments).get_conn(create=False) as service:
         found = service.leases.all(arguments.domain)
-    if arguments.output == "json":
-        answer_json([_facts(one) for one in found])
-        return
-    rows = [
-        (
-            one.id,
-            one.owner,
-            _short(one.until),
-            _short(one.cut.barrier),
-            one.cut.csn,
-            ", ".join(one.cut.states),
-        )
-        for one in found
-    ]
-    answer_table(["lease", "owner", "until", "barrier", "CSN", "tables"], rows)
+    told = [_facts(lease) for lease in found]
+    answer(arguments, told, *(_block(lease) for lease in found) if found else [text("no live leases")])
 
 
 @command
@@ -45,7 +27,7 @@ def renew(arguments: Namespace) -> None:
     """Make a lease last longer."""
     with hook_of(arguments).get_conn(create=False) as service:
         lease = service.leases.renew(_own(service, arguments), duration(arguments.ttl, "ttl"))
-    answer_facts({"lease": lease.id, "until": lease.until.isoformat()})
+    show(facts({"lease": lease.id, "until": lease.until.isoformat()}))
 
 
 @command
@@ -54,7 +36,7 @@ def drop(arguments: Namespace) -> None:
     with hook_of(arguments).get_conn(create=False) as service:
         lease = _own(service, arguments)
         service.leases.drop(lease)
-    answer_facts({"dropped": lease.id})
+    show(facts({"dropped": lease.id}))
 
 
 def _own(service: EpochService, arguments: Namespace) -> Lease:
@@ -88,5 +70,12 @@ def _facts(lease: Lease) -> dict[str, object]:
     }
 
 
-def _short(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds")
+def _block(lease: Lease) -> RenderableType:
+    """A block for each lease: of its name, owner and tables each may be as wide as the terminal."""
+    told = {
+        "owner": lease.owner,
+        "until": f"{moment(lease.until, seconds=True)} UTC",
+        "cut": f"barrier {moment(lease.cut.barrier)} UTC, CSN {lease.cut.csn}",
+        "tables": ", ".join(lease.cut.states),
+    }
+    return block(lease.id, facts(told))

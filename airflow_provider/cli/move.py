@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_facts, answer_json, command
+from airflow_provider.cli.answer import answer, facts
+from airflow_provider.cli.command import command
 from airflow_provider.coordination.moving import move_domain
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
@@ -36,14 +37,11 @@ def move(arguments: Namespace) -> None:
             target_place=redacted(settings[1].store_url),
             warehouse=arguments.warehouse,
         )
-    facts = {
+    told = {
         "domain": moved.domain,
         "moved to": redacted(settings[1].store_url),
         "CSN": moved.csn,
         "records": moved.records,
         "tables": list(moved.tables),
     }
-    if arguments.output == "json":
-        answer_json(facts)
-    else:
-        answer_facts({**facts, "tables": ", ".join(moved.tables)})
+    answer(arguments, told, facts({**told, "tables": ", ".join(moved.tables)}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_json, answer_table, command, hook_of
+from airflow_provider.cli.answer import answer, block, table, text
+from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.recovery import RecoveredTable
 from airflow_provider.domain.errors import FinalError
 
@@ -17,29 +18,28 @@ def recover(arguments: Namespace) -> None:
     """
     with hook_of(arguments).get_conn(create=False) as service:
         found = service.recover(arguments.domain)
-    lines = [
+    told = [
         {
-            "table": one.name,
-            "csn": one.csn,
-            "pointer": _outcome(one),
-            "problem": one.problem,
+            "table": recovered.name,
+            "csn": recovered.csn,
+            "pointer": _outcome(recovered),
+            "problem": recovered.problem,
         }
-        for one in found.tables
+        for recovered in found.tables
     ]
-    if arguments.output == "json":
-        answer_json({"domain": found.domain, "csn": found.csn, "tables": lines})
-    else:
-        answer_table(
-            ["table", "CSN", "pointer", "problem"],
-            [list(line.values()) for line in lines],
-            title=f"domain {found.domain}, CSN {found.csn}",
-        )
-    broken = [one.name for one in found.tables if one.problem]
-    if broken:
+    rows = [(recovered.name, recovered.csn, _outcome(recovered)) for recovered in found.tables]
+    problems = {recovered.name: recovered.problem for recovered in found.tables if recovered.problem}
+    answer(
+        arguments,
+        {"domain": found.domain, "csn": found.csn, "tables": told},
+        table(["table", "CSN", "pointer"], rows, title=f"domain {found.domain}, CSN {found.csn}"),
+        *(block(name, text(problem)) for name, problem in problems.items()),
+    )
+    if problems:
         raise FinalError(
-            f"the catalog does not say what the store says of {', '.join(broken)}.",
+            f"the catalog does not say what the store says of {', '.join(problems)}.",
             next_step="see the problems above; cuts go on reading what was published.",
-            tables=tuple(broken),
+            tables=tuple(problems),
         )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 
-from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.cli.answer import answer, facts, show
+from airflow_provider.cli.command import command, hook_of
 from airflow_provider.domain.schedule import run_barrier
 
 
@@ -14,7 +16,7 @@ def withdraw(arguments: Namespace) -> None:
     barrier = run_barrier(explicit=arguments.barrier)
     with hook_of(arguments).get_conn(create=False) as service:
         service.retention.withdraw(arguments.domain, arguments.table, barrier)
-    answer_facts({"withdrawn": f"{arguments.table} at {barrier.isoformat()}"})
+    show(facts({"withdrawn": f"{arguments.table} at {barrier.isoformat()}"}))
 
 
 @command
@@ -22,23 +24,23 @@ def sweep(arguments: Namespace) -> None:
     """Delete what was superseded and nobody claims."""
     with hook_of(arguments).get_conn(create=False) as service:
         swept = service.retention.sweep(arguments.domain)
-    if arguments.output == "json":
-        answer_json(
-            {
-                "horizon": swept.horizon,
-                "ended": list(swept.ended),
-                "deleted": list(swept.deleted),
-                "claimed": swept.claimed,
-                "leftovers": list(swept.leftovers),
-            }
-        )
-        return
-    answer_facts(
-        {
-            "horizon (CSN)": swept.horizon,
-            "claims ended": ", ".join(swept.ended),
-            "files deleted": len(swept.deleted),
-            "places of dead attempts deleted": len(swept.leftovers),
-            "versions that claims keep": swept.claimed,
-        }
-    )
+    told = {
+        "horizon": swept.horizon,
+        "ended": list(swept.ended),
+        "deleted": list(swept.deleted),
+        "claimed": swept.claimed,
+        "leftovers": list(swept.leftovers),
+    }
+    seen = {
+        "horizon (CSN)": swept.horizon,
+        "claims ended": list(swept.ended),
+        "files deleted": _number(swept.deleted),
+        "places of dead attempts deleted": _number(swept.leftovers),
+        "versions that claims keep": swept.claimed,
+    }
+    answer(arguments, told, facts(seen))
+
+
+def _number(names: Sequence[str]) -> str:
+    """How many there are; a sweep deletes more files than anybody reads, so only programs get their names."""
+    return f"{len(names)} (-o json, yaml or plain names them)" if names else "0"

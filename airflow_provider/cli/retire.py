@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_facts, command, hook_of
+from airflow_provider.cli.answer import facts, show
+from airflow_provider.cli.command import command, hook_of
 
 
 @command
@@ -19,7 +20,7 @@ def retire(arguments: Namespace) -> None:
             by=getpass.getuser(),
             table=arguments.table,
         )
-    answer_facts({"retired": arguments.table or arguments.job})
+    show(facts({"retired": arguments.table or arguments.job}))
 
 
 @command
@@ -27,4 +28,4 @@ def revive(arguments: Namespace) -> None:
     """Let a retired job go on."""
     with hook_of(arguments).get_conn(create=False) as service:
         service.coordinator.revive(arguments.domain, arguments.job)
-    answer_facts({"goes on": arguments.job})
+    show(facts({"goes on": arguments.job}))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 from argparse import Namespace
 
-from airflow_provider.cli.command import answer_facts, answer_json, command, hook_of
+from airflow_provider.cli.answer import answer, facts
+from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.skipping import registered
 from airflow_provider.domain.schedule import run_interval
 
@@ -19,17 +20,16 @@ def skip(arguments: Namespace) -> None:
         found = service.coordinator.skip(
             arguments.domain, arguments.job, span, arguments.reason, by=getpass.getuser()
         )
-    skipped = [str(one.interval) for one in found.published]
-    left = [str(one) for one in found.left]
-    unread = [str(one) for one in found.unread]
-    if arguments.output == "json":
-        answer_json({"skipped": skipped, "left": left, "unread": unread, "late": list(found.late)})
-        return
-    answer_facts(
-        {
-            "skipped": ", ".join(skipped) or "nothing",
-            "committed before, and left": ", ".join(left),
-            "read by no later epoch of the job": "; ".join(unread),
-            "late files that no epoch reads": ", ".join(found.late),
-        }
-    )
+    told = {
+        "skipped": [str(commit.interval) for commit in found.published],
+        "left": list(map(str, found.left)),
+        "unread": list(map(str, found.unread)),
+        "late": list(found.late),
+    }
+    seen = {
+        "skipped": told["skipped"] or "nothing",
+        "committed before, and left": told["left"],
+        "read by no later epoch of the job": told["unread"],
+        "late files that no epoch reads": told["late"],
+    }
+    answer(arguments, told, facts(seen))

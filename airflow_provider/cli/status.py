@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow_provider.cli.command import answer_json, answer_table, command, hook_of
-from airflow_provider.coordination.grid import Row, grid
+from rich.console import RenderableType
+
+from airflow_provider.cli.answer import answer, heading, indented, lines, moment, table, tied
+from airflow_provider.cli.command import command, hook_of
+from airflow_provider.coordination.grid import Grid, Row, grid
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 
@@ -18,54 +22,68 @@ _OPEN = (EpochState.OPEN, EpochState.PRECOMMIT)
 _MAX_HOURS = 24 * 366
 _FINEST_PER_HOUR = 60
 """Epochs of the finest cadence: all of the hours are counted."""
+_COUNTS = {
+    "committed": "committed",
+    "skipped": "skipped",
+    "open": "open",
+    "aborted": "aborted",
+    "vetoed": "vetoed",
+    "nothing": "not begun",
+}
+"""Counts of epochs, and how people read them."""
 
 
 @command
 def status(arguments: Namespace) -> None:
-    """List the tables of a domain and what became of their epochs."""
+    """List the tables of a domain and the states of their epochs."""
     hours = _hours(arguments.hours)
     with hook_of(arguments).get_reader() as reader:
         most = hours * _FINEST_PER_HOUR
         found = grid(reader, arguments.domain, span=timedelta(hours=hours), max_cells=most)
         others = [name for name in reader.domains() if name != arguments.domain]
-    rows = [_line(row) for row in found.rows]
-    if arguments.output == "json":
-        answer_json({"domain": found.domain, "csn": found.csn, "at": found.now.isoformat(), "tables": rows})
-        return
-    if not rows:
+    if not found.rows and arguments.output == "table":
         known = f" Domains in this store: {', '.join(others)}." if others else ""
         raise InvalidInput(
             f"domain {found.domain!r} has no table yet.{known}",
             next_step="run the first task of a job: a job registers its tables when it runs.",
             field="--domain",
         )
-    answer_table(
-        [
-            "table",
-            "job",
-            "cadence",
-            "complete to",
-            "CSN",
-            "committed",
-            "skipped",
-            "open",
-            "aborted",
-            "vetoed",
-            "nothing",
-            "lapsed since",
-            "retired",
-        ],
-        [list(row.values()) for row in rows],
-        title=f"domain {found.domain}, CSN {found.csn}, epochs from {found.shown.start:%Y-%m-%d %H:%M} "
-        f"to {found.shown.end:%Y-%m-%d %H:%M} UTC",
-    )
+    rows = [_line(row) for row in found.rows]
+    told = {"domain": found.domain, "csn": found.csn, "at": found.now.isoformat(), "tables": rows}
+    columns = ["job and tables", "complete to (UTC)", "CSN", "cadence and epochs"]
+    answer(arguments, told, lines(*_titles(found)), table(columns, list(_by_job(found.rows))))
 
 
 def _hours(text: str) -> int:
-    """:raises InvalidInput: no number, or one that nobody can look at."""
+    """:raises InvalidInput: not a number of hours from 1 to a leap year's."""
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= _MAX_HOURS:
         raise InvalidInput(field="--hours", value=text, expected=f"a number from 1 to {_MAX_HOURS}")
     return int(text)
+
+
+def _titles(found: Grid) -> Iterator[RenderableType]:
+    yield heading(f"domain {found.domain}, CSN {found.csn} as of {moment(found.now, seconds=True)} UTC")
+    yield heading(f"epochs from {moment(found.shown.start)} to {moment(found.shown.end)} UTC")
+
+
+def _by_job(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
+    """A row for each job with its cadence, and below it one for each of its tables."""
+    for job in dict.fromkeys(row.job for row in rows):
+        own = [row for row in rows if row.job == job]
+        yield job, None, None, own[0].cadence
+        for row in own:
+            yield indented(row.table.name), moment(row.watermark), row.csn, _epochs(row)
+
+
+def _epochs(row: Row) -> str:
+    """Counts of the table's epochs, those that are not zero, and what has become of its job."""
+    line = _line(row)
+    told = [tied(f"{line[name]} {words}") for name, words in _COUNTS.items() if line[name]]
+    if row.lapsed is not None:
+        told.append(f"lapsed since {moment(row.lapsed)} UTC")
+    if row.retired:
+        told.append(f"retired: {row.retired}")
+    return ", ".join(told) or "none"
 
 
 def _line(row: Row) -> dict[str, Any]:

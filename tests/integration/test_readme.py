@@ -91,6 +91,7 @@ def test_the_tutorials_files_do_what_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _connect_to(connect_server, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
     _save(tmp_path, blocks(TUTORIAL, "python"))
     _land(tmp_path)
     by_hand, explained, cut = _outputs(TUTORIAL)
@@ -126,7 +127,7 @@ def _land(folder: Path) -> None:
 
 
 def _epochs(capsys: pytest.CaptureFixture[str], *arguments: str, says: str) -> None:
-    """Run ``airflow epochs`` in this process; its answer begins with *says*."""
+    """Run ``airflow epochs`` in this process; its answer, for 80 columns, begins with *says*."""
     capsys.readouterr()
     parsed = get_parser().parse_args(["epochs", *arguments])
     parsed.func(parsed)
