@@ -28,7 +28,7 @@ def bind_root(arguments: Namespace) -> None:
             reason=arguments.reason,
             by=getpass.getuser(),
         )
-    behind = [f"{one.job} {one.interval}" for one in found.behind]
+    behind = [f"{epoch.job} {epoch.interval}" for epoch in found.behind]
     has = str(found.bounds.span or f"{len(found.bounds.files)} files")
     told = {"revision": found.bounds.revision, "new": found.is_new, "has": has, "clear": behind}
     seen = {

@@ -54,7 +54,7 @@ def hook_of(arguments: Namespace) -> EpochsHook:
 def known_sources(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict[str, str]:
     """Return the databases that roots of *domain* name, as far as Airflow knows their connections here."""
     found: dict[str, str] = {}
-    jobs = [one.record for one in pages(reader, domain_name(domain), Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
     for source in {root.source for job in jobs for root in job.roots if root.source}:
         with suppress(EpochError):
             found.update(hook.get_sources([source]))

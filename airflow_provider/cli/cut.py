@@ -120,15 +120,15 @@ def _facts(found: Cut, states: list[dict[str, Any]]) -> dict[str, Any]:
         "lease": found.lease,
         "outdated": [
             {
-                "table": one.table,
-                "source": one.source,
-                "csn": one.csn,
-                "revision": one.revision,
-                "job": one.job,
-                "start": one.start.isoformat(),
-                "end": None if one.end is None else one.end.isoformat(),
+                "table": label.table,
+                "source": label.source,
+                "csn": label.csn,
+                "revision": label.revision,
+                "job": label.job,
+                "start": label.start.isoformat(),
+                "end": None if label.end is None else label.end.isoformat(),
             }
-            for one in found.outdated
+            for label in found.outdated
         ],
         "notes": list(found.notes),
         "tables": states,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @command
 def check(arguments: Namespace) -> None:
-    """Say whether the store's schema fits this version of the package.
+    """Compare the store's schema with this version of the package.
 
     :raises StoreIncompatible: it does not, so that a deployment's script sees exit code 1.
     """
@@ -38,7 +38,7 @@ def check(arguments: Namespace) -> None:
 
 @command
 def upgrade(arguments: Namespace) -> None:
-    """Make or upgrade the store's schema, and the tables of a catalog elsewhere."""
+    """Create or upgrade the store's schema, and the tables of a catalog elsewhere."""
     settings = hook_of(arguments).get_settings()
     if settings.catalog_url is not None:
         make_catalog(settings.catalog_url)
@@ -55,7 +55,7 @@ def restored(arguments: Namespace) -> None:
     incarnation = new_incarnation(hook.get_settings().store_url)
     with hook.get_conn(create=False) as service:
         found = tables_ahead(service.store, service.formats)
-    beyond = [f"{table.uri} at CSN {one.csn} (recorded: {place})" for table, one, place in found]
+    beyond = [f"{table.uri} at CSN {version.csn} (recorded: {place})" for table, version, place in found]
     told = {"incarnation": incarnation, "ahead": beyond}
     answer(arguments, told, facts({"incarnation": incarnation, "ahead of the store": beyond}))
     if beyond:

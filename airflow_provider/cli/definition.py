@@ -1,6 +1,14 @@
-"""What ``airflow epochs …`` offers. Every call of ``airflow`` imports it, so it imports nothing of the package."""
+"""The commands ``airflow epochs …`` and their options.
+
+Every call of ``airflow`` imports this module, so it imports nothing of the package. Airflow prints help texts as they
+are; they are folded here, so that they fit into 80 columns.
+"""
 
 from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
 
 from airflow.cli.cli_config import (
     ARG_OUTPUT,
@@ -12,237 +20,259 @@ from airflow.cli.cli_config import (
     lazy_load_command,
 )
 
-ARG_CONN_ID = Arg(
-    ("--conn-id",),
+_WIDTH = 79
+_OPTION_WIDTH = _WIDTH - 24
+"""Width of an option's help, which argparse begins in column 24."""
+
+
+def _arg(*flags: str, help: str, **options: Any) -> Arg:  # noqa: A002 - argparse's word
+    return Arg(flags, help=textwrap.fill(help, _OPTION_WIDTH), **options)
+
+
+def _command(name: str, help: str, args: tuple[Arg, ...], *, calls: str, more: str = "") -> ActionCommand:  # noqa: A002
+    """Return a command that calls a function of this package; *more* follows its help in ``-h``."""
+    function: Callable[..., Any] = lazy_load_command(f"airflow_provider.cli.{calls}")
+    description = "\n\n".join(textwrap.fill(part, _WIDTH) for part in (f"{help}.", more) if part)
+    return ActionCommand(name=name, help=help, func=function, args=args, description=description)
+
+
+ARG_CONN_ID = _arg(
+    "--conn-id",
     help="connection of the metadata store; default: option conn_id of section epochs",
     default=None,
 )
-ARG_DOMAIN = Arg(("--domain",), help="domain of the jobs and tables; default: default", default="default")
-ARG_HOURS = Arg(
-    ("--hours",), help="how far to look back from the latest barrier; default: 168", default="168"
-)
-ARG_JOB = Arg(("job",), help="name of the job")
-ARG_INTERVAL = Arg(
-    ("interval",),
-    help="the epoch: 2013-02-07, 2013-02-07T05, or start/end; default: the first that is not committed",
+ARG_DOMAIN = _arg("--domain", help="domain of the jobs and tables; default: default", default="default")
+ARG_HOURS = _arg("--hours", help="hours before the newest barrier; default: 168", default="168")
+ARG_JOB = _arg("job", help="name of the job")
+ARG_INTERVAL = _arg(
+    "interval",
+    help="the epoch: 2013-02-07, 2013-02-07T05, or start/end; default: the first without a commit",
     nargs="?",
     default=None,
 )
-ARG_SPAN = Arg(("interval",), help="which epochs: 2013-02-07, 2013-02-07T05, or start/end")
-ARG_ROOT = Arg(("root",), help="name of the root, as jobs declare it")
-ARG_EPOCH = Arg(("interval",), help="the epoch: 2013-02-07, 2013-02-07T05, or start/end")
-ARG_REASON = Arg(("--reason",), help="why; people will read it later", required=True)
-ARG_LEFT_TABLE = Arg(("--table",), help="only this table, which the job no longer declares", default=None)
-ARG_TABLES = Arg(("tables",), help="names of the tables", nargs="+", metavar="TABLE")
-ARG_AT = Arg(("--at",), help="greatest barrier wanted, such as 2013-02-08T00:00:00+00:00", default=None)
-ARG_LEVEL = Arg(
-    ("--level",),
-    help="isolation; default: option read_level of section epochs; repeatable_read needs --lease and --owner",
+ARG_SPAN = _arg("interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end")
+ARG_ROOT = _arg("root", help="name of the root, as jobs declare it")
+ARG_EPOCH = _arg("interval", help="the epoch: 2013-02-07, 2013-02-07T05, or start/end")
+ARG_REASON = _arg("--reason", help="why; stored with your user name", required=True)
+ARG_LEFT_TABLE = _arg("--table", help="only this table, which the job no longer declares", default=None)
+ARG_TABLES = _arg("tables", help="names of the tables", nargs="+", metavar="TABLE")
+ARG_AT = _arg("--at", help="latest barrier to read, such as 2013-02-08T00:00:00+00:00", default=None)
+ARG_LEVEL = _arg(
+    "--level",
+    help="isolation level; default: option read_level of section epochs; repeatable_read needs --lease and --owner",
     choices=("read_committed", "read_uncommitted", "repeatable_read"),
     default=None,
 )
-ARG_MAX_LAG = Arg(
-    ("--max-lag",), help="take slower full tables, at most so much earlier: 90m, 6h, 2d", default=None
+ARG_MAX_LAG = _arg(
+    "--max-lag",
+    help="let a slow full table be read at an earlier barrier, at most this much earlier: 90m, 6h, 2d",
+    default=None,
 )
-ARG_MAX_STALENESS = Arg(
-    ("--max-staleness",), help="how old any of the tables may be: 90m, 6h, 2d", default=None
+ARG_MAX_STALENESS = _arg(
+    "--max-staleness", help="fail if a table is older than this: 90m, 6h, 2d", default=None
 )
-ARG_CONSISTENCY = Arg(
-    ("--consistency",),
-    help="rolling, or altogether (barriers of the whole domain); default: option read_consistency of section epochs",
+ARG_CONSISTENCY = _arg(
+    "--consistency",
+    help="rolling: barriers that these tables have reached; altogether: barriers that the whole domain has reached; "
+    "default: option read_consistency of section epochs",
     choices=("rolling", "altogether"),
     default=None,
 )
-ARG_SESSION = Arg(
-    ("--session",), help="what was seen before, as -o json printed it: no table goes back", default=None
+ARG_SESSION = _arg(
+    "--session",
+    help="session of an earlier call, from its -o json: no table goes back behind it",
+    default=None,
 )
-ARG_SQL = Arg(
-    ("--sql",),
-    help="print each table's query in the SQL of an engine, and nothing else",
+ARG_SQL = _arg(
+    "--sql",
+    help="print only the query of each table, in the SQL of this engine",
     choices=("duckdb", "spark", "trino"),
     default=None,
 )
-ARG_LEASE = Arg(("--lease",), help="hold the cut by a lease with this name", default=None)
-ARG_LEASE_OWNER = Arg(("--owner",), help="whose lease it is, or shall be", default=None)
-ARG_TTL = Arg(("--ttl",), help="how long the lease lasts: 90m, 6h, 2d; default: 1h", default=None)
-ARG_NAME = Arg(("name",), help="name of the lease")
-ARG_OWNER = Arg(("--owner",), help="whose lease it is", required=True)
-ARG_TABLE = Arg(("table",), help="name of the table")
-ARG_BARRIER = Arg(("barrier",), help="the barrier, such as 2013-02-08T00:00:00+00:00")
-ARG_FILES = Arg(("--files",), help="also list the data files of each table", action="store_true")
-
-ARG_AFTER = Arg(
-    ("--after",), help="a position, as an earlier line has it; default: from the beginning", default=None
+ARG_LEASE = _arg("--lease", help="hold the cut by a lease of this name", default=None)
+ARG_LEASE_OWNER = _arg("--owner", help="owner of the lease", default=None)
+ARG_TTL = _arg("--ttl", help="time to live of the lease: 90m, 6h, 2d; default: 1h", default=None)
+ARG_NAME = _arg("name", help="name of the lease")
+ARG_OWNER = _arg("--owner", help="owner of the lease", required=True)
+ARG_TABLE = _arg("table", help="name of the table")
+ARG_BARRIER = _arg("barrier", help="the barrier, such as 2013-02-08T00:00:00+00:00")
+ARG_FILES = _arg("--files", help="list the data files of each table, too", action="store_true")
+ARG_AFTER = _arg(
+    "--after",
+    help="position of the last line that you have processed; default: from the beginning",
+    default=None,
 )
-ARG_FOLLOW = Arg(("--follow",), help="wait for further commits", action="store_true")
-
-ARG_FROM = Arg(("--from",), help="connection of the store that has the domain", dest="source", required=True)
-ARG_TO = Arg(("--to",), help="connection of the store that gets it", dest="target", required=True)
-ARG_COPIED = Arg(
-    ("--warehouse",),
-    help="the connections name two warehouses, and the files were copied from the one to the other",
+ARG_FOLLOW = _arg("--follow", help="wait for further commits", action="store_true")
+ARG_FROM = _arg("--from", help="connection of the store that has the domain", dest="source", required=True)
+ARG_TO = _arg("--to", help="connection of the store that gets the domain", dest="target", required=True)
+ARG_COPIED = _arg(
+    "--warehouse",
+    help="the connections name two warehouses, and the files were copied from the first to the second",
     action="store_true",
 )
 
+_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE)
+_ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
+_ANSWERS_ON_STORE = (ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE)
+
 _DB_COMMANDS = (
-    ActionCommand(
-        name="check",
-        help="Say whether the store's schema fits this version of the package",
-        func=lazy_load_command("airflow_provider.cli.db.check"),
-        args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
-        epilog="Exit code 1 when it does not fit.",
+    _command(
+        "check",
+        "Compare the store's schema with this version of the package",
+        _ANSWERS_ON_STORE,
+        calls="db.check",
+        more="Exit code 1 if it does not fit.",
     ),
-    ActionCommand(
-        name="upgrade",
-        help="Make or upgrade the store's schema",
-        func=lazy_load_command("airflow_provider.cli.db.upgrade"),
-        args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
-        description="Wholly or not at all; may be repeated.",
+    _command(
+        "upgrade",
+        "Create or upgrade the store's schema",
+        _ANSWERS_ON_STORE,
+        calls="db.upgrade",
+        more="Atomic, and safe to repeat.",
     ),
-    ActionCommand(
-        name="restored",
-        help="Say that the store was restored from a backup: what was begun before is over",
-        func=lazy_load_command("airflow_provider.cli.db.restored"),
-        args=(ARG_CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
-        description="Gives the store a new incarnation, and compares all tables of all domains with it.",
-        epilog="Exit code 1 when tables are ahead of the store.",
+    _command(
+        "restored",
+        "Declare that the store was restored from a backup",
+        _ANSWERS_ON_STORE,
+        calls="db.restored",
+        more="Gives the store a new incarnation, which ends all attempts begun before, and compares the tables of all "
+        "domains with the store. Exit code 1 if a table is ahead of it.",
     ),
-    ActionCommand(
-        name="move",
-        help="Move a domain to another store, with its history, numbers and the tables' pointers",
-        func=lazy_load_command("airflow_provider.cli.move.move"),
-        args=(ARG_FROM, ARG_TO, ARG_DOMAIN, ARG_COPIED, ARG_OUTPUT, ARG_VERBOSE),
-        description="Refused while tasks or leased reads run. The old store takes no change of the domain afterwards. "
-        "An interrupted move is run again.",
+    _command(
+        "move",
+        "Move a domain to another store, with history and table pointers",
+        (ARG_FROM, ARG_TO, ARG_DOMAIN, ARG_COPIED, ARG_OUTPUT, ARG_VERBOSE),
+        calls="move.move",
+        more="Refused while tasks or leased reads run. Afterwards the old store refuses changes of the domain. If the "
+        "move is interrupted, run it again.",
     ),
 )
 
 _LEASE_COMMANDS = (
-    ActionCommand(
-        name="list",
-        help="List the live leases: who holds what, and until when",
-        func=lazy_load_command("airflow_provider.cli.lease.leases"),
-        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+    _command(
+        "list",
+        "List the live leases with owner, end and tables",
+        _ANSWERS_ON_DOMAIN,
+        calls="lease.leases",
     ),
-    ActionCommand(
-        name="renew",
-        help="Make a lease last longer; never shorter",
-        func=lazy_load_command("airflow_provider.cli.lease.renew"),
-        args=(ARG_NAME, ARG_OWNER, ARG_TTL, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+    _command(
+        "renew",
+        "Extend a lease",
+        (ARG_NAME, ARG_OWNER, ARG_TTL, *_ON_DOMAIN),
+        calls="lease.renew",
+        more="A lease never becomes shorter.",
     ),
-    ActionCommand(
-        name="drop",
-        help="End a lease now; readers that use it are refused from then on",
-        func=lazy_load_command("airflow_provider.cli.lease.drop"),
-        args=(ARG_NAME, ARG_OWNER, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+    _command(
+        "drop",
+        "End a lease now",
+        (ARG_NAME, ARG_OWNER, *_ON_DOMAIN),
+        calls="lease.drop",
+        more="Readers that use the lease are refused from then on.",
     ),
 )
 
 _RETENTION_COMMANDS = (
-    ActionCommand(
-        name="withdraw",
-        help="Let no cut be made of a table at one barrier any more",
-        func=lazy_load_command("airflow_provider.cli.retention.withdraw"),
-        args=(ARG_TABLE, ARG_BARRIER, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
-        description="Claims that exist keep what they hold. No row of a table's newest state goes.",
+    _command(
+        "withdraw",
+        "Expire a table's state at a barrier",
+        (ARG_TABLE, ARG_BARRIER, *_ON_DOMAIN),
+        calls="retention.withdraw",
+        more="New cuts no longer read the table at this barrier; existing claims keep what they hold. No row of the "
+        "table's newest state is removed.",
     ),
-    ActionCommand(
-        name="sweep",
-        help="End claims that have expired, and delete what was superseded and nobody claims",
-        func=lazy_load_command("airflow_provider.cli.retention.sweep"),
-        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
-        description="May run at any time, by several at once, and again after a crash.",
+    _command(
+        "sweep",
+        "End expired claims and delete superseded, unclaimed files",
+        _ANSWERS_ON_DOMAIN,
+        calls="retention.sweep",
+        more="Safe at any time, several times at once, and again after a crash.",
     ),
 )
 
+_CUT_ARGS = (
+    ARG_TABLES,
+    ARG_AT,
+    ARG_LEVEL,
+    ARG_MAX_LAG,
+    ARG_MAX_STALENESS,
+    ARG_CONSISTENCY,
+    ARG_SESSION,
+    ARG_LEASE,
+    ARG_LEASE_OWNER,
+    ARG_TTL,
+    ARG_FILES,
+    ARG_SQL,
+)
+
 _COMMANDS = (
-    ActionCommand(
-        name="status",
-        help="List the tables: how far each is complete, and which epochs are open, aborted or missing",
-        func=lazy_load_command("airflow_provider.cli.status.status"),
-        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_HOURS, ARG_OUTPUT, ARG_VERBOSE),
+    _command(
+        "status",
+        "List tables, how far each is complete, and its epochs by state",
+        (ARG_HOURS, *_ANSWERS_ON_DOMAIN),
+        calls="status.status",
     ),
-    ActionCommand(
-        name="explain",
-        help="Say why an epoch is waiting, for whom, and what to do",
-        func=lazy_load_command("airflow_provider.cli.explain.explain_epoch"),
-        args=(ARG_JOB, ARG_INTERVAL, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
+    _command(
+        "explain",
+        "Explain why an epoch waits, for what, and what to do",
+        (ARG_JOB, ARG_INTERVAL, *_ANSWERS_ON_DOMAIN),
+        calls="explain.explain_epoch",
     ),
-    ActionCommand(
-        name="cut",
-        help="Show the consistent cut that a reader of these tables gets now",
-        func=lazy_load_command("airflow_provider.cli.cut.cut"),
-        args=(
-            ARG_TABLES,
-            ARG_AT,
-            ARG_LEVEL,
-            ARG_MAX_LAG,
-            ARG_MAX_STALENESS,
-            ARG_CONSISTENCY,
-            ARG_SESSION,
-            ARG_LEASE,
-            ARG_LEASE_OWNER,
-            ARG_TTL,
-            ARG_FILES,
-            ARG_SQL,
-            ARG_CONN_ID,
-            ARG_DOMAIN,
-            ARG_OUTPUT,
-            ARG_VERBOSE,
-        ),
+    _command(
+        "cut",
+        "Show the consistent cut that a reader of these tables gets now",
+        (*_CUT_ARGS, *_ANSWERS_ON_DOMAIN),
+        calls="cut.cut",
     ),
-    ActionCommand(
-        name="changes",
-        help="Print what was committed, one line of JSON for each table, in the order of the commits",
-        func=lazy_load_command("airflow_provider.cli.changes.changes"),
-        args=(ARG_AFTER, ARG_FOLLOW, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
-        description="At least once: keep the position of the last line that was taken care of, and go on after it.",
+    _command(
+        "changes",
+        "Print committed changes in order, as lines of JSON",
+        (ARG_AFTER, ARG_FOLLOW, *_ON_DOMAIN),
+        calls="changes.changes",
+        more="One line for each table of a commit. Delivery is at least once: store the position of the last line that "
+        "you have processed, and pass it as --after.",
     ),
-    ActionCommand(
-        name="skip",
-        help="Declare that nothing will come of epochs of a job, so that those who wait for them go on",
-        func=lazy_load_command("airflow_provider.cli.skip.skip"),
-        args=(ARG_JOB, ARG_SPAN, ARG_REASON, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
-        description="Recorded with your name. What is committed stays; running the task later makes a revision.",
+    _command(
+        "skip",
+        "Declare epochs of a job empty, so that their readers go on",
+        (ARG_JOB, ARG_SPAN, ARG_REASON, *_ANSWERS_ON_DOMAIN),
+        calls="skip.skip",
+        more="Only epochs without a commit are skipped. If the task runs later, it publishes a revision.",
     ),
-    ActionCommand(
-        name="bind",
-        help="Bind a root anew: let an epoch read what its source has now, not what was recorded when it began first",
-        func=lazy_load_command("airflow_provider.cli.bind.bind_root"),
-        args=(ARG_ROOT, ARG_EPOCH, ARG_REASON, ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
-        description="Recorded with your name. What is committed stays as it is until its task is cleared.",
+    _command(
+        "bind",
+        "Bind a root anew: let an epoch read what its source has now",
+        (ARG_ROOT, ARG_EPOCH, ARG_REASON, *_ANSWERS_ON_DOMAIN),
+        calls="bind.bind_root",
+        more="The bounds that were recorded when the epoch first began are replaced. A committed epoch stays as it is "
+        "until its task is cleared.",
     ),
-    ActionCommand(
-        name="retire",
-        help="Let nothing more come of a job: nobody waits for it, and others may take its tables over",
-        func=lazy_load_command("airflow_provider.cli.retire.retire"),
-        args=(ARG_JOB, ARG_REASON, ARG_LEFT_TABLE, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
-        description="Refused while its tasks run. What its tables have stays readable.",
+    _command(
+        "retire",
+        "End a job: readers do not wait for it, others may own its tables",
+        (ARG_JOB, ARG_REASON, ARG_LEFT_TABLE, *_ON_DOMAIN),
+        calls="retire.retire",
+        more="Refused while a task of the job runs. Its tables stay readable.",
     ),
-    ActionCommand(
-        name="revive",
-        help="Let a retired job go on where it was",
-        func=lazy_load_command("airflow_provider.cli.retire.revive"),
-        args=(ARG_JOB, ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE),
+    _command("revive", "Let a retired job go on", (ARG_JOB, *_ON_DOMAIN), calls="retire.revive"),
+    _command(
+        "doctor",
+        "Diagnose a domain: compare records with tables, report orphans",
+        _ANSWERS_ON_DOMAIN,
+        calls="doctor.doctor",
+        more="Read-only. Each finding names the next command to run. Exit code 1 if a finding needs action.",
     ),
-    ActionCommand(
-        name="doctor",
-        help="Look a domain over: its records against its tables, what is stuck, and what was left lying",
-        func=lazy_load_command("airflow_provider.cli.doctor.doctor"),
-        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
-        description="Changes nothing. Each line names the next command to type.",
-        epilog="Exit code 1 when something needs somebody to act.",
+    _command(
+        "recover",
+        "Move the catalog's pointers to what the store recorded",
+        _ANSWERS_ON_DOMAIN,
+        calls="recover.recover",
+        more="Repairs what a killed process left behind. Safe to repeat, and to run beside jobs and readers.",
     ),
-    ActionCommand(
-        name="recover",
-        help="Repair what a killed process left: let the catalog's pointers follow the store",
-        func=lazy_load_command("airflow_provider.cli.recover.recover"),
-        args=(ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE),
-        description="May be repeated, and run at any time beside jobs and readers.",
+    GroupCommand(name="lease", help="Leases, which keep cuts readable", subcommands=_LEASE_COMMANDS),
+    GroupCommand(
+        name="retention", help="Expire states of tables, delete old files", subcommands=_RETENTION_COMMANDS
     ),
-    GroupCommand(name="lease", help="Who keeps which cuts readable", subcommands=_LEASE_COMMANDS),
-    GroupCommand(name="retention", help="Old states, and their files", subcommands=_RETENTION_COMMANDS),
-    GroupCommand(name="db", help="The metadata store's schema", subcommands=_DB_COMMANDS),
+    GroupCommand(name="db", help="Check, upgrade, restore and move the store", subcommands=_DB_COMMANDS),
 )
 
 
@@ -251,7 +281,7 @@ def get_cli_commands() -> list[CLICommand]:
     return [
         GroupCommand(
             name="epochs",
-            help="Epochs: what is complete, why something waits, what a reader gets",
+            help="Epochs: tables, cuts, leases, and the metadata store",
             subcommands=_COMMANDS,
         )
     ]

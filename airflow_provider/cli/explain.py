@@ -50,7 +50,10 @@ def explain_epoch(arguments: Namespace) -> None:
 
 def _summary(found: Explanation, ended: list[str]) -> RenderableType:
     state = found.state.value or "nothing"
-    lapsed = found.lapsed and f"since {found.lapsed.isoformat()}: nobody waits for this job until it commits"
+    lapsed = (
+        found.lapsed
+        and f"since {found.lapsed.isoformat()}: readers do not wait for this job until it commits"
+    )
     return facts(
         {
             "job": f"{found.domain}/{found.job}",
@@ -79,7 +82,7 @@ def _findings(found: Explanation) -> Iterator[RenderableType]:
 
 
 def _log(found: Explanation) -> Iterator[RenderableType]:
-    """The barrier log: a heading for each writer, below it what it did; the day is said once where it is one."""
+    """The barrier log: a heading for each writer above its entries; the title has the day if all share it."""
     if not found.log:
         return
     times = [entry.at.astimezone(UTC) for entry in found.log]
@@ -164,8 +167,13 @@ def _plain(found: Explanation) -> dict[str, object]:
         "brought_by": [str(bringer) for bringer in found.brought_by],
         "next_step": found.next_step,
         "findings": [
-            {"check": one.check, "table": one.table, "figure": one.figure, "sample": list(one.sample)}
-            for one in found.findings
+            {
+                "check": finding.check,
+                "table": finding.table,
+                "figure": finding.figure,
+                "sample": list(finding.sample),
+            }
+            for finding in found.findings
         ],
         "places": list(found.places),
         "withdrawn": list(found.withdrawn),
@@ -174,15 +182,15 @@ def _plain(found: Explanation) -> dict[str, object]:
         "lapsed": None if found.lapsed is None else found.lapsed.isoformat(),
         "log": [
             {
-                "at": one.at.isoformat(),
-                "state": one.record.state.value,
-                "sink": one.record.sink,
-                "token": one.record.token,
-                "participant": one.record.participant,
-                "subtoken": one.record.subtoken,
-                "owner": str(one.record.owner),
-                "note": one.record.note,
+                "at": entry.at.isoformat(),
+                "state": entry.record.state.value,
+                "sink": entry.record.sink,
+                "token": entry.record.token,
+                "participant": entry.record.participant,
+                "subtoken": entry.record.subtoken,
+                "owner": str(entry.record.owner),
+                "note": entry.record.note,
             }
-            for one in found.log
+            for entry in found.log
         ],
     }

@@ -40,7 +40,7 @@ def drop(arguments: Namespace) -> None:
 
 
 def _own(service: EpochService, arguments: Namespace) -> Lease:
-    """:raises UnknownName: there is no such live lease. :raises LeaseHeld: it is somebody else's."""
+    """:raises UnknownName: there is no such live lease. :raises LeaseHeld: it has another owner."""
     lease = service.leases.find(arguments.domain, arguments.name)
     if lease is None:
         raise UnknownName(

@@ -12,7 +12,7 @@ from airflow_provider.domain.schedule import run_barrier
 
 @command
 def withdraw(arguments: Namespace) -> None:
-    """Take one state of a table from readers."""
+    """Expire a table's state at a barrier."""
     barrier = run_barrier(explicit=arguments.barrier)
     with hook_of(arguments).get_conn(create=False) as service:
         service.retention.withdraw(arguments.domain, arguments.table, barrier)
@@ -21,7 +21,7 @@ def withdraw(arguments: Namespace) -> None:
 
 @command
 def sweep(arguments: Namespace) -> None:
-    """Delete what was superseded and nobody claims."""
+    """End expired claims and delete superseded, unclaimed files."""
     with hook_of(arguments).get_conn(create=False) as service:
         swept = service.retention.sweep(arguments.domain)
     told = {
@@ -42,5 +42,5 @@ def sweep(arguments: Namespace) -> None:
 
 
 def _number(names: Sequence[str]) -> str:
-    """How many there are; a sweep deletes more files than anybody reads, so only programs get their names."""
+    """Return the number of names. A sweep may delete thousands of files: only programs get the names."""
     return f"{len(names)} (-o json, yaml or plain names them)" if names else "0"

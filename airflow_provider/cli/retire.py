@@ -11,7 +11,7 @@ from airflow_provider.cli.command import command, hook_of
 
 @command
 def retire(arguments: Namespace) -> None:
-    """Let nothing more come of a job, or of a table that it has left."""
+    """End a job, or a table that the job no longer declares."""
     with hook_of(arguments).get_conn(create=False) as service:
         service.coordinator.retire(
             arguments.domain,

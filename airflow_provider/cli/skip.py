@@ -13,7 +13,7 @@ from airflow_provider.domain.schedule import run_interval
 
 @command
 def skip(arguments: Namespace) -> None:
-    """Declare epochs of a job to have nothing new."""
+    """Declare epochs of a job empty."""
     with hook_of(arguments).get_conn(create=False) as service:
         job = registered(service.store, arguments.domain, arguments.job)
         span = run_interval(job.cadence, explicit=arguments.interval)

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -21,11 +21,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.cli.cli_config import ActionCommand, GroupCommand
 from airflow.utils import yaml
 from rich.cells import cell_len
 
 from airflow_provider import cli
 from airflow_provider.cli import answer as answers
+from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root
@@ -211,7 +213,7 @@ def checked(command: str, columns: int) -> str:
 
 def characters(text: str) -> Counter[str]:
     """All characters of *text* but blanks, line ends and rulings: the same ones, however it is folded."""
-    return Counter(one for one in text if not one.isspace() and one not in RULING)
+    return Counter(character for character in text if not character.isspace() and character not in RULING)
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -227,7 +229,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def is_told(leaf: Any, text: str) -> bool:
-    """Whether *text* has a value: a time perhaps without its zone, or without its day where that is said once."""
+    """Return whether *text* has a value; a time may lack its zone, or its day where the title has it."""
     if isinstance(leaf, int):
         return re.search(rf"\b{leaf}\b", text) is not None
     if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", leaf):
@@ -236,7 +238,7 @@ def is_told(leaf: Any, text: str) -> bool:
         if not time.second:
             short.append(f"{time:%Y-%m-%d %H:%M}")
         stamp = f"{time:%H:%M:%S}.{time.microsecond // 1000:03}"
-        return any(one in text for one in short) or (f"{time:%Y-%m-%d}" in text and stamp in text)
+        return any(form in text for form in short) or (f"{time:%Y-%m-%d}" in text and stamp in text)
     told = "".join(text.split())
     return all("".join(line.split()) in told for line in printable(leaf).split("\n"))
 
@@ -288,6 +290,23 @@ def test_no_color_and_no_terminal_mean_no_colours(wanted: bool, monkeypatch: pyt
     assert "\x1b[1mtables" in printed.getvalue()
     assert wanted or not re.search(r"\x1b\[(?:\d+;)*[349]\d", printed.getvalue())
     assert "\x1b" not in typed("status", "--domain", "city").stdout
+
+
+def test_help_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but what Airflow writes: the usage, which argparse folds between options, and its own ``--output``."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("", *names(get_cli_commands())):
+        _, _, printed = typed(*command.split(), "-h").stdout.partition("\n\n")
+        long = [line for line in printed.splitlines() if len(line) > 80 and "Output format." not in line]
+        assert (command, long) == (command, [])
+
+
+def names(commands: Iterable[ActionCommand | GroupCommand], before: str = "") -> Iterator[str]:
+    for command in commands:
+        name = f"{before} {command.name}".removeprefix(" epochs")
+        yield name
+        if isinstance(command, GroupCommand):
+            yield from names(command.subcommands, name)
 
 
 # --- what it looks like --------------------------------------------------------------------------------------------

@@ -405,7 +405,7 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Kept in", epoch && epoch.places.join(", ")],
     ["Withdrawn", epoch && epoch.withdrawn.length && `${epoch.withdrawn.join(", ")}: no cut can be had at this barrier any more`],
     ["Retired", epoch && epoch.retired],
-    ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: nobody waits for this job until it commits`],
+    ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: readers do not wait for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
     [cell?.withdrawn ? "Was published" : "Readers get", done && `revision ${done.revision}: ${count(done.rows, "row")} in ${count(done.files, "file")}, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];
