@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.engine_names import refuse_names_alike
 from airflow_provider.coordination.outdated import OutdatedRows
 from airflow_provider.coordination.patience import patient
 from airflow_provider.coordination.resolving import (
@@ -231,7 +232,7 @@ class Cuts:
 
         :raises LeaseExpired: the cut's time is over.
         """
-        state = _state(cut, table)
+        state = state_in(cut, table)
         self.check(cut, [table])
         return [] if state.ref is None and not state.staged else self.format_of(state).files(state)
 
@@ -241,7 +242,7 @@ class Cuts:
         :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
         :raises Unavailable: a file of the cut is missing.
         """
-        state = _state(cut, table)
+        state = state_in(cut, table)
         self.check(cut, [table])
         try:
             found = self.format_of(state).read(state, self.schema(cut.domain, state), columns)
@@ -267,9 +268,12 @@ class Cuts:
         The rows are in memory then, and no lease is needed any more. For tables that are too large for it, see
         :func:`~airflow_provider.coordination.queries.script`.
 
+        :raises InvalidInput: two tables whose names DuckDB takes for one.
         :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
         """
-        found = {name: self.read(cut, name) for name in (cut.states if tables is None else names_of(tables))}
+        names = list(cut.states) if tables is None else names_of(tables)
+        refuse_names_alike(names)
+        found = {name: self.read(cut, name) for name in names}
         for name, rows in found.items():
             connection.register(name, rows)
 
@@ -383,7 +387,11 @@ def _versions(reading: Reading) -> dict[Key, int]:
     return {key: stamped.version for key, stamped in reading.records.items()}
 
 
-def _state(cut: Cut, table: str | EpochTable) -> State:
+def state_in(cut: Cut, table: str | EpochTable) -> State:
+    """Return the state of *table* in *cut*.
+
+    :raises InvalidInput: the cut was made without it.
+    """
     name = names_of([table])[0]
     state = cut.states.get(name)
     if state is None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.engine_names import refuse_names_alike
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import DomainName, TableName
@@ -52,7 +53,8 @@ def queries(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epoch
 def script(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epochs") -> str:
     """Return statements that make a temporary view of each table, named as the table.
 
-    :raises InvalidInput: as :func:`queries`; Trino, which has no temporary views.
+    :raises InvalidInput: as :func:`queries`; Trino, which has no temporary views; two tables whose names the engine
+        takes for one.
     """
     dialect = _DIALECTS[choice(Engine, engine, "engine")]
     if not dialect.view:
@@ -62,6 +64,7 @@ def script(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epochs
             expected="duckdb or spark",
             next_step="put queries(…) into WITH clauses: Trino has no temporary views.",
         )
+    refuse_names_alike(cut.states)
     texts = queries(cuts, cut, engine, catalog=catalog)
     return "".join(f"{dialect.view} {dialect.quoted(table)} AS\n{text};\n" for table, text in texts.items())
 

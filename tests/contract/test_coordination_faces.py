@@ -73,6 +73,21 @@ def test_r22_duckdb_joins_a_cut(table_world: World) -> None:
         assert connection.sql("SHOW TABLES").fetchall() == []
 
 
+def test_r22_tables_that_an_engine_takes_for_one_are_refused(table_world: World) -> None:
+    """It keeps the last one, and would read its rows for both."""
+    job = table_world.job("j", [table_world.table("d"), table_world.table("D")])
+    table_world.run(job, day(1), [1])
+    cut = table_world.cut("d", "D")
+    with duckdb.connect() as connection:
+        with pytest.raises(InvalidInput, match="more than case"):
+            table_world.cuts.duckdb(cut, connection)
+        table_world.cuts.duckdb(cut, connection, ["D"])
+        assert rows(connection.sql("SELECT * FROM d").to_arrow_table()) == [(1, 1)]
+    for engine in ("duckdb", "spark"):
+        with pytest.raises(InvalidInput, match="more than case"):
+            script(table_world.cuts, cut, engine)
+
+
 def test_the_text_for_duckdb_gives_the_rows_of_the_cut(iceberg: World) -> None:
     """Run by DuckDB itself: the newest cut, an older barrier, and one before a revision, under its lease."""
     two_tables(iceberg)
