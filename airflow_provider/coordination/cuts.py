@@ -411,7 +411,7 @@ def _level(value: Level | str) -> Level:
             field="level",
             value=value,
             expected="read_committed or read_uncommitted",
-            next_step="call leases.cut, which makes the cut and holds it; this side of the store changes nothing.",
+            next_step="hold the cut by a lease, which has that level: epochs.lease(tables, name=…).",
         )
     return level
 

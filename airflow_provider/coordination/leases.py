@@ -278,7 +278,7 @@ def _refuse_gone(cut: Cut, reading: Reading, retention: Withdrawals) -> None:
     if gone:
         raise Unavailable(
             f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were withdrawn.",
-            next_step="make a new cut, and lease it in the same call (leases.cut).",
+            next_step="make a new cut and lease it in one call: epochs.lease(tables, name=…).",
             tables=tuple(gone),
             kept=(),
         )

@@ -110,7 +110,7 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
         raise InvalidInput(
             f"{state.table}: {engine} cannot read it: "
             + ("nothing is committed." if state.ref is None else f"its format is {state.ref.format!r}."),
-            next_step="read it with cuts.read.",
+            next_step="read it with cut[table].to_arrow().",
             field="table",
             value=state.table,
             expected="a table of the format iceberg with a commit",
@@ -122,7 +122,8 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
         raise InvalidInput(
             f"{state.table} at {state.barrier.isoformat()}: {engine} cannot travel there: version {state.ref.version} "
             "shows the table's newest state, and this is an older one.",
-            next_step="make the cut at the table's newest barrier, or read its files (cuts.files, engine='duckdb').",
+            next_step="make the cut at the table's newest barrier, or read its files: cut[table].files(), or the text "
+            "for engine='duckdb'.",
             field="cut",
             value=state.barrier.isoformat(),
             expected="a state that the catalog shows",

@@ -140,6 +140,10 @@ def choice(kind: type[Chosen], value: object, field: str) -> Chosen:
         ) from error
 
 
+class MissingLibrary(FinalError):
+    """A library that only some calls need is not installed; ``library`` names it, the next step has the command."""
+
+
 class RecordFull(FinalError):
     """A record would hold more than it may: nothing was changed; ``record``, ``number`` and ``limit`` say what."""
 

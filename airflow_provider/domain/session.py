@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from airflow_provider.domain.cut import Cut, Lag
+from airflow_provider.domain.cut import Lag, State
 from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
@@ -23,6 +23,22 @@ class Seen:
 
     csn: int
     barrier: datetime
+
+
+class SeenCut(Protocol):
+    """What a session keeps of a cut, in whichever form the reader holds it."""
+
+    @property
+    def domain(self) -> DomainName: ...
+
+    @property
+    def incarnation(self) -> str: ...
+
+    @property
+    def csn(self) -> int: ...
+
+    @property
+    def states(self) -> Mapping[TableName, State]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +59,7 @@ class Session:
         """Begin a session: it has seen nothing."""
         return cls(domain=domain_name(domain))
 
-    def after(self, cut: Cut) -> Session:
+    def after(self, cut: SeenCut) -> Session:
         """The session once *cut* was read.
 
         :raises InvalidInput: a cut of another domain.

@@ -69,5 +69,5 @@ def _taken(name: str) -> InvalidInput:
         field="prefix",
         value=name,
         expected="names that no table or view of the session has",
-        next_step="choose a prefix: cut_views(…, prefix='cut_').",
+        next_step="choose a prefix: cut.views(prefix='cut_').",
     )

@@ -151,6 +151,20 @@ def local_url(folder: Path) -> str:
     return f"{opener.scheme}:///{folder / opener.file}"
 
 
+def folder_of(url: str) -> Path | None:
+    """Return the folder in which the store at *url* lies, as :func:`local_url` has it; None for one that is no file.
+
+    :raises InvalidInput: an unknown scheme, or no absolute path.
+    """
+    opener = _opener(url)
+    if not opener.file:
+        return None
+    path = Path(url.removeprefix(f"{opener.scheme}:///"))
+    if not path.is_absolute():
+        raise InvalidInput(field="store url", value=redacted(url), expected=opener.form)
+    return path.parent
+
+
 def redacted(url: object) -> str:
     """Return *url* such that it may be shown: without user, password and options."""
     opener = _STORES.get(url.partition("://")[0]) if isinstance(url, str) else None

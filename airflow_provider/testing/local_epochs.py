@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class LocalEpochs(PathLike[str]):
     """A store on SQLite and a warehouse in *folder*, open; close it, or use it in a ``with`` block.
 
-    It is the folder that ``epoch_run(…, local=…)`` takes, too. Time is the host's: an epoch is named by whoever asks
-    for it, so that a test needs no clock of its own.
+    It is the folder that ``epoch_run(…, local=…)`` and ``connect(local=…)`` take, too. Time is the host's: the caller
+    names the epoch, so that a test needs no clock of its own.
 
     :param folder: one that is there.
     :raises InvalidInput: it is none.
@@ -90,34 +90,26 @@ class LocalEpochs(PathLike[str]):
             coordinator.abort(attempt, f"{type(error).__name__} while rows of a test were written")
             raise
 
-    def cut(self, *tables: str | EpochTable, at: datetime | None = None) -> Cut:
-        """Return one state of each table, all at one barrier and one commit; for ``service.cuts``.
-
-        :param tables: declarations, or names in the domain ``default``.
-        :param at: the greatest barrier wanted; None for the newest.
-        :raises InvalidInput: none, or of more than one domain.
-        """
-        domains = {one.domain if isinstance(one, EpochTable) else "default" for one in tables}
-        if len(domains) != 1:
-            raise InvalidInput(field="tables", value=tables, expected="one table or more, of one domain")
-        return self.service.cuts.cut(domains.pop(), tables, at=at)
-
     def rows(self, table: str | EpochTable, *, at: datetime | None = None) -> list[dict[str, Any]]:
         """Return the rows of *table*, in the order of their text, so that a test can compare them.
 
         :param at: the greatest barrier wanted; None for the newest.
         :raises NotReady: nothing is committed. :raises UnknownName: there is no such table.
         """
-        found = self.service.cuts.read(self.cut(table, at=at), table).drop_columns(EPOCH_COLUMN)
+        found = self.service.cuts.read(self._cut(table, at), table).drop_columns(EPOCH_COLUMN)
         return sorted(found.to_pylist(), key=str)
 
     def pandas(self, table: str | EpochTable, *, at: datetime | None = None) -> pd.DataFrame:
         """As :meth:`rows`, as a DataFrame with Arrow's types, in no order."""
-        return self.service.cuts.pandas(self.cut(table, at=at), table).drop(columns=EPOCH_COLUMN)
+        return self.service.cuts.pandas(self._cut(table, at), table).drop(columns=EPOCH_COLUMN)
 
     def close(self) -> None:
         """Give back connections; the folder stays. May be called twice."""
         self.service.close()
+
+    def _cut(self, table: str | EpochTable, at: datetime | None) -> Cut:
+        domain = table.domain if isinstance(table, EpochTable) else "default"
+        return self.service.cuts.cut(domain, [table], at=at)
 
     def _tables(self, job: EpochJob, rows: Mapping[str | EpochTable, Rows]) -> dict[str, pa.Table]:
         given = {one.name if isinstance(one, EpochTable) else one: value for one, value in rows.items()}

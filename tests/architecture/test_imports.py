@@ -18,7 +18,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "airflow": tuple(sorted(AIRFLOW_ROOMS)),
     "fastapi": ("plugins",),
     "starlette": ("plugins",),
-    "pyspark": ("spark",),
+    "pyspark": ("spark", "client.cuts"),  # the latter for the type of a session
     "py4j": ("spark",),
     "sqlalchemy": ("stores.sql", "tables.iceberg", "sources.iceberg"),
     "alembic": ("stores.sql",),

@@ -312,7 +312,7 @@ def test_a_read_that_says_nothing_gets_what_is_configured(world: World) -> None:
     dirty = cuts(level=Level.READ_UNCOMMITTED, consistency=Consistency.ALTOGETHER)
     assert dirty.cut(DOMAIN, ["d"]).barrier == barrier(4)
     assert dirty.cut(DOMAIN, ["d"], level="read_committed", consistency="rolling").barrier == barrier(3)
-    with pytest.raises(InvalidInput, match=r"leases\.cut"):
+    with pytest.raises(InvalidInput, match=r"epochs\.lease"):
         cuts(level=Level.REPEATABLE_READ).cut(DOMAIN, ["d"])
     for asked in ({"session": Session.of(DOMAIN)}, {"consistency": "altogether"}):
         with pytest.raises(InvalidInput, match="need not agree"):

@@ -122,7 +122,7 @@ def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
         assert service.cuts.cut(LOAD.domain, ["rides"]).barrier == SECOND
     with (
         EpochService.open(replace(local_epochs.settings, read_level="repeatable_read")) as service,
-        pytest.raises(InvalidInput, match=r"leases\.cut"),
+        pytest.raises(InvalidInput, match=r"epochs\.lease"),
     ):
         service.cuts.cut(LOAD.domain, ["rides"])
 
@@ -137,7 +137,7 @@ def test_the_same_epoch_again_is_the_next_revision(local_epochs: LocalEpochs) ->
 def test_all_outputs_of_a_job_are_one_commit(local_epochs: LocalEpochs) -> None:
     """Its checks are for what it computes, not for what a test says."""
     published = local_epochs.commit(BOTH, DAY, {"left": [{"n": 1}], "right": [{"n": 1}]})
-    cut = local_epochs.cut("left", "right")
+    cut = local_epochs.service.cuts.cut("default", ["left", "right"])
     assert cut.csn == published.csn == 1
     assert {state.csn for state in cut.states.values()} == {1}
 
@@ -190,8 +190,6 @@ def test_the_folder_is_that_of_local_settings(local_epochs: LocalEpochs) -> None
             "rows of rides",
         ),
         (lambda epochs: epochs.rows("rides"), UnknownName, None),
-        (lambda epochs: epochs.cut(), InvalidInput, "tables"),
-        (lambda epochs: epochs.cut(RIDES, EpochTable("a", domain="other")), InvalidInput, "tables"),
     ],
 )
 def test_a_misuse_is_told_and_writes_nothing(
@@ -215,7 +213,7 @@ def test_rows_that_do_not_fit_the_table_are_told_and_leave_nothing_open(local_ep
     assert csn(local_epochs) == 1
     local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})  # nobody holds the epoch
     with pytest.raises(NotReady):
-        local_epochs.cut(RIDES, at=DAY.start)
+        local_epochs.rows(RIDES, at=DAY.start)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,181 @@
+"""An open store for readers: cuts and leases of one domain or several."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from uuid6 import uuid7
+
+from airflow_provider.client.cuts import ReadableCut
+from airflow_provider.client.leases import HeldLease
+from airflow_provider.coordination.binding import Bound
+from airflow_provider.coordination.resolving import names_of
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.alignment import Align, Consistency
+from airflow_provider.domain.cut import Level
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.session import Session
+from airflow_provider.domain.topology import EpochTable
+
+Tables = str | EpochTable | Iterable[str | EpochTable]
+
+
+class Epochs:
+    """An open store and its tables; close it, or use it in a ``with`` block. :func:`connect` makes one.
+
+    :param domain: domain of tables that are given as names.
+    """
+
+    def __init__(self, service: EpochService, domain: str = "default") -> None:
+        self._service = service
+        self.domain = domain_name(domain)
+
+    def cut(
+        self,
+        tables: Tables,
+        *,
+        domain: str | None = None,
+        at: datetime | None = None,
+        level: Level | str | None = None,
+        align: Align | str = Align.EXACT,
+        max_lag: timedelta | None = None,
+        max_staleness: timedelta | None = None,
+        consistency: Consistency | str | None = None,
+        session: Session | None = None,
+    ) -> ReadableCut:
+        """Return one state of each table, all at one barrier and one CSN. Never waits.
+
+        :param tables: names or declarations, all of one domain.
+        :param domain: their domain; by default that of the declarations, or the one given to :func:`connect`.
+        :param at: the greatest barrier wanted; None for the newest that all tables have reached.
+        :param level: READ_COMMITTED resolves anew at each call; READ_UNCOMMITTED returns the newest WRITTEN
+            output of each table, unaligned. The default is configured.
+        :param align: ``floor`` takes full tables that are slower at their last barrier, at most *max_lag* before
+            the cut's; ``cut.behind`` names them.
+        :param max_staleness: how old any of the tables may be, by the store's clock.
+        :param consistency: ``altogether`` uses only barriers that all tables of the domain have published.
+        :param session: what was seen before; ``session.after(cut)`` is the next one.
+        :raises InvalidInput: tables of several domains, or a request that READ_UNCOMMITTED cannot fulfil.
+        :raises NotReady: no common barrier yet, or only one that is too old or behind the session; ``missing`` lists
+            the tables that lag.
+        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
+        :raises UnknownName: a table that no job has registered.
+        :raises WrongWarehouse: the domain's files are in another warehouse than the one given.
+        """
+        owner, names = self._named(tables, domain)
+        found = self._service.cuts.cut(
+            owner,
+            names,
+            at=at,
+            level=level,
+            align=align,
+            max_lag=max_lag,
+            max_staleness=max_staleness,
+            consistency=consistency,
+            session=session,
+        )
+        return ReadableCut(self._service, found)
+
+    def lease(
+        self,
+        tables: Tables | ReadableCut,
+        *,
+        name: str,
+        owner: str | None = None,
+        ttl: timedelta | None = None,
+        domain: str | None = None,
+        at: datetime | None = None,
+        **options: Any,
+    ) -> HeldLease:
+        """Make a cut and hold it by a lease: its rows stay the same, and readable, until the lease ends.
+
+        .. code-block:: python
+
+            with epochs.lease(["flights", "weather"], name="report", owner=run_id) as lease:
+                lease.cut["flights"].to_arrow()
+
+        :param tables: as for :meth:`cut`; or a cut that you have, which is then the one that is held.
+        :param name: unique in the domain.
+        :param owner: asks again after a failure, by the same name, and gets the same cut. By default this user in this
+            one call, whom no retry finds again.
+        :param ttl: how long the lease lasts without being renewed; the default is ``lease_ttl``.
+        :param options: as for :meth:`cut`.
+        :raises LeaseHeld: another owner has *name*; the error says until when.
+        :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
+        :raises Unavailable: the states of the given cut were withdrawn meanwhile.
+        """
+        asks = f"{getpass.getuser()}@{socket.gethostname()}/{uuid7()}" if owner is None else owner
+        leases = self._service.leases
+        if isinstance(tables, ReadableCut):
+            if domain is not None or at is not None or options:
+                raise InvalidInput(
+                    field="tables",
+                    value=tables,
+                    expected="names of tables, where domain, at or another option of a cut is given",
+                )
+            held = leases.acquire(tables.record, name=name, owner=asks, ttl=ttl)
+        else:
+            where, names = self._named(tables, domain)
+            held = leases.cut(where, names, name=name, owner=asks, ttl=ttl, at=at, **options)
+        return HeldLease(self._service, held, for_retries=owner is not None)
+
+    def leases(self, *, domain: str | None = None) -> list[Lease]:
+        """Return the live leases of the domain, by name: values with ``id``, ``owner``, ``until`` and ``cut``."""
+        return self._service.leases.all(self.domain if domain is None else domain)
+
+    def bind(
+        self, root: str, interval: ExplicitInterval, *, reason: str, by: str, domain: str | None = None
+    ) -> Bound:
+        """Let the epoch of *interval* read what the source of *root* has now, such as a file that came late.
+
+        :param interval: as for :func:`epoch_run`, such as ``"2024-05-01"``.
+        :param by: who decides so; kept with *reason*.
+        :return: with ``behind``: committed epochs to compute again.
+        :raises InvalidInput: the interval cannot be read, or nothing is recorded for it.
+        :raises UnknownName: no job of the domain declares *root*.
+        """
+        return self._service.bind(
+            self.domain if domain is None else domain, root, interval, reason=reason, by=by
+        )
+
+    def close(self) -> None:
+        """Give back connections; may be called twice. Cuts and leases of it can be read no longer."""
+        self._service.close()
+
+    def _named(self, tables: Tables, domain: str | None) -> tuple[DomainName, list[TableName]]:
+        """Return the one domain of *tables*, and their names.
+
+        :raises InvalidInput: no table, or tables of several domains.
+        """
+        if isinstance(tables, str | EpochTable):
+            tables = [tables]
+        given = list(tables) if isinstance(tables, Iterable) else tables
+        names = names_of(given)
+        default = self.domain if domain is None else domain_name(domain)
+        domains = {table.domain if isinstance(table, EpochTable) else default for table in given}
+        if domain is not None:
+            domains.add(default)
+        if len(domains) != 1:
+            raise InvalidInput(
+                field="tables",
+                value=sorted(domains),
+                expected="tables of one domain: CSNs of two domains say nothing about each other",
+                next_step="make a cut for each domain; for names say domain=….",
+            )
+        return domains.pop(), names
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
