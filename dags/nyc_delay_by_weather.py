@@ -11,7 +11,7 @@ from airflow_provider.sensors.epochs import EpochSensor
 from spark_jobs import nyc_tables
 
 if TYPE_CHECKING:
-    from airflow_provider.spark.attempt_run import EpochRun
+    from airflow_provider import EpochRun
 
 with DAG(
     "nyc_delay_by_weather",

@@ -10,7 +10,7 @@ from airflow.sdk import DAG, task
 from spark_jobs import nyc_tables
 
 if TYPE_CHECKING:
-    from airflow_provider.spark.attempt_run import EpochRun
+    from airflow_provider import EpochRun
 
 with DAG(
     "nyc_weather",

@@ -12,8 +12,7 @@ from spark_jobs import word_tables
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider.domain.topology import EpochJob
-    from airflow_provider.spark.attempt_run import EpochRun
+    from airflow_provider import EpochJob, EpochRun
 
 with DAG(
     "words",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider.coordination.service import Settings
+from airflow_provider import Settings
 from airflow_provider.hooks.connection import CONN_TYPE, ConnectionFields, catalog_url_of, place_of
 
 CONN_ID = "epochs_default"

@@ -18,11 +18,10 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
 
+from airflow_provider import Interval, RetryableError
 from airflow_provider.domain.barriers import completed
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState
-from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.factory import open_store

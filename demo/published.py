@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_provider.coordination.service import Settings
+from airflow_provider import Settings
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.factory import open_store
 

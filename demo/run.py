@@ -13,7 +13,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from airflow_provider.domain.errors import RetryableError
+from airflow_provider import RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.stores.factory import redacted
 from demo import figures

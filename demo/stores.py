@@ -14,7 +14,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import ClassVar
 
-from airflow_provider.coordination.service import Settings
+from airflow_provider import Settings
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, ServerFailedError, binaries
 from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from airflow_provider.spark.epoch_run import epoch_run
+from airflow_provider import epoch_run
 from spark_jobs import nyc_landing, nyc_transforms
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from datetime import datetime, timedelta
 
-from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, previous, state, window
+from airflow_provider import Cadence, EpochJob, EpochTable, Root, TableKind, previous, state, window
 
 DOMAIN = "nyc"
 ORIGIN = datetime.fromisoformat(os.environ.get("NYC_ORIGIN", "2013-01-01T00:00:00+00:00"))

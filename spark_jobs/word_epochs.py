@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 if TYPE_CHECKING:
-    from airflow_provider.spark.attempt_run import EpochRun
+    from airflow_provider import EpochRun
 
 WORDS = "word string, uses long"
 """Columns of ``word_counts``, for the first book."""

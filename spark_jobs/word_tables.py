@@ -5,8 +5,7 @@ A second domain in the same store: these tables share no commit sequence with Ne
 
 from __future__ import annotations
 
-from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, previous
+from airflow_provider import Cadence, EpochJob, EpochTable, Root, TableKind, previous
 from spark_jobs.nyc_tables import LANDING, ORIGIN
 
 DOMAIN = "words"

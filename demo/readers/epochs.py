@@ -7,10 +7,7 @@ from datetime import datetime, timedelta
 from itertools import cycle
 from random import Random
 
-from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.alignment import Align
-from airflow_provider.domain.cut import Cut
-from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
+from airflow_provider import Align, Epochs, NotReady, ReadableCut, RetryableError, UnknownName, connect
 from demo.connection import settings_from_environment
 from demo.measures import COLUMNS, measure
 from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
@@ -23,26 +20,25 @@ MOST_BEHIND = timedelta(days=6)
 """So much earlier than the day of a cut its week may have ended: it is the last one that did."""
 
 
-def read_day(service: EpochService, totals: SourceTotals, *, at: datetime | None = None) -> Seen:
+def read_day(epochs: Epochs, totals: SourceTotals, *, at: datetime | None = None) -> Seen:
     """Read the tables that have a barrier each day, all at one, and compare them with the source there.
 
     :param at: the greatest barrier wanted; None for the newest.
     """
-    return _seen(service, totals, service.cuts.cut(DOMAIN, DAILY_TABLES, at=at))
+    return _seen(epochs.cut(DAILY_TABLES, at=at), totals)
 
 
-def read_all(service: EpochService, totals: SourceTotals) -> Seen:
+def read_all(epochs: Epochs, totals: SourceTotals) -> Seen:
     """Read all tables at the newest day: the weekly ones at the end of the last week, each judged where it stands.
 
     :raises NotReady: no week has been published.
     """
-    cut = service.cuts.cut(DOMAIN, list(TABLES), align=Align.FLOOR, max_lag=MOST_BEHIND)
-    return _seen(service, totals, cut)
+    return _seen(epochs.cut(TABLES, align=Align.FLOOR, max_lag=MOST_BEHIND), totals)
 
 
-def _seen(service: EpochService, totals: SourceTotals, cut: Cut) -> Seen:
-    tables = map(str, cut.states)
-    found = {table: measure(table, service.cuts.read(cut, table, COLUMNS[table])) for table in tables}
+def _seen(cut: ReadableCut, totals: SourceTotals) -> Seen:
+    tables = map(str, cut)
+    found = {table: measure(table, cut[table].to_arrow(COLUMNS[table])) for table in tables}
     behind = {str(table): lag for table, lag in cut.behind.items()}
     wrong = compare(found, totals, cut.barrier, behind=behind)
     return Seen(barrier=cut.barrier, tables=len(found), csn=cut.csn, wrong=wrong)
@@ -64,10 +60,8 @@ class AdHocReader:
     :param ends: of the days, from which an earlier one is chosen. :param name: makes its choices its own.
     """
 
-    def __init__(
-        self, service: EpochService, totals: SourceTotals, *, ends: Sequence[datetime], name: str
-    ) -> None:
-        self._service = service
+    def __init__(self, epochs: Epochs, totals: SourceTotals, *, ends: Sequence[datetime], name: str) -> None:
+        self._epochs = epochs
         self._totals = totals
         self._ends = ends
         self._random = Random(name)  # noqa: S311 - chooses what to read
@@ -79,15 +73,15 @@ class AdHocReader:
         return next(self._turns)()
 
     def _newest(self) -> Seen:
-        return read_day(self._service, self._totals)
+        return read_day(self._epochs, self._totals)
 
     def _earlier(self) -> Seen:
-        return read_day(self._service, self._totals, at=self._random.choice(self._ends))
+        return read_day(self._epochs, self._totals, at=self._random.choice(self._ends))
 
     def _with_the_week(self) -> Seen:
         """Read all tables; without the weekly ones as long as there is no week."""
         try:
-            seen = read_all(self._service, self._totals)
+            seen = read_all(self._epochs, self._totals)
         except (NotReady, UnknownName):
             if self._has_week:
                 raise
@@ -100,10 +94,10 @@ def read_all_the_time(*, reader: str, period_s: float) -> None:
     """Read until SIGTERM; the ad-hoc reader."""
     settings = ReaderSettings.from_environment("epochs")
     totals = SourceTotals.load(settings.totals)
-    with EpochService.open(settings_from_environment()) as service:
+    with connect(settings_from_environment(), domain=DOMAIN) as epochs:
         read_until_told(
             ReadLog(settings, family="epochs", reader=reader),
-            AdHocReader(service, totals, ends=settings.days.ends, name=reader).read,
+            AdHocReader(epochs, totals, ends=settings.days.ends, name=reader).read,
             is_early=is_early,
             is_retryable=is_retryable,
             period_s=period_s,
@@ -114,9 +108,9 @@ def read_at_run(barrier: datetime) -> None:
     """Read once, in the downstream DAG, at the barrier that its sensor waited for."""
     settings = ReaderSettings.from_environment("epochs")
     totals = SourceTotals.load(settings.totals)
-    with EpochService.open(settings_from_environment()) as service:
+    with connect(settings_from_environment(), domain=DOMAIN) as epochs:
         done = ReadLog(settings, family="epochs", reader="dag").perform(
-            lambda: read_day(service, totals, at=barrier), is_retryable=is_retryable
+            lambda: read_day(epochs, totals, at=barrier), is_retryable=is_retryable
         )
     if done.outcome in (WRONG, FAILED):
         print(f"This read was {done.outcome}: {done.wrong or done.error}")

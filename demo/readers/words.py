@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import cycle
 
-from airflow_provider.coordination.service import EpochService
+from airflow_provider import Epochs, connect
 from demo.books import TABLES, BookTotals
 from demo.connection import settings_from_environment
 from demo.measures import COLUMNS, measure
@@ -15,13 +15,13 @@ from demo.readers.reading import ReaderSettings, ReadLog, Seen, compare, read_un
 DOMAIN = "words"
 
 
-def read_books(service: EpochService, totals: BookTotals, *, at: datetime | None = None) -> Seen:
+def read_books(epochs: Epochs, totals: BookTotals, *, at: datetime | None = None) -> Seen:
     """Read all tables at one cut and compare them with the text up to its barrier.
 
     :param at: the greatest barrier wanted; None for the newest.
     """
-    cut = service.cuts.cut(DOMAIN, list(TABLES), at=at)
-    found = {table: measure(table, service.cuts.read(cut, table, COLUMNS[table])) for table in TABLES}
+    cut = epochs.cut(TABLES, at=at)
+    found = {table: measure(table, cut[table].to_arrow(COLUMNS[table])) for table in TABLES}
     return Seen(
         barrier=cut.barrier, tables=len(found), csn=cut.csn, wrong=compare(found, totals, cut.barrier)
     )
@@ -34,9 +34,9 @@ def read_all_the_time(*, reader: str, period_s: float) -> None:
     wishes = cycle(wish for barrier in totals.barriers for wish in (None, barrier))
 
     def read() -> Seen:
-        return read_books(service, totals, at=next(wishes))
+        return read_books(epochs, totals, at=next(wishes))
 
-    with EpochService.open(settings_from_environment()) as service:
+    with connect(settings_from_environment(), domain=DOMAIN) as epochs:
         read_until_told(
             ReadLog(settings, family="words", reader=reader),
             read,

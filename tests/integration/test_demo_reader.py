@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from airflow_provider import Epochs, connect
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.testing.local_epochs import LocalEpochs
@@ -96,9 +97,15 @@ def epochs(tmp_path: Path) -> Iterator[LocalEpochs]:
         yield opened
 
 
-def test_tables_of_three_cadences_are_judged_where_each_stands(epochs: LocalEpochs) -> None:
-    service = epochs.service
-    reader = AdHocReader(service, totals(), ends=[end_of(SATURDAY)], name="adhoc-1")
+@pytest.fixture
+def reading(epochs: LocalEpochs) -> Iterator[Epochs]:
+    """The same, as the demo's readers open it."""
+    with connect(local=epochs, domain=nyc_tables.DOMAIN) as opened:
+        yield opened
+
+
+def test_tables_of_three_cadences_are_judged_where_each_stands(epochs: LocalEpochs, reading: Epochs) -> None:
+    reader = AdHocReader(reading, totals(), ends=[end_of(SATURDAY)], name="adhoc-1")
     before = [reader.read() for _ in range(3)]
     assert {(one.barrier, one.tables, len(one.wrong)) for one in before} == {
         (end_of(SATURDAY), len(TABLES) - 1, 0)
@@ -119,9 +126,9 @@ def test_tables_of_three_cadences_are_judged_where_each_stands(epochs: LocalEpoc
     assert [one.wrong for one in (newest, earlier, day_later)] == [{}, {}, {}]
 
 
-def test_a_week_that_is_not_the_source_s_is_wrong(epochs: LocalEpochs) -> None:
+def test_a_week_that_is_not_the_source_s_is_wrong(epochs: LocalEpochs, reading: Epochs) -> None:
     commit_week(epochs, FLIGHTS[SATURDAY] + FLIGHTS[SUNDAY])
-    seen = read_all(epochs.service, totals())
+    seen = read_all(reading, totals())
     assert set(seen.wrong) == {"airport_weekly"}
     assert seen.wrong["airport_weekly"]["flights"] == (5, 2)
-    assert read_day(epochs.service, totals()).wrong == {}
+    assert read_day(reading, totals()).wrong == {}
