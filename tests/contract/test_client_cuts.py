@@ -202,7 +202,7 @@ def test_a_difference_is_one_of_two_cuts(world: World) -> None:
 
 @pytest.mark.parametrize("read", sorted(READS))
 def test_a_cut_that_is_over_is_not_read(world: World, read: str) -> None:
-    """Neither when its time is over nor when its lease is dropped, whichever form is asked for."""
+    """R22: neither when its time is over nor when its lease is dropped, whichever form is asked for."""
     epochs = two_days(world)
     cut, lease = epochs.cut("d"), epochs.lease("d", name="report", owner="me", ttl=3 * PAST_READING)
     held = lease.cut
@@ -217,6 +217,7 @@ def test_a_cut_that_is_over_is_not_read(world: World, read: str) -> None:
 def test_rows_of_a_cut_that_ends_while_they_are_read_are_not_returned(
     quick_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """R22: neither as rows nor as the answer of a query."""
     epochs = two_days(quick_world)
     cut = epochs.cut("d")
     table_format = quick_world.cuts.format_of(cut["d"].state)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider import connect
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired
 from airflow_provider.domain.interval import Interval
@@ -31,25 +32,25 @@ def commit(number: int, spark: SparkSession, settings: Settings) -> None:
             epoch.write(table, spark.range(number + 1))
 
 
-def test_r22_views_of_a_leased_cut(spark: SparkSession, settings: Settings, service: EpochService) -> None:
+def test_r22_views_of_a_leased_cut(spark: SparkSession, settings: Settings) -> None:
     """Joined by Spark itself; commits meanwhile change nothing; the views go with the block."""
     commit(0, spark, settings)
-    lease = service.leases.cut("default", ["events", "odd-name.2"], name="report", owner="me")
     query = (
         "SELECT count(*) AS n, max(_epoch) AS last FROM cut_events JOIN `cut_odd-name.2` USING (id, _epoch)"
     )
-    with cut_views(service.cuts, lease.cut, spark, prefix="cut_", with_epoch=True) as session:
-        commit(1, spark, settings)
-        assert session.sql(query).collect()[0].n == 1
+    with connect(settings) as epochs:
         with (
-            pytest.raises(InvalidInput, match="cut_events"),
-            cut_views(service.cuts, lease.cut, spark, prefix="cut_"),
+            epochs.lease(JOB.outputs, name="report") as lease,
+            lease.cut.views(spark, prefix="cut_", with_epoch=True) as session,
         ):
-            pytest.fail("the views of the outer block were taken over")
-        assert session.sql(query).collect()[0].n == 1, "a refused block leaves the views of others alone"
-    assert not spark.catalog.tableExists("cut_events")
-    with cut_views(service.cuts, service.cuts.cut("default", ["events"]), spark) as session:
-        assert session.sql("SELECT count(*) AS n FROM events").collect()[0].n == 3
+            commit(1, spark, settings)
+            assert session.sql(query).collect()[0].n == 1
+            with pytest.raises(InvalidInput, match="cut_events"), lease.cut.views(spark, prefix="cut_"):
+                pytest.fail("the views of the outer block were taken over")
+            assert session.sql(query).collect()[0].n == 1, "a refused block leaves the views of others alone"
+        assert not spark.catalog.tableExists("cut_events")
+        with epochs.cut("events").views(spark) as session:
+            assert session.sql("SELECT count(*) AS n FROM events").collect()[0].n == 3
 
 
 @pytest.mark.parametrize("spark", ["connect"], indirect=True)
