@@ -14,7 +14,7 @@ WORKERS ?= 2
 STORE ?= sqlite
 FAULT ?= 0
 # What mypy reads; not dags/: types cannot say that Airflow passes a task its arguments
-CODE := airflow_provider demo spark_jobs benchmarks
+CODE := airflow_provider demo spark_jobs benchmarks tests/servers tests/simulator
 
 # Spark's workers must run this environment's Python, and listen on this host only
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/.venv/bin/python
@@ -62,7 +62,7 @@ bench-slow: prepare ## Measure what takes long: cuts over 1,000 tables with 10,0
 
 .PHONY: simulate
 simulate: prepare ## 100,000 faults against the real coordination, in virtual time; SEEDS=0:200 for others
-	@$(PY) -m airflow_provider.testing.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+	@$(PY) -m tests.simulator $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: anomalies
 anomalies: prepare ## The named schedules of docs/anomalies.md on every store, and without this package, as one table

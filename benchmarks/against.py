@@ -153,12 +153,14 @@ class Side:
 
 @contextmanager
 def tree_of(commit: str) -> Iterator[Path]:
-    """The package and the benchmarks of *commit*, unpacked for as long as the context lasts; nothing in git changes.
+    """Unpack the package, the benchmarks and the tests of *commit* while the context lasts; nothing in git changes.
 
-    :raises SystemExit: no such commit here, or nothing of the two in it.
+    The benchmarks start their servers by ``tests/servers``.
+
+    :raises SystemExit: no such commit here, or it lacks one of these folders.
     """
     name = resolved(commit)
-    archived = _git("archive", "--format=tar", name, "airflow_provider", "benchmarks")
+    archived = _git("archive", "--format=tar", name, "airflow_provider", "benchmarks", "tests")
     if archived.returncode:
         raise SystemExit(
             f"--against {commit}: it has no package to measure: {archived.stderr.decode().strip()}"

@@ -22,7 +22,7 @@ from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import FaultyStore
-from airflow_provider.testing.servers.pointers import StoreCatalog
+from tests.servers.pointers import StoreCatalog
 
 ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

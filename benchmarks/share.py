@@ -22,7 +22,6 @@ from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.connect import connected
-from airflow_provider.testing.servers.ports import free_port
 from benchmarks.figures import figure, progress
 from benchmarks.sizes import Size
 from benchmarks.stores import directory
@@ -30,6 +29,7 @@ from demo import landing
 from demo.airflow_cluster import own_environment
 from demo.source import Days, midnight
 from demo.spark_connect import SparkConnectServer, write_configuration
+from tests.servers.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.testing.servers.directories import guarded_directory
-from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
-from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
+from tests.servers.directories import guarded_directory
+from tests.servers.postgresql import PostgresqlServer, binaries
+from tests.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,13 +7,13 @@ import os
 import sys
 from pathlib import Path
 
-from airflow_provider.testing.servers.postgresql import ServerFailedError
 from demo.keep import down, serve, up
 from demo.ports import PortInUseError
 from demo.processes import ProcessFailedError
 from demo.run import run
 from demo.stack import CHECKOUT, Plan, StillRunningError
 from demo.stores import STORES, MissingProgramError, ServerStore
+from tests.servers.postgresql import ServerFailedError
 
 CANNOT_START = (
     FileExistsError,

@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from airflow_provider import Settings
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, ServerFailedError, binaries
-from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
 from demo.connection import CATALOG_CONN_ID, CONN_ID, Connections, connection, settings_of
 from demo.processes import MARK, ProcessFailedError
+from tests.servers.postgresql import USER, PostgresqlServer, ServerFailedError, binaries
+from tests.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
 
 
 class MissingProgramError(RuntimeError):

@@ -22,8 +22,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "py4j": ("spark",),
     "sqlalchemy": ("stores.sql", "tables.iceberg", "sources.iceberg"),
     "alembic": ("stores.sql",),
-    "psycopg": ("stores.sql.postgresql", "sources.postgresql", "testing.servers"),
-    "kazoo": ("stores.zookeeper", "testing.servers"),
+    "psycopg": ("stores.sql.postgresql", "sources.postgresql"),
+    "kazoo": ("stores.zookeeper",),
     "pyiceberg": ("tables.iceberg", "sources.iceberg"),
 }
 """The only places that may name a library; everything else reaches it through a contract."""

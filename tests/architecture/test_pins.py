@@ -14,8 +14,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from airflow_provider.sources import postgresql as jdbc
-from airflow_provider.testing.servers import zookeeper
 from tests.architecture.sources import ROOT, setup_cfg
+from tests.servers import zookeeper
 
 
 def _requirements() -> list[Requirement]:

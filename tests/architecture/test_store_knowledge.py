@@ -13,9 +13,7 @@ from tests.architecture.store_knowledge import OPEN, ROOM, Stores, knowledge
 FOLDER = PACKAGE / "stores"
 
 EXCEPTIONS = {
-    "testing.servers": "starts servers of a kind, and looks at their records behind the store's back",
     "testing.store_cases.concurrency": "names what its processes load beforehand; what is not installed is passed over",
-    "testing.simulation": "runs on the memory store, whose clock and faults it owns",
     "sources": "asks databases and catalogs of others, of no store; how one is addressed is written once",
     "tables.memory": "memory tables lie in the memory store of the same name, and are refused on any other",
     "domain.identifiers": "refuses a name that one of the stores keeps for itself, so that domains can be moved",

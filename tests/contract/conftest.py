@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider.tables.factory import open_formats
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.anomalies.schedules import OF_ROWS, schedule_of
 from tests.contract.coordination_world import Backend, World
 from tests.contract.lakes import Lake
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.contract.statement_worlds import FormatsOpener, statement_formats
+from tests.servers.postgresql import PostgresqlServer
 from tests.services import iceberg_runtime
 from tests.services.directories import quick_directory
 from tests.services.postgresql import postgresql

@@ -40,7 +40,7 @@ from airflow_provider.tables.iceberg import manifest_files, showing
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.manual_clock import ManualClock
-from airflow_provider.testing.servers.pointers import StoreCatalog
+from tests.servers.pointers import StoreCatalog
 
 DOMAIN = DomainName("cascade")
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)

@@ -17,12 +17,12 @@ from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, Transaction
 from airflow_provider.stores.memory import MemoryCatalog
 from airflow_provider.testing.manual_clock import ManualClock
-from airflow_provider.testing.servers.pointers import StoreCatalog
-from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 from airflow_provider.testing.store_contract import StoreBackend
 from tests.contract.coordination_world import DOMAIN, Backend, World, memory_tables
 from tests.contract.test_postgresql_contract import PostgresqlBackend
 from tests.contract.test_zookeeper_contract import ZookeeperBackend
+from tests.servers.pointers import StoreCatalog
+from tests.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 
 
 class ServerTime(ManualClock):

@@ -30,8 +30,8 @@ from airflow_provider.stores.memory import MemoryCatalog, MemoryStore
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
-from airflow_provider.testing.servers.pointers import StoreCatalog
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day
+from tests.servers.pointers import StoreCatalog
 from tests.services.stores import empty_store
 
 STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")

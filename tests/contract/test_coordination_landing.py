@@ -39,8 +39,8 @@ from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources import files
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import Put, SameStore, Transaction
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.servers.postgresql import PostgresqlServer
 
 FILES = RootSources()
 PATTERN = "{start:%Y-%m-%d}/*.csv"

@@ -21,8 +21,8 @@ from airflow_provider.domain.roots import Root, RootBounds, Span, jdbc_root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.servers.postgresql import PostgresqlServer
 
 FILES = RootSources()
 

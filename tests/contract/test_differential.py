@@ -14,8 +14,8 @@ import pytest
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
-from airflow_provider.testing.servers.pointers import StoreCatalog
 from tests.contract.differential import DOMAINS, TABLES, Twin
+from tests.servers.pointers import StoreCatalog
 from tests.services.stores import empty_store
 
 STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")

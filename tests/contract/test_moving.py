@@ -36,9 +36,9 @@ from airflow_provider.stores.factory import open_store, redacted, upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Fault, FaultyStore
 from airflow_provider.testing.manual_clock import ManualClock
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.samples import sample
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, day, owner
+from tests.servers.postgresql import PostgresqlServer
 
 NUMBERS = EpochTable("numbers", domain=DOMAIN, format="iceberg")
 DOUBLES = EpochTable("doubles", domain=DOMAIN, format="iceberg")

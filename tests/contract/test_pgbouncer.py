@@ -22,13 +22,13 @@ from airflow_provider.stores.sql.postgresql.address import parsed
 from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
 from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.testing.arrow_attempts import write_rows
-from airflow_provider.testing.servers.directories import guarded_directory
-from airflow_provider.testing.servers.pgbouncer import MODES, PgBouncer, pgbouncer
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.backend import counter_key, publish, put, write
 from airflow_provider.testing.store_contract import StoreBackend, StoreContract
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
 from tests.contract.test_postgresql_contract import PostgresqlBackend
+from tests.servers.directories import guarded_directory
+from tests.servers.pgbouncer import MODES, PgBouncer, pgbouncer
+from tests.servers.postgresql import PostgresqlServer
 from tests.services.directories import quick_directory
 
 PATIENCE = timedelta(seconds=1.5)

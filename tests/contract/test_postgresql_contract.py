@@ -18,7 +18,6 @@ from airflow_provider.hooks.connection import ConnectionFields, place_of
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
-from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer
 from airflow_provider.testing.store_contract import StoreBackend, StoreContract
 from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.projecting import ProjectingCases
@@ -26,6 +25,7 @@ from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
 from tests.contract.test_table_contract import IcebergBackend
+from tests.servers.postgresql import USER, PostgresqlServer
 from tests.services.directories import quick_directory
 from tests.services.stores import empty_sqlite_file
 

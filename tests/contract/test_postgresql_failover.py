@@ -25,9 +25,9 @@ from airflow_provider.stores.base import Exists, Number, RequirementFailed, Same
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.sql.postgresql import statements
 from airflow_provider.testing.arrow_attempts import write_rows
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.backend import counter_key, put, write
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day, owner
+from tests.servers.postgresql import PostgresqlServer
 from tests.services.directories import quick_directory
 from tests.services.postgresql import Pair, postgresql_pair
 from tests.services.stores import empty_store

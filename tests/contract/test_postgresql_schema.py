@@ -30,10 +30,10 @@ from airflow_provider.stores.schema_status import Fit, SchemaStatus
 from airflow_provider.stores.sql import migrate
 from airflow_provider.stores.sql.postgresql import statements
 from airflow_provider.stores.sql.schema import REVISIONS, VERSION_TABLE, metadata
-from airflow_provider.testing.servers.postgresql import SERVER_USER, PostgresqlServer
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
 from airflow_provider.testing.store_cases.samples import sample
 from tests.documents import ROOT, blocks
+from tests.servers.postgresql import SERVER_USER, PostgresqlServer
 
 DOMAIN = DomainName("d")
 HOW_TO = ROOT / "docs" / "how-to" / "postgresql.md"

@@ -25,8 +25,8 @@ from airflow_provider.stores.sql.postgresql.address import parsed
 from airflow_provider.stores.sql.postgresql.connections import MOST_CONNECTIONS
 from airflow_provider.stores.sql.postgresql.dialect import PostgresqlDialect
 from airflow_provider.stores.sql.store import SqlStore
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
+from tests.servers.postgresql import PostgresqlServer
 from tests.services.proxy import Loss, Proxy
 
 DOMAIN = DomainName("d")

@@ -15,9 +15,9 @@ from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootRecord, Span, jdbc_root
 from airflow_provider.sources import postgresql as source
 from airflow_provider.sources.roots import RootSources
-from airflow_provider.testing.servers.ports import free_port
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.coordination_world import day
+from tests.servers.ports import free_port
+from tests.servers.postgresql import PostgresqlServer
 
 
 class Shop:

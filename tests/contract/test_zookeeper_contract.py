@@ -14,8 +14,8 @@ from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.nodes import new_transaction, packed
 from airflow_provider.stores.zookeeper.paths import Paths
-from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 from airflow_provider.testing.store_contract import StoreBackend, StoreContract
+from tests.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer
 
 
 class ZookeeperBackend(StoreBackend):

@@ -23,12 +23,12 @@ from airflow_provider.stores.zookeeper import transacting, turns
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
-from airflow_provider.testing.servers.zookeeper import (
+from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
+from tests.servers.zookeeper import (
     ZookeeperEnsemble,
     ZookeeperServer,
     expire_session,
 )
-from airflow_provider.testing.store_cases.backend import LATER, commit, counter_key, publish, put, write
 from tests.services.proxy import Loss, Proxy
 from tests.services.zookeeper import store, url
 

@@ -19,9 +19,9 @@ from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.records import SEGMENT, children
 from airflow_provider.stores.zookeeper.session import Deadline, Get
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer, expire_session
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
 from airflow_provider.testing.store_cases.samples import bare
+from tests.servers.zookeeper import ZookeeperServer, expire_session
 from tests.services.zookeeper import store, url
 
 __all__ = ["store", "url"]  # fixtures of this module

@@ -22,9 +22,9 @@ from airflow_provider.stores.factory import check_schema, open_store, upgrade_sc
 from airflow_provider.stores.schema_status import Fit
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
-from airflow_provider.testing.servers.ports import free_port
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from airflow_provider.testing.store_cases.backend import commit, counter_key, put, write
+from tests.servers.ports import free_port
+from tests.servers.zookeeper import ZookeeperServer
 
 DOMAIN = DomainName("d")
 ODD = "p:w@d/ %"

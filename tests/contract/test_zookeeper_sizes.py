@@ -17,9 +17,9 @@ from airflow_provider.stores.requests import checked
 from airflow_provider.stores.zookeeper import planning
 from airflow_provider.stores.zookeeper.known import SeenHead
 from airflow_provider.stores.zookeeper.paths import Paths
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from tests.contract.coordination_world import World, day
 from tests.contract.server_worlds import ServerBackend, zookeeper_place
+from tests.servers.zookeeper import ZookeeperServer
 
 TABLES = 40
 ROOM = 30

@@ -24,9 +24,9 @@ from airflow_provider.stores.zookeeper import maintenance, records
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.session import Deadline, Get, ReplyLostError
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
 from airflow_provider.testing.store_cases.samples import bare
+from tests.servers.zookeeper import ZookeeperServer
 from tests.services.zookeeper import store, url
 
 __all__ = ["store", "url"]  # fixtures of this module

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SparkConnectServer, write_configuration
+from tests.servers.ports import free_port
 from tests.services import iceberg_runtime
 from tests.services.spark import UNCLOSED, classic_spark
 

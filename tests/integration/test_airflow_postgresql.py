@@ -18,9 +18,9 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from airflow_provider.triggers.epochs import EpochTrigger
 from tests.airflow_runs import DAY_END, task_context, typed
+from tests.servers.postgresql import PostgresqlServer
 from tests.services.postgresql import postgresql
 
 __all__ = ["postgresql"]  # a fixture of this module

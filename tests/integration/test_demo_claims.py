@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.testing.servers.ports import free_port
 from demo.airflow_cluster import AirflowCluster
 from demo.ports import Endpoint, PortInUseError
 from demo.processes import ManagedProcess, ProcessFailedError
 from demo.stack import DemoStack, Plan, StillRunningError
+from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 FIRST = """

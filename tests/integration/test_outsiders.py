@@ -20,7 +20,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.servers.postgresql import PostgresqlServer
 from tests.services.postgresql import postgresql
 
 __all__ = ["postgresql"]  # a fixture of this module

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.testing.servers.directories import works_in
+from tests.servers.directories import works_in
 
 KILLED = """
 import os, signal, subprocess, sys
-from airflow_provider.testing.servers.directories import guarded_directory
+from tests.servers.directories import guarded_directory
 with guarded_directory("epochs-killed-") as directory:
     server = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"], cwd=directory, start_new_session=True

@@ -22,7 +22,7 @@ from airflow_provider.domain.topology import EpochJob, EpochTable, previous
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.spark.views import cut_views
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.servers.postgresql import PostgresqlServer
 from tests.services import iceberg_runtime
 from tests.services.postgresql import postgresql
 

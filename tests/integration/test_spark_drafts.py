@@ -27,7 +27,7 @@ from airflow_provider.spark import drafts, reads
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
+from tests.servers.postgresql import PostgresqlServer
 from tests.services import iceberg_runtime
 from tests.services.postgresql import postgresql
 

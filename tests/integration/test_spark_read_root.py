@@ -21,8 +21,8 @@ from airflow_provider.domain.roots import Root, iceberg_root, jdbc_root
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.sources import postgresql as source
 from airflow_provider.spark.epoch_run import epoch_run
-from airflow_provider.testing.servers.postgresql import PostgresqlServer
 from tests.contract.lakes import Lake, prices
+from tests.servers.postgresql import PostgresqlServer
 from tests.services import iceberg_runtime
 from tests.services.postgresql import postgresql
 

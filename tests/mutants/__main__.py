@@ -32,7 +32,7 @@ PACKAGE = "airflow_provider"
 COPIED = (PACKAGE, "tests", "demo", "setup.cfg", "pyproject.toml")
 PATIENCE = 6
 SHORTEST_LIMIT_S = 60.0
-SIMULATION = ("-m", f"{PACKAGE}.testing.simulation", "--seeds", "0:12", "--processes", "1")
+SIMULATION = ("-m", "tests.simulator", "--seeds", "0:12", "--processes", "1")
 TESTING = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 NO_SERVERS = "not postgresql and not zookeeper"
 ITS_TEST = "its test"

@@ -40,9 +40,9 @@ from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import Late, Root
 from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
-from airflow_provider.testing.simulation.changing.ids import Ids
-from airflow_provider.testing.simulation.changing.landing import Landing, LandingSource
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
+from tests.simulator.changing.ids import Ids
+from tests.simulator.changing.landing import Landing, LandingSource
 
 HALF = timedelta(hours=12)
 HALVES = 8

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from airflow_provider.testing.simulation.run import simulate
+from tests.simulator.run import simulate
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -14,7 +14,7 @@ def test_a_random_seed_violates_nothing(rng: random.Random, number: int) -> None
     """R2, R10, R13, R15, R18, R19, R23, I1, I2, I3, I4, I5, I6, I7, I9: crashes, lost messages, zombies."""
     seed = rng.randrange(10**6) + number
     outcome = simulate(seed)
-    assert outcome.violation == "", f"python -m airflow_provider.testing.simulation --trace {seed}"
+    assert outcome.violation == "", f"python -m tests.simulator --trace {seed}"
     assert outcome.faults > 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider.testing.servers.directories import shared_memory
+from tests.servers.directories import shared_memory
 
 
 @contextmanager

@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from airflow_provider.testing.servers.directories import guarded_directory
-from airflow_provider.testing.servers.ports import free_port
-from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer
 from demo.airflow_cluster import own_environment
 from demo.airflow_rest import AirflowRest
 from demo.processes import ManagedProcess, ask_to_end, end, end_owned_by
 from demo.spark_connect import QUICK_JVM
 from tests.architecture.deployment import listens, secret_names
+from tests.servers.directories import guarded_directory
+from tests.servers.ports import free_port
+from tests.servers.postgresql import USER, PostgresqlServer
 from tests.services import compose
 from tests.services.compose import ROOT
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.testing.servers.directories import guarded_directory
-from airflow_provider.testing.servers.postgresql import PostgresqlServer, binaries
+from tests.servers.directories import guarded_directory
+from tests.servers.postgresql import PostgresqlServer, binaries
 
 
 @pytest.fixture(scope="session")

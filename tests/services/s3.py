@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 
-from airflow_provider.testing.servers.ports import free_port
 from demo.processes import ManagedProcess, wait_for_port
+from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PREPARE = ROOT / "scripts" / "prepare-s3"

@@ -10,8 +10,8 @@ import pytest
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
-from airflow_provider.testing.servers.directories import guarded_directory
-from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
+from tests.servers.directories import guarded_directory
+from tests.servers.zookeeper import ZookeeperEnsemble, ZookeeperServer, class_path
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from airflow_provider.coordination.reserving import Race
 from airflow_provider.domain import beginning
 from airflow_provider.domain.staying import after_commit
 from airflow_provider.tables.memory_versions import Version
-from airflow_provider.testing.simulation.run import simulate
+from tests.simulator.run import simulate
 
 LABELLED = (17, 47, 59, *range(1, 100))
 """Seeds in which edges without revisions leave rows behind; the first ones do so at once, until draws change."""

@@ -15,8 +15,8 @@ from airflow_provider.domain.records import barrier_key, reservation_key
 from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.version import CommitRecord, Member
 from airflow_provider.stores.base import Number, Put, Receipt, Transaction
-from airflow_provider.testing.simulation.history import Violation
-from airflow_provider.testing.simulation.races import MOST_LOST, Races
+from tests.simulator.history import Violation
+from tests.simulator.races import MOST_LOST, Races
 
 DOMAIN = DomainName("cascade")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.testing.simulation import __main__ as command
-from airflow_provider.testing.simulation.run import Outcome, simulate
-from airflow_provider.testing.simulation.totals import Totals, simulate_all
+from tests.simulator import __main__ as command
+from tests.simulator.run import Outcome, simulate
+from tests.simulator.totals import Totals, simulate_all
 
 FAULTS = 20_000
 BY_ANOTHER_PROCESS = """
 import json, sys
-from airflow_provider.testing.simulation.run import simulate
+from tests.simulator.run import simulate
 print(json.dumps([simulate(int(seed)).trace for seed in sys.argv[1:]]))
 """
 
@@ -97,7 +97,7 @@ def test_a_violation_fails_the_command_and_says_how_to_see_it(
     broken = Outcome(
         seed=7, steps=10, faults=1, epochs=0, events={}, seconds=1.0, trace="", violation="I2: a gap"
     )
-    monkeypatch.setattr("airflow_provider.testing.simulation.totals.simulate", lambda _seed: broken)
+    monkeypatch.setattr("tests.simulator.totals.simulate", lambda _seed: broken)
     assert command.main(["--seeds", "7:9", "--processes", "1"]) == 1
     said = capsys.readouterr().out
     assert "seed 7: I2: a gap" in said
@@ -110,7 +110,7 @@ def test_a_run_that_has_met_too_little_fails_the_command(
 ) -> None:
     """Nothing violated and nothing tried is no proof; what is missing is named."""
     idle = Outcome(seed=0, steps=9, faults=2000, epochs=1, events={}, seconds=1.0, trace="", violation="")
-    monkeypatch.setattr("airflow_provider.testing.simulation.totals.simulate", lambda _seed: idle)
+    monkeypatch.setattr("tests.simulator.totals.simulate", lambda _seed: idle)
     assert command.main(["--faults", "4000", "--processes", "1"]) == 1
     said = capsys.readouterr().out
     assert "less than promised: 2 epochs, expected 400\n" in said

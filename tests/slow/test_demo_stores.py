@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.testing.servers.ports import free_port
 from demo.processes import owned_by
 from demo.stores import STORES, ServerStore
+from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 

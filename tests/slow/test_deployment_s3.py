@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider.testing.servers.postgresql import binaries
-from airflow_provider.testing.servers.zookeeper import ZookeeperEnsemble
+from tests.servers.postgresql import binaries
+from tests.servers.zookeeper import ZookeeperEnsemble
 from tests.services.compose import ROOT
 from tests.services.native import NativeDeployment
 from tests.services.s3 import S3Emulator

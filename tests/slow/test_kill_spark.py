@@ -30,9 +30,9 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
-from airflow_provider.testing.servers.ports import free_port
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration
 from tests.airflow_runs import epochs_connection
+from tests.servers.ports import free_port
 from tests.slow.kill_plan import JOB, START, span
 
 KILLS = int(os.environ.get("KILLS_PER_WINDOW", "4"))

@@ -23,10 +23,10 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.arrow_attempts import write_rows
-from airflow_provider.testing.servers.ports import free_port
 from demo.airflow_cluster import AirflowCluster
 from demo.airflow_rest import AirflowRest
 from demo.spark_connect import write_configuration
+from tests.servers.ports import free_port
 
 HERE = Path(__file__).parent
 PLANTED = "<img src=x onerror=globalThis.planted=1>"

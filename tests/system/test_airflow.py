@@ -16,9 +16,9 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.testing.servers.ports import free_port
 from demo.airflow_cluster import AirflowCluster
 from demo.spark_connect import write_configuration
+from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 

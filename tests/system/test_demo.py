@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.testing.servers.ports import free_port
 from demo.books import A_DAY
 from demo.figures import least_of
 from demo.processes import end_owned_by, owned_by
+from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 

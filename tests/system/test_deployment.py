@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.hooks.epochs import EpochsHook
-from airflow_provider.testing.servers.postgresql import binaries
 from spark_jobs import nyc_tables
+from tests.servers.postgresql import binaries
 from tests.services.native import NativeDeployment
 
 RUN = "2013-02-04T00:00:00Z"

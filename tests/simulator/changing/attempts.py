@@ -1,0 +1,172 @@
+"""One try at one epoch of a job whose declaration may have changed since it was scheduled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    EpochBusy,
+    EpochError,
+    Fenced,
+    FinalError,
+    NotReady,
+    OutcomeUnknown,
+    RetryableError,
+)
+from airflow_provider.domain.interval import Interval
+from tests.simulator.cascade import output
+from tests.simulator.changing.landing import LandingSource
+from tests.simulator.changing.plan import Version
+from tests.simulator.changing.world import ChangingWorld
+from tests.simulator.events import Event
+from tests.simulator.history import expect
+from tests.simulator.scheduler import Process
+from tests.simulator.working import Hands
+
+
+class Failed(Exception):
+    """The code of the task fails."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A task of a run, as Airflow sees it.
+
+    :param version: the declaration that its DAG had when this try began.
+    :ivar process: the one that Airflow believes in. :ivar after: seconds of virtual time before which it is not tried.
+    :ivar refused: how often it was refused for good, since it was last committed. :ivar answered: it is committed.
+    """
+
+    version: Version
+    run: str
+    interval: Interval
+    generation: int = 0
+    tries: int = 0
+    process: Process | None = None
+    after: float = 0.0
+    refused: int = 0
+    answered: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One process of a task.
+
+    :param version: the declaration that it runs with. :param fails: whether its code fails in the end.
+    """
+
+    world: ChangingWorld
+    task: Task
+    version: Version
+    owner: Owner
+    hands: Hands
+    fails: bool
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.hands.coordinator
+
+    def run(self) -> None:
+        """Go the whole way; remember in the task what became of it."""
+        task = self.task
+        task.answered = False
+        try:
+            attempt = self._begin()
+            if attempt is not None:
+                self._compute(attempt)
+        except Fenced:
+            self.world.count(Event.FENCED)
+        except DependentReaders as error:
+            self.world.count(Event.READERS_REFUSED)
+            task.refused, task.reason = task.refused + 1, str(error)
+        except (RetryableError, OutcomeUnknown) as error:
+            task.reason = str(error)
+        except FinalError as error:
+            self.world.count_refused(error)
+            task.refused, task.reason = task.refused + 1, str(error)
+        except Failed:
+            task.reason = "its code failed"
+            if not self.world.weather.clear:
+                task.after = self.world.scheduler.clock.monotonic() + self.world.random.choice(
+                    (10, 300, 4000)
+                )
+
+    def _begin(self) -> Attempt | None:
+        job = self.version.declaration
+        source = LandingSource(self.world.landing, lambda: self.hands.process.sleep(timedelta(seconds=0.1)))
+        try:
+            begun = self.coordinator.begin(job, self.task.interval, self.owner, roots=source)
+        except NotReady as error:
+            behind = "bound anew as revision" in error.message
+            self.world.count(Event.BEHIND_REFUSED if behind else Event.NOT_READY)
+            raise
+        except EpochBusy:
+            self.world.count(Event.BUSY)
+            raise
+        if isinstance(begun, AlreadyCommitted):
+            self.hands.check_answer(begun)
+            self.task.answered = True
+            return None
+        self.world.begin(begun, self.version, self.hands.process)
+        return begun
+
+    def _compute(self, attempt: Attempt) -> None:
+        try:
+            if attempt.adopted:
+                self.world.count(Event.ADOPTED)
+            else:
+                self._write_all(attempt)
+            published = self.coordinator.publish(attempt)
+        except (Fenced, OutcomeUnknown):
+            raise
+        except Failed:
+            self.hands.abort(attempt, "the code failed")
+            raise
+        except EpochError as error:
+            self._look_at(attempt, error)
+            self.hands.abort(attempt, type(error).__name__)
+            raise
+        self.hands.check_answer(published)
+        self.world.published = published
+        if str(attempt.job) == self.world.slow:
+            self.world.count(Event.SLOW_PUBLISHED)
+        self.task.answered, self.task.refused = True, 0
+
+    def _look_at(self, attempt: Attempt, error: EpochError) -> None:
+        """A conflict is true: an input that minds it has changed, or may be about to (R13).
+
+        Of a table with more rewrites than its fence tells apart, those next to each other are as new as the newest.
+        """
+        named = getattr(error, "inputs", None)
+        if isinstance(error, Conflict) and "were bound anew meanwhile" in error.message:
+            self.world.count(Event.BEHIND_LOST)
+        elif isinstance(error, Conflict) and named:
+            self.world.count(Event.INPUTS_REWRITTEN)
+            for one in named:
+                table = str(one.table)
+                changed = self.world.truth.changed_since(table, one.low, one.high, one.csn)
+                merged = self.world.truth.rewrites(table) > self.world.defaults.rewrites_remembered
+                expect(changed or merged, "R13", f"{attempt}: {error}, and nothing of {table} has changed")
+
+    def _write_all(self, attempt: Attempt) -> None:
+        inputs = self.hands.read_all(attempt)
+        landing = self.world.landing
+        if not all(landing.is_unchanged(one) for one in attempt.roots):
+            raise Failed
+        files = [label for bounds in attempt.roots for label in landing.labels(bounds)]
+        for sink in attempt.sinks:
+            self.hands.work(attempt)
+            values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)
+            self.hands.write(attempt, str(sink.name), values)
+        self.hands.work(attempt)
+        if self.fails and self.world.random.random() < 0.5:
+            raise Failed
+        self.coordinator.complete(attempt)
+        if self.fails:
+            raise Failed

@@ -1,0 +1,139 @@
+"""The source of a domain that changes: files that come late, are replaced, or go missing; or a table of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+
+from airflow_provider.domain.errors import NotReady, Unavailable
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.roots import Asked, BoundFile, Late, Root, RootBounds
+from tests.simulator.changing.ids import Ids
+from tests.simulator.changing.plan import LOCATION, hour
+from tests.simulator.changing.sourced import Labels
+
+
+@dataclass(slots=True)
+class Landing:
+    """What lies in the folder; each barrier has a place of its own.
+
+    :ivar files: by URI, each with its barrier. :ivar ids: rows of a table, which are the source of some domains.
+    """
+
+    random: Random
+    length: int
+    ids: Ids
+    files: dict[str, tuple[datetime, BoundFile]] = field(default_factory=dict)
+    _number: int = 0
+
+    def land(self, at: datetime | None = None) -> None:
+        """Let a file arrive at any barrier."""
+        barrier = hour(self.random.randrange(1, self.length + 1)) if at is None else at
+        self._number += 1
+        uri = f"{LOCATION.format(end=barrier)}/{self._number:03d}"
+        self.files[uri] = barrier, BoundFile(uri=uri, size_bytes=1, modified=self._number)
+
+    def replace(self) -> bool:
+        """Let a file be replaced by another of its name; say whether there is one."""
+        if not self.files:
+            return False
+        uri = self.random.choice(sorted(self.files))
+        self._number += 1
+        barrier, file = self.files[uri]
+        self.files[uri] = barrier, BoundFile(uri=file.uri, size_bytes=2, modified=self._number)
+        return True
+
+    def lose(self) -> bool:
+        """Let a file be missing."""
+        if not self.files:
+            return False
+        self.files.pop(self.random.choice(sorted(self.files)))
+        return True
+
+    def restore(self, bounds: RootBounds, epoch: Interval) -> None:
+        """Let there be at the barriers of *epoch* what was recorded once, and nothing else."""
+        for file in self.at(epoch.start, epoch.end):
+            del self.files[file.uri]
+        self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
+
+    def settle(self, recorded: Sequence[tuple[Interval, RootBounds]], *, keeps_late: bool = False) -> None:
+        """Bring back what was *recorded*, take away what came late, and let something land where nothing did."""
+        self.ids.settle(bounds.span for _, bounds in recorded if bounds.span is not None)
+        for uri, (barrier, _) in [] if keeps_late else list(self.files.items()):
+            if any(epoch.start < barrier <= epoch.end for epoch, _ in recorded):
+                del self.files[uri]
+        for _, bounds in recorded:
+            self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
+        for number in range(1, self.length + 1):
+            start, end = hour(number - 1), hour(number)
+            known = any(epoch.meets(start, end) and bounds.files for epoch, bounds in recorded)
+            if not known and not self.at(start, end):
+                self.land(end)
+
+    def labels(self, bounds: RootBounds) -> Labels:
+        """What an epoch reads within *bounds*."""
+        if bounds.span is not None:
+            return tuple(f"id {one}" for one in self.ids.read(bounds.span))
+        return tuple(f"{one.uri.rsplit('/', 1)[-1]}:{one.modified}" for one in bounds.files)
+
+    def is_unchanged(self, bounds: RootBounds) -> bool:
+        """Whether what was recorded lies there: what a task looks at before it reads it."""
+        same = all(one.uri in self.files and self.files[one.uri][1] == one for one in bounds.files)
+        return same and self.ids.holds(bounds)
+
+    def is_own(self, uri: str, epoch: Interval) -> bool:
+        """Whether the file of *uri* lies at a barrier of *epoch*."""
+        return epoch.start < _barrier_of(uri) <= epoch.end
+
+    def at(self, start: datetime, end: datetime) -> list[BoundFile]:
+        """The files of the barriers in ``(start, end]``."""
+        return [file for _, (barrier, file) in sorted(self.files.items()) if start < barrier <= end]
+
+
+@dataclass(frozen=True, slots=True)
+class LandingSource:
+    """The source as begin asks for it (``RootSource``)."""
+
+    landing: Landing
+    turn: Callable[[], None]
+
+    def bounds(self, asked: Asked) -> RootBounds:
+        self.turn()
+        if asked.root.has_spans:
+            self.landing.ids.grow()
+            return self.landing.ids.bounds(asked)
+        own = self.landing.at(asked.interval.start, asked.interval.end)
+        if not own:
+            raise NotReady("nothing has landed.", next_step="wait.", missing=("landing",))
+        late: list[BoundFile] = []
+        if asked.root.late in (Late.NEXT, Late.REFUSE):
+            known = {file.uri for one in (*asked.before, *asked.after) for file in one.bounds.files}
+            earlier = [one.interval for one in asked.before if one.interval is not None]
+            late = [file for one in earlier for file in self.landing.at(one.start, one.end)]
+            late = [file for file in late if file.uri not in known]
+            own = [file for file in own if file.uri not in known]
+        if late and asked.root.late is Late.REFUSE:
+            raise Unavailable("files came late.", next_step="take them away.")
+        files = sorted({*own, *late}, key=lambda one: one.uri)
+        return RootBounds(root=asked.root.name, files=tuple(files))
+
+    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+        self.turn()
+        known = {file.uri: file for file in recorded.files}
+        if asked.root.late is Late.REFUSE:
+            now = self.landing.at(asked.interval.start, asked.interval.end)
+            if any(file.uri not in known for file in now):
+                raise Unavailable("files came late.", next_step="take them away.")
+            return True
+        return self.landing.is_unchanged(recorded)
+
+    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+        self.turn()
+        if not self.landing.is_unchanged(bounds):
+            raise Unavailable(f"root {root.name!r}: it is not what was recorded.", next_step="bring it back.")
+
+
+def _barrier_of(uri: str) -> datetime:
+    return datetime.strptime("/".join(uri.split("/")[-3:-1]), "%Y-%m-%d/%H").replace(tzinfo=UTC)

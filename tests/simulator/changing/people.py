@@ -1,0 +1,434 @@
+"""Who changes a domain beside its tasks: authors of DAGs, and a person who operates it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from airflow_provider.coordination.binding import bind
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.retention import Retention, Swept
+from airflow_provider.coordination.skipping import Skipped
+from airflow_provider.domain.errors import (
+    EpochError,
+    Fenced,
+    FinalError,
+    InvalidInput,
+    NotReady,
+    OutcomeUnknown,
+    RetryableError,
+    TopologyError,
+    Unavailable,
+)
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import job_key
+from airflow_provider.domain.registration import JobRecord, declared
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.declarations import fingerprint
+from tests.simulator.changing.landing import LandingSource
+from tests.simulator.changing.plan import (
+    DOMAIN,
+    HOUR,
+    ZERO,
+    Change,
+    Version,
+    by_older_name,
+    changed,
+)
+from tests.simulator.changing.renaming import name_to_keep
+from tests.simulator.changing.sourced import BOUND
+from tests.simulator.changing.world import ChangingWorld
+from tests.simulator.events import Event
+from tests.simulator.history import expect
+from tests.simulator.scheduler import Process
+
+_EVENTS = {
+    Change.ORIGIN: Event.ORIGIN_MOVED,
+    Change.FINER: Event.FINER,
+    Change.COARSER: Event.COARSER,
+    Change.ADDED: Event.OUTPUT_ADDED,
+    Change.LEFT: Event.OUTPUT_LEFT,
+    Change.BACK: Event.CAME_BACK,
+    Change.RENAMED: Event.RENAMED,
+}
+_SWEPT_AFTER = 40
+_BEHIND_A_SKIP = "behind the skip"
+
+
+def refuse_full(error: EpochError) -> None:
+    """:raises Violation: a record has grown to its limit, which nothing that a person does may come to."""
+    expect("too large" not in error.message, "M5", error.message)
+
+
+def _span(start: str, end: str) -> Interval:
+    return Interval(datetime.fromisoformat(start), datetime.fromisoformat(end))
+
+
+@dataclass(slots=True)
+class Deployment:
+    """The declarations of one job, as its DAGs have had them.
+
+    :ivar versions: those that were registered, oldest first. :ivar now: that of the DAG that runs; None for none yet.
+    :ivar unsure: one whose registration may have been done: its answer was lost, or its program died.
+    """
+
+    versions: list[Version]
+    now: Version | None = None
+    unsure: Version | None = None
+
+    @property
+    def newest(self) -> Version:
+        return self.versions[-1]
+
+    def settle(self, store: MetadataReader) -> None:
+        """Look in the store which declaration it holds: the answer to a registration may have been lost, and a
+        declaration of which nobody had heard may have come after a newer one.
+        """
+        unsure, self.unsure = self.unsure, None
+        key = job_key(DOMAIN, JobName(self.newest.job))
+        stamped = store.read(DOMAIN, [key]).get(key)
+        known = [*self.versions, unsure] if unsure is not None else self.versions
+        held = [] if stamped is None else [one for one in known if _is_held(one, stamped.record)]
+        if held and held[-1] is not self.newest:
+            self.versions = [one for one in self.versions if one is not held[-1]] + held[-1:]
+            self.now = held[-1]
+
+
+def _is_held(version: Version, record: JobRecord) -> bool:
+    return declared(version.declaration, record, fingerprint(version.declaration)) == record
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Changes declarations.
+
+    :param favourites: the changes that are made in this domain.
+    """
+
+    world: ChangingWorld
+    deployed: dict[str, Deployment]
+    favourites: Sequence[Change]
+    quiet: Callable[[], bool]
+
+    def run(self, process: Process) -> None:
+        """Change one declaration after the other."""
+        random = self.world.random
+        coordinator = self.world.coordinator(process)
+        left = random.choice((6, 9, 12, 15)) + (0 if self.world.binds or self.world.counts else 3)
+        process.sleep(timedelta(seconds=random.choice((1, 20, 120))))
+        while left and not self.quiet():
+            left -= 1
+            job = random.choice(list(self.deployed.values()))
+            if job.now is None:
+                job.now = job.newest
+                self.world.count(Event.REGISTERED_LATE)
+            elif job.now is not job.newest and random.random() < 0.5:
+                job.now = job.newest
+            else:
+                self._change(coordinator.register)
+            process.sleep(timedelta(seconds=random.choice((5, 30, 100))))
+
+    def _change(self, register: Callable[[EpochJob], object]) -> None:
+        """Make one of the favourite changes, of any job that can be changed so."""
+        random = self.world.random
+        for change in random.sample(list(self.favourites), len(self.favourites)):
+            for job in random.sample(list(self.deployed.values()), len(self.deployed)):
+                new = None if job.now is None else self._changed(job, change)
+                if new is not None:
+                    self._deploy(job, change, new, register)
+                    return
+
+    def _changed(self, job: Deployment, change: Change) -> Version | None:
+        job.settle(self.world.store)
+        end = self.world.truth.last_end(job.newest.outputs)
+        after = 0 if end is None else (end - ZERO) // HOUR
+        return changed(self.world.random, job.versions, change, (after, self.world.length))
+
+    def _deploy(
+        self, job: Deployment, change: Change, new: Version, register: Callable[[EpochJob], object]
+    ) -> None:
+        world = self.world
+        if change is Change.BACK:
+            job.now = new
+        else:
+            job.unsure = new
+            try:
+                register(new.declaration)
+            except (RetryableError, OutcomeUnknown):
+                return
+            except FinalError as error:
+                job.unsure = None
+                refuse_full(error)
+                world.count_refused(error)
+                return
+            job.unsure = None
+            job.versions.append(new)
+            job.now = new
+        told = f"{new.outputs} {new.steps} {new.origin} {new.source} {new.late}"
+        world.scheduler.note(f"{new.job}: {change}: {told}")
+        world.count(_EVENTS[change])
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Skips, withdraws, sweeps, and sometimes nothing happens for long.
+
+    :param stuck: epochs that were refused again and again when nothing changes any more. :param missing: those that
+        are to be computed. :param told: why the epochs that are left were not computed. :param habits: what this
+        person does.
+    """
+
+    world: ChangingWorld
+    deployed: dict[str, Deployment]
+    quiet: Callable[[], bool]
+    stuck: Callable[[], list[tuple[str, Interval]]]
+    missing: Callable[[], list[tuple[Version, Interval]]]
+    told: Callable[[], list[str]]
+    habits: Sequence[str]
+
+    def run(self, process: Process) -> None:
+        """Do for ever what is to be done."""
+        world = self.world
+        coordinator = world.undisturbed(process) if world.counts else world.coordinator(process)
+        retention = world.retention(process)
+        while True:
+            process.sleep(
+                timedelta(seconds=world.random.uniform(2, 10 if world.counts or world.binds else 40))
+            )
+            with suppress(RetryableError, OutcomeUnknown, Fenced):
+                if not self.quiet():
+                    habit = world.random.choice(list(self.habits))
+                    if habit == "bind":
+                        self._bind(coordinator, process)
+                    else:
+                        self._do(habit, coordinator, retention)
+                for job, epoch in self.stuck()[:1] if self.quiet() else ():
+                    with suppress(NotReady):  # a hole below it: what the errors name may end that
+                        self._declare_again(job, coordinator)
+                        self.skip(coordinator.skip, job, epoch)
+                for error in self.told() if self.quiet() else ():
+                    self._follow(error, coordinator, process)
+
+    def _follow(self, error: str, coordinator: Coordinator, process: Process) -> None:
+        """Do what *error* names, where no run brings it: bind a source anew, declare a table again, or what ends one
+        epoch.
+        """
+        left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
+        bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
+        job, name = name_to_keep(error)
+        if left is not None:
+            self._declare_again(left[1], coordinator, left[2])
+        elif job:
+            self._keep_name(job, name, coordinator)
+        elif bound is not None and _BEHIND_A_SKIP not in error:
+            if any(epoch.end.isoformat() == bound[2] for _, epoch in self.world.truth.behind()):
+                return  # it is bound anew, and its epochs are being computed again
+            refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
+            if "no longer declares" in refused:
+                self._follow(refused, coordinator, process)
+        else:
+            self._end(error, coordinator)
+
+    def _end(self, error: str, coordinator: Coordinator) -> None:
+        """Take files away that a root of another name refuses, compute a skipped epoch, or skip."""
+        skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
+        copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
+        if "files came late" in error and len(self.world.truth.source.names) > 1:
+            name = self.deployed[error.partition(" ")[0]].newest.source
+            for epoch, bounds in self.world.truth.source.newest(name).items():
+                self.world.landing.restore(bounds, epoch)
+        elif copy is not None and (copy[1], _span(copy[2], copy[3])) in self.world.skipped:
+            self.world.regretted.append((copy[1], _span(copy[2], copy[3])))
+        elif skip is not None:
+            span, missing = _span(skip[2], skip[3]), self.missing()
+            waits = any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in missing)
+            if not waits or _BEHIND_A_SKIP in error:
+                self.skip(coordinator.skip, skip[1], span)
+
+    def _declare_again(self, name: str, coordinator: Coordinator, *left: str) -> None:
+        """Let a job have its tables, and those that it has *left*, by a declaration that it has not had before.
+
+        One that equals an earlier one, as an author may write it, leaves another the newest that the store knows.
+        """
+        job, stored = self.deployed[name], self.world.truth.jobs.get(name)
+        wanted = tuple(dict.fromkeys((*job.newest.outputs, *left)))
+        if stored is None or {*wanted} <= {str(table.name) for table in stored.outputs}:
+            return
+        again = replace(job.newest, outputs=wanted, keeps=not job.newest.keeps)
+        self._register(job, again, coordinator)
+
+    def _keep_name(self, name: str, source: str, coordinator: Coordinator) -> None:
+        """Let a job read its source by the name by which it has read it before."""
+        job = self.deployed[name]
+        known = any(one.source == source for one in job.versions)
+        if known and job.newest.source != source:
+            self._register(job, by_older_name(job.newest, source, job.versions), coordinator)
+
+    def _register(self, job: Deployment, again: Version, coordinator: Coordinator) -> None:
+        try:
+            coordinator.register(again.declaration)
+        except TopologyError as refused:
+            refuse_full(refused)
+            return
+        job.versions.append(again)
+        job.now = again
+
+    def _do(self, habit: str, coordinator: Coordinator, retention: Retention) -> None:
+        match habit:
+            case "sweep":
+                self.sweep(retention.sweep)
+            case "night":
+                self._pause()
+                self.sweep(retention.sweep)
+            case "withdraw":
+                self._withdraw(retention.withdraw)
+            case "skip":
+                self._skip_any(coordinator.skip)
+            case "pause":
+                self._pause()
+            case "land":
+                self._land()
+
+    def sweep(self, sweep: Callable[[str], Swept]) -> None:
+        many = self.world.truth.csn > _SWEPT_AFTER
+        swept = sweep(DOMAIN)
+        if many:
+            self.world.count(Event.SWEPT_MANY)
+        if swept.leftovers:
+            self.world.count(Event.LEFTOVERS)
+
+    def _withdraw(self, withdraw: Callable[[str, str, datetime], None]) -> None:
+        truth, random = self.world.truth, self.world.random
+        tables = sorted(truth.owners)
+        table = random.choice(tables) if tables else ""
+        barriers = truth.barriers(table) if table else []
+        if not barriers:
+            return
+        barrier = random.choice(barriers)
+        truth.asked.add((table, barrier))  # the reply may be lost, or the process die
+        try:
+            withdraw(DOMAIN, table, barrier)
+        except (InvalidInput, Unavailable) as error:
+            refuse_full(error)
+            return
+        truth.withdraw(table, barrier)
+        self.world.count(Event.WITHDRAWN)
+
+    def _skip_any(self, skip: Callable[..., Skipped]) -> None:
+        random = self.world.random
+        failed = self.world.truth.failed_in_vain() if self.world.counts else []
+        if failed:
+            self.skip(skip, *random.choice(failed))
+        if self.world.counts:
+            return
+        missing = self.missing()
+        if missing and random.random() < 0.6:
+            full = [one for one in missing if self.world.has_full_table(one[0])]
+            version, epoch = random.choice(full if full and random.random() < 0.5 else missing)
+            self.skip(skip, version.job, epoch)
+            return
+        deployed = [one.now for one in self.deployed.values() if one.now is not None]
+        known = [(one, epoch) for one in deployed for epoch in one.epochs(self.world.length)]
+        if known:
+            version, epoch = random.choice(known)
+            self.skip(skip, version.job, epoch)
+
+    def skip(self, skip: Callable[..., Skipped], job: str, epoch: Interval) -> None:
+        """Skip *epoch* of *job*, and take the answer down."""
+        source = self.world.truth.source
+        counted = source.counted
+        counted.ask_to_skip(job, epoch)
+        try:
+            answer = skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
+            counted.answer(job, epoch, left=bool(answer.unread))
+            if answer.published and job in counted.readers and source.has_bounds(epoch):
+                self.world.count(Event.SKIPPED_FAILED)
+        except FinalError as error:
+            refuse_full(error)
+            if "has no columns yet" in str(error):
+                self.world.unwritten.add((job, epoch))
+            if isinstance(error, Fenced):
+                raise
+
+    def _bind(self, coordinator: Coordinator, process: Process) -> None:
+        """Let a file come late, or go again, and have the epochs of its barrier read what is there then."""
+        world, random = self.world, self.world.random
+        epoch = self._to_bind()
+        if epoch is None:
+            return
+        self._change(epoch)
+        self._bind_to_source(epoch, coordinator, process)
+        if self.quiet():  # the source changes no more since, as it was recorded then
+            world.settle_landing()
+        elif random.random() < 0.5:  # and nobody is told
+            self._change(epoch)
+            readers = [one.job for one in world.jobs if one.late is not None]
+            world.regretted.append((random.choice(readers), epoch))
+
+    def _bind_to_source(self, epoch: Interval, coordinator: Coordinator, process: Process) -> str:
+        """Have the epochs of a barrier read what is there now; return why not, empty where they do."""
+        source = LandingSource(self.world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
+        try:
+            bind(coordinator, DOMAIN, "landing", epoch, source, reason=BOUND, by="operator")
+        except FinalError as error:
+            refuse_full(error)
+            self.world.count(Event.BIND_REFUSED)
+            return str(error)
+        return ""
+
+    def _to_bind(self) -> Interval | None:
+        """One of the last epochs of which bounds are recorded: often one that other attempts are about to read."""
+        truth, random = self.world.truth, self.world.random
+        recorded = list(truth.source.newest())[-random.choice((1, 2, 4)) :]
+        opened = [
+            one.interval
+            for one in truth.epochs.values()
+            if one.attempt is not None
+            and one.attempt.aborted is None
+            and one.attempt.inputs
+            and not one.committed
+        ]
+        read = [epoch for epoch in recorded if epoch in opened]
+        chosen = read or (recorded if random.random() < 0.3 else [])
+        return random.choice(chosen) if chosen else None
+
+    def _change(self, epoch: Interval) -> None:
+        """Let a file of *epoch* come late; or let there be again what was recorded before."""
+        world, random = self.world, self.world.random
+        drawn = random.random()
+        earlier = [one for (_, end, _), one in world.truth.source.found.items() if end == epoch.end]
+        if drawn < 0.4 and len(earlier) > 1 and earlier[0].bounds.span is None:
+            world.landing.restore(random.choice(earlier).bounds, epoch)
+            world.count(Event.BACK_AGAIN)
+        elif drawn < 0.9:
+            world.landing.land(epoch.end)
+            world.landing.ids.come_late()
+
+    def _pause(self) -> None:
+        """For long nothing runs: a weekend, an outage of the scheduler."""
+        world = self.world
+        if world.random.random() < 0.4:
+            world.scheduler.clock.advance(timedelta(hours=world.random.choice((1, 3, 3, 26))))
+            world.count(Event.LONG_PAUSE)
+
+    def _land(self) -> None:
+        landing, random = self.world.landing, self.world.random
+        drawn = random.random()
+        readers = [one for one in self.world.jobs if one.late]
+        if not readers or drawn < 0.2:
+            return
+        if readers[0].ids:
+            if landing.ids.come_late():
+                self.world.count(Event.LATE_ID)
+        elif drawn < 0.6:
+            landing.land()
+            self.world.count(Event.LATE_FILE)
+        elif drawn < 0.8 and landing.replace():
+            self.world.count(Event.REPLACED_FILE)
+        elif landing.lose():
+            self.world.count(Event.MISSING_FILE)

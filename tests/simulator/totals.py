@@ -1,0 +1,99 @@
+"""Many seeds, on several processors, and what they come to together."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing import get_context
+
+from tests.simulator.events import PROMISED, Event
+from tests.simulator.outcome import Outcome
+from tests.simulator.run import simulate
+
+_FAULTS_PER_EVENT = 2_000
+"""Each promised event is met once in so many faults: fifty times in a whole run."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over seeds. :ivar broken: the outcomes that violate something."""
+
+    seeds: int = 0
+    steps: int = 0
+    faults: int = 0
+    epochs: int = 0
+    seconds: float = 0.0
+    events: Counter[Event] = field(default_factory=Counter)
+    broken: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.faults += outcome.faults
+        self.epochs += outcome.epochs
+        self.seconds += outcome.seconds
+        self.events.update(outcome.events)
+        if outcome.violation:
+            self.broken.append(outcome)
+
+    @property
+    def rarest(self) -> tuple[int, Event]:
+        """The promised event that was met least often, and how often."""
+        return min((self.events[one], one) for one in PROMISED)
+
+    def short_of(self, faults: int) -> list[str]:
+        """What a run until so many *faults* promises to have met, and this one has not."""
+        number, event = self.rarest
+        expected = faults // _FAULTS_PER_EVENT
+        promises = {
+            f"{self.faults} faults of {faults}": self.faults >= faults,
+            f"{self.epochs} epochs, expected {faults // 10}": self.epochs >= faults // 10,
+            f"{self.steps} steps, expected ten for each fault": self.steps >= 10 * self.faults,
+            f"{event}: {number} times, expected {expected}": number >= expected,
+        }
+        return [words for words, kept in promises.items() if not kept]
+
+
+def hush() -> None:
+    """Let the package's warnings about what is simulated go nowhere."""
+    logging.getLogger("airflow_provider").addHandler(logging.NullHandler())
+
+
+def simulate_all(
+    seeds: Iterable[int], *, faults: int | None, processes: int, told: Callable[[Totals], None]
+) -> Totals:
+    """Simulate *seeds* in their order until so many *faults* were injected, or one seed violates something.
+
+    The outcome does not depend on *processes*: seeds beyond the last one that counts are thrown away.
+
+    :param faults: None to go through all seeds.
+    :param told: is called after each seed that counts.
+    """
+    totals = Totals()
+    for outcome in _outcomes(iter(seeds), processes):
+        totals.add(outcome)
+        told(totals)
+        if outcome.violation or (faults is not None and totals.faults >= faults):
+            break
+    return totals
+
+
+def _outcomes(seeds: Iterator[int], processes: int) -> Iterator[Outcome]:
+    if processes == 1:
+        yield from map(simulate, seeds)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=hush) as pool:
+        waiting: list[Future[Outcome]] = [
+            pool.submit(simulate, seed) for seed in islice(seeds, 2 * processes)
+        ]
+        try:
+            while waiting:
+                yield waiting.pop(0).result()
+                waiting += [pool.submit(simulate, seed) for seed in islice(seeds, 1)]
+        finally:
+            for one in waiting:
+                one.cancel()

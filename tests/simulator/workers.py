@@ -1,0 +1,167 @@
+"""The tasks that are simulated, and one try of them: what the operator and the Spark job do together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    EpochBusy,
+    EpochError,
+    Fenced,
+    InvalidInput,
+    NotReady,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TopologyError,
+    Vetoed,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.tables.base import WarehouseUnavailable
+from tests.simulator.cascade import (
+    CHANGING,
+    SimulatedJob,
+    output,
+    proposal,
+)
+from tests.simulator.events import Event
+from tests.simulator.history import Violation
+from tests.simulator.scheduler import Process
+from tests.simulator.working import Hands
+
+_NEVER_COMPUTED = -1
+
+
+@dataclass(slots=True)
+class Task:
+    """A task of a run, as Airflow sees it.
+
+    :param job: with the declaration that its DAG has.
+    :ivar tries: how many processes it has had. :ivar process: the one that it believes in.
+    :ivar after: seconds of virtual time before which it is not tried again.
+    :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
+    :ivar last: nothing will change any more: when the topology refuses it now, it is done. :ivar refused: it did.
+    """
+
+    job: SimulatedJob
+    run: str
+    interval: Interval
+    generation: int = 0
+    tries: int = 0
+    process: Process | None = None
+    after: float = 0.0
+    done: bool = False
+    asked: int = -1
+    ready: bool = False
+    last: bool = False
+    refused: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class Attempting:
+    """One try of a task: what the operator and the Spark job do together."""
+
+    task: Task
+    owner: Owner
+    hands: Hands
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.hands.coordinator
+
+    def count(self, event: Event) -> None:
+        self.hands.count(event)
+
+    def run(self) -> None:
+        """Go the whole way; leave the task done when there is nothing more to do."""
+        try:
+            attempt = self._begin()
+            if attempt is not None:
+                self._compute(attempt)
+        except DependentReaders:
+            self.count(Event.READERS_REFUSED)
+            self.task.done = True
+        except (NotReady, EpochBusy, Conflict, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
+            return
+        except Vetoed:
+            self.task.done = True
+        except (TopologyError, InvalidInput):
+            if self.task.name not in CHANGING:
+                raise
+            self.count(Event.TOPOLOGY_REFUSED)
+            self.task.refused, self.task.done = True, self.task.last
+        except Fenced:
+            self.count(Event.FENCED)
+
+    def _begin(self) -> Attempt | None:
+        job = self.task.job
+        bounds = {root.name: proposal(self.task.interval, self.task.tries) for root in job.job.roots}
+        try:
+            begun = self.coordinator.begin(
+                job.job, self.task.interval, self.owner, roots=bounds, participants=job.participants
+            )
+        except NotReady:
+            self.count(Event.NOT_READY)
+            raise
+        except EpochBusy:
+            self.count(Event.BUSY)
+            raise
+        if isinstance(begun, AlreadyCommitted):
+            self.hands.check_answer(begun)
+            self.count(Event.ALREADY_COMMITTED)
+            self.task.done = True
+            return None
+        return begun
+
+    def _compute(self, attempt: Attempt) -> None:
+        try:
+            if attempt.adopted:
+                self.count(Event.ADOPTED)
+            else:
+                self._write_all(attempt)
+            published = self.coordinator.publish(attempt)
+        except (Fenced, OutcomeUnknown):
+            raise
+        except EpochError as error:
+            if isinstance(error, Conflict):
+                self.count(Event.INPUTS_REWRITTEN)
+            self.hands.abort(attempt, type(error).__name__)
+            raise
+        self.hands.check_answer(published)
+        self.task.done = True
+
+    def _write_all(self, attempt: Attempt) -> None:
+        inputs = self.hands.read_all(attempt)
+        files = [one.uri for bounds in attempt.roots for one in bounds.files]
+        for sink in attempt.sinks:
+            self.hands.work(attempt)
+            values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)
+            name, parts = str(sink.name), attempt.participants
+            for number in range(parts):
+                writer = self._joined(attempt, name, number) if attempt.is_shared else attempt
+                self.hands.write(writer, name, values[number::parts])
+        self.hands.work(attempt)
+        self.coordinator.complete(attempt)
+
+    def _joined(self, attempt: Attempt, sink: str, number: int) -> Attempt:
+        """Let a participant join; sometimes twice, when the first try staged other rows and reports them too late."""
+        writer = self.coordinator.join(attempt, number, self.owner)
+        if self.hands.random.random() < 0.7:
+            return writer
+        staged = self.hands.stage(writer, sink, [_NEVER_COMPUTED])
+        self.coordinator.processed(writer, sink)
+        self.hands.work(writer)
+        again = self.coordinator.join(attempt, number, self.owner)
+        try:
+            self.coordinator.written(writer, sink, staged)
+        except Fenced:
+            self.count(Event.PARTICIPANT_RETRIED)
+            return again
+        raise Violation("R10", f"{writer} reported after {again} had joined")

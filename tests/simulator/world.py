@@ -1,0 +1,180 @@
+"""One simulated domain: its store and tables, and the look that is taken at each transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.recovery import recover
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.interval import time_key
+from airflow_provider.domain.records import Kind
+from airflow_provider.domain.version import SliceRecord, TableRecord, TableRef
+from airflow_provider.stores.base import (
+    Put,
+    Receipt,
+    Transaction,
+    pages,
+)
+from airflow_provider.tables.base import Place
+from airflow_provider.testing.faults import Fault
+from tests.simulator.cascade import DOMAIN, FAR, TABLES
+from tests.simulator.events import Event
+from tests.simulator.history import expect
+from tests.simulator.model import Model
+from tests.simulator.readers import Reading
+from tests.simulator.scheduler import Process, Scheduler
+from tests.simulator.site import CONSULTED, Site, everything
+from tests.simulator.wire import Line
+
+
+class World(Site):
+    """The cascade's domain, as no process sees it.
+
+    :ivar model: what the store must hold.
+    """
+
+    def __init__(self, scheduler: Scheduler, random: Random) -> None:
+        super().__init__(scheduler, random)
+        self.model = Model()
+        self._files: set[str] = set()
+        self._refs: dict[str, TableRef] = {}
+
+    @property
+    def history(self) -> Model:
+        return self.model
+
+    def reading(self, process: Process) -> Reading:
+        """A reader of a process of its own."""
+        cuts, leases = self.readers(process)
+        now = self.scheduler.clock.now
+        return Reading(cuts, leases, process, self.random, self.model, self.count, now)
+
+    # --- what is looked at -------------------------------------------------------------------------------------
+
+    def _applied(self, transaction: Transaction, receipt: Receipt, line: Line) -> None:
+        self._events_of(transaction, line)
+        commit = self.model.apply(transaction, receipt)
+        if commit is not None:
+            for delta in commit.tables:
+                assert delta.ref is not None
+                self._check_table(str(delta.table), delta.ref)
+            for table in self._refs:
+                self.load_by_catalog(TABLES[table])
+            if self.random.random() < CONSULTED:
+                self.consult_doctor(DOMAIN)
+
+    def _refused(self, transaction: Transaction) -> None:
+        for put in (one for one in transaction.updates if isinstance(one, Put)):
+            fenced = put.key.kind in (Kind.LOCK, Kind.EPOCH, Kind.BARRIER)
+            if fenced and put.record.token < self.model.newest_token(put.key):
+                self.count(Event.ZOMBIE_WROTE)
+                break
+
+    def _events_of(self, transaction: Transaction, line: Line) -> None:
+        for put in (one for one in transaction.updates if isinstance(one, Put)):
+            if isinstance(put.record, TableRecord):
+                self._event_of_table(put.key.item, put.record)
+            if isinstance(put.record, EpochRecord):
+                self._event_of_epoch(
+                    put.record, self.model.epochs.get((put.key.partition, put.record.interval.start))
+                )
+            if isinstance(put.record, SliceRecord) and put.record.rows == 0:
+                self.count(Event.EMPTY)
+        if transaction.number is not None and line.fault is Fault.REPLY_LOST:
+            self.count(Event.PUBLISH_REPLY_LOST)
+
+    def _event_of_table(self, table: str, now: TableRecord) -> None:
+        happened = {
+            Event.RETIRED: bool(now.ended) and table not in self.model.ended,
+            Event.INHERITED: self.model.owners.get(table, now.job) != now.job,
+            Event.SLOWED: now.cadence.before is not None and table not in self.model.slowed,
+        }
+        for event in (one for one, did in happened.items() if did):
+            self.count(event)
+
+    def _event_of_epoch(self, now: EpochRecord, before: EpochRecord | None) -> None:
+        if before is None or before.attempt is None:
+            return
+        left, new = before.attempt, now.attempt
+        if new is None:
+            assert now.committed is not None
+            if now.committed.skipped:
+                self.count(Event.SKIPPED)
+            if now.committed.revision > 1:
+                self.count(Event.REVISION)
+            if any(_version(ref) != _version(self._refs.get(str(table))) for table, ref in left.baseline):
+                self.count(Event.REBASED)
+            return
+        if new.token == left.token:
+            if new.vetoed and not left.vetoed:
+                self.count(Event.VETOED)
+            return
+        if new.revision == left.revision and new.input_generation > left.input_generation:
+            self.count(Event.RESOLVED_AGAIN)
+        if left.aborted is None and not new.owner.same_run(left.owner):
+            self.count(Event.TAKEN_OVER)
+
+    def _check_table(self, table: str, ref: TableRef) -> None:
+        """The version that was published holds what the model says, and the catalog is not ahead (I1, I7, I10)."""
+        self.refuse_ahead(TABLES[table], ref)
+        csn = self.model.csn
+        expected = self.model.rows(table, None, FAR, csn)
+        found = self.rows_at(TABLES[table], ref, csn)
+        expect(found == expected, "I7", f"{table} at CSN {csn}: {found}, not {expected}")
+        self._files.update(self.tables.files(everything(TABLES[table].name, ref, csn)))
+        self._refs[table] = ref
+        chain = self.model.chain(table, csn)
+        shown = () if chain is None else self.model.state(table, chain[1], csn)
+        self.outsiders.published(table, ref, csn, shown)
+
+    def _discard(self, place: Place, discard: Callable[[], None]) -> None:
+        before = set(self.store.catalog.objects)
+        discard()
+        gone = before - set(self.store.catalog.objects)
+        if gone:
+            self.count(Event.UNDO_RAN)
+        kept = self.model.is_kept(place.job, place.interval.start, place.token)
+        expect(not (gone and kept), "R14", f"{place.uri}: what a check has refused was deleted")
+        expect(
+            not gone & self._files, "I6", f"{place.uri}: published files were deleted: {gone & self._files}"
+        )
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def check_history(self) -> None:
+        """Every version that was ever published still holds what it held (I2, I6, R19); no lock is left over (I9)."""
+        commits = list(pages(self.store, DOMAIN, Kind.COMMIT, ""))
+        expect(
+            [one.csn for one in commits] == list(range(1, self.model.csn + 1)), "I2", "the CSNs have a gap"
+        )
+        for csn, deltas in self.model.deltas.items():
+            for delta in deltas:
+                table = str(delta.table)
+                assert delta.ref is not None
+                expected, found = (
+                    self.model.rows(table, None, FAR, csn),
+                    self.rows_at(TABLES[table], delta.ref, csn),
+                )
+                expect(found == expected, "R19", f"{table} at CSN {csn} has become {found}, was {expected}")
+        self._check_pointers()
+        self.consult_doctor(DOMAIN)
+        for (job, start), epoch in self.model.epochs.items():
+            locks = self.store.scan(DOMAIN, Kind.LOCK, job, start=time_key(start), limit=1)
+            held = bool(locks) and locks[0].key.item == time_key(start)
+            expect(not held or epoch.attempt is not None, "I9", f"{job} {start}: a lock without an attempt")
+
+    def _check_pointers(self) -> None:
+        """The catalog's pointers come to where the store is, whoever died on the way (R17)."""
+        if self._projected:
+            recover(Coordinator(self.store, self.plain_formats()), DOMAIN)
+        for table, ref in self._refs.items():
+            info = self.tables.describe(TABLES[table])
+            found = None if info is None else info.version
+            expect(found == ref.version, "R17", f"{table} points at {found}, published is {ref.version}")
+            self.load_by_catalog(TABLES[table])
+
+
+def _version(ref: TableRef | None) -> int:
+    return 0 if ref is None else ref.version
