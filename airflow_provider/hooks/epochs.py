@@ -151,8 +151,8 @@ def _unknown_is_told(conn_id: str) -> Iterator[None]:
         raise UnknownConnection(
             f"connection {conn_id!r} is not known to Airflow here.",
             next_step=f"see `airflow connections list`; make it: `airflow connections add {conn_id} --conn-type … "
-            "--conn-host …` (docs/reference/connection.md), or name another one where the id was given (in a task "
-            "epochs_conn_id, in a command --conn-id).",
+            "--conn-host …` (`airflow providers get airflow-provider-epochs --full` lists the fields), or name "
+            "another one where the id was given (in a task epochs_conn_id, in a command --conn-id).",
             conn_id=conn_id,
         ) from error
 

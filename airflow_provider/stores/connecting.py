@@ -19,7 +19,7 @@ _MOST_BYTES = 4096
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _FORM = (
     "correct it in the UI under Admin > Connections, or with `airflow connections`; "
-    "docs/reference/connection.md lists the fields."
+    "`airflow providers get airflow-provider-epochs --full` lists the fields."
 )
 
 

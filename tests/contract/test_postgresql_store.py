@@ -472,7 +472,7 @@ def test_a_role_without_rights_is_told_what_to_grant(postgresql: PostgresqlServe
         assert reader.read(DOMAIN, []).head.csn == 0
         with pytest.raises(StoreIncompatible, match="permission denied") as refused:
             publish(reader, DOMAIN)
-        assert "docs/how-to/postgresql.md" in refused.value.next_step
+        assert "SELECT, INSERT, UPDATE and DELETE on its tables" in refused.value.next_step
     with postgresql.connect(database) as connection:
         connection.execute("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM reader")
         connection.execute("DROP ROLE reader")

@@ -143,7 +143,7 @@ def test_a_wrong_identity_is_refused_for_good(zookeeper: ZookeeperServer, login:
         with pytest.raises(StoreIncompatible, match="this user may not do so") as refused:
             attempt(wrong)
         assert time.monotonic() - began < 10
-        assert "docs/how-to/zookeeper.md" in refused.value.next_step
+        assert "the identity that made the store" in refused.value.next_step
         assert "wrong" not in str(refused.value)
     assert check_schema(url).fit is Fit.CURRENT
 

@@ -366,8 +366,8 @@ class Session:
         return StoreIncompatible(
             f"{self.location}: {reason} ({type(error).__name__}).",
             next_step="correct user and password of the store's URL (in Airflow: login and password of its "
-            "connection): every process uses the identity that made the store; docs/how-to/zookeeper.md has "
-            "the details.",
+            "connection): every process uses the identity that made the store; those that its option "
+            "`readers` names only read.",
             store=self.location,
             found=type(error).__name__,
         )

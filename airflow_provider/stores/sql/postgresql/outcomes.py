@@ -149,7 +149,8 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
     if code == _NOT_ALLOWED:
         return StoreIncompatible(
             f"{location}: this user may not do so: {reason}.",
-            next_step="grant what docs/how-to/postgresql.md lists.",
+            next_step="let the role that ran `airflow epochs db upgrade` grant this user USAGE on the store's schema, "
+            "SELECT, INSERT, UPDATE and DELETE on its tables, and USAGE on its sequences.",
             store=location,
             found=reason,
         )
