@@ -50,12 +50,13 @@ def duckdb_answer(sql: str, tables: Mapping[str, Readable]) -> Answer:
             connection.register(name, one.format.read(one.state, one.schema, columns))
         try:
             connection.execute("SET python_enable_replacements = false; SET enable_external_access = false")
-            found = connection.sql(sql)
-            count = connection.sql(f"SELECT count(*) FROM ({sql}\n) AS found").fetchone()  # noqa: S608
+            count = connection.execute(f"SELECT count(*) FROM ({sql}\n) AS found").fetchone()  # noqa: S608
+            found = connection.execute(sql)
             rows = found.fetchmany(MOST_SAMPLED)
         except duckdb.Error as error:
             raise InvalidInput(
                 field="checks", value=sql, expected=f"SQL that DuckDB runs: {error}"
             ) from error
-        sample = tuple(dict(zip(found.columns, row, strict=True)) for row in rows)
+        columns = [column[0] for column in found.description or ()]
+        sample = tuple(dict(zip(columns, row, strict=True)) for row in rows)
         return Answer(count[0] if count else 0, sample)
