@@ -58,7 +58,6 @@ from airflow_provider.operators.waiting import (
 )
 from airflow_provider.spark import refusals
 from airflow_provider.spark.connect import connected
-from airflow_provider.spark.epoch_run import epoch_runs
 from airflow_provider.spark.session import is_in_process, session
 
 if TYPE_CHECKING:
@@ -199,6 +198,8 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         owner: Owner,
         left: Callable[[], Sequence[Interval]],
     ) -> list[Any]:
+        from airflow_provider.spark.epoch_run import epoch_runs  # pyspark: not at each parse of a DAG
+
         returned = []
         try:
             with spark_of(self.spark_conn_id) as self._spark:

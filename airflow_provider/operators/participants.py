@@ -63,7 +63,6 @@ from airflow_provider.operators.waiting import (
     waiting,
 )
 from airflow_provider.spark.handles import Handle, handle_of, handles
-from airflow_provider.spark.shared_run import SharedRun, begin_shared, participate
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -137,6 +136,8 @@ class EpochBeginOperator(BaseOperator):
         return list(waiting(self, context, since or None, self._run))
 
     def _run(self, context: Context) -> list[str]:
+        from airflow_provider.spark.shared_run import begin_shared  # pyspark: not at each parse of a DAG
+
         number = _number(self.participants)
         refuse_schedule(self, self.job, None, self.interval)
         interval = hull(task_intervals(context, self.job, explicit=self.interval))
@@ -184,6 +185,8 @@ class EpochParticipantOperator(EpochFunctionOperator):
                 return self._participate(context, service, handle)
 
     def _participate(self, context: Context, service: EpochService, handle: Handle) -> Any:
+        from airflow_provider.spark.shared_run import participate  # pyspark: not at each parse of a DAG
+
         with spark_of(self.spark_conn_id) as spark:
             self._spark = spark
             try:
@@ -255,6 +258,8 @@ class EpochCommitOperator(BaseOperator):
         if isinstance(attempt, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", attempt.revision, attempt.csn)
             return published_before(service.store, attempt)
+        from airflow_provider.spark.shared_run import SharedRun  # pyspark: not at each parse of a DAG
+
         with ExitStack() as stack:
             asks_spark = any(one.kind in _SQL for one in attempt.checks)
             spark = stack.enter_context(spark_of(self.spark_conn_id)) if asks_spark else None
