@@ -63,6 +63,7 @@ def _required(section: str, key: str) -> set[str]:
     ("folder", "extras"),
     [
         ("airflow_provider", ()),
+        ("airflow_provider_epochs", ()),
         ("demo", ("demo",)),
         ("dags", ("demo",)),
         ("spark_jobs", ("demo",)),
@@ -76,7 +77,7 @@ def test_every_imported_library_is_required_by_name(folder: str, extras: tuple[s
         *(_required("options.extras_require", extra) for extra in (*extras, *FEATURES))
     )
     for_authors_of_backends = required | _required("options.extras_require", "testing")
-    own = {"airflow_provider", "demo", "dags", "spark_jobs", "benchmarks", "tests"}
+    own = {"airflow_provider", "airflow_provider_epochs", "demo", "dags", "spark_jobs", "benchmarks", "tests"}
     undeclared = {
         library: f"{path.relative_to(ROOT)}:{line}"
         for path in (ROOT / folder).rglob("*.py")

@@ -8,6 +8,7 @@ from tests.architecture.sources import ROOT
 
 LIMITS = {
     "airflow_provider": 450,
+    "airflow_provider_epochs": 450,
     "demo": 450,
     "dags": 450,
     "benchmarks": 450,

@@ -23,13 +23,15 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.spark.epoch_run import epoch_run
 from demo.spark_connect import SparkConnectServer
 from tests.airflow_runs import task_context
-from tests.documents import HOW_TO, README, TUTORIAL, WALK, Block, blocks
+from tests.documents import HOW_TO, README, ROOT, TUTORIAL, WALK, Block, blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider.domain.topology import EpochJob
     from airflow_provider.spark.attempt_run import EpochRun
+
+EXAMPLES = ROOT / "airflow_provider_epochs" / "example_dags"
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +111,20 @@ def test_the_tutorials_files_do_what_it_says(
     _epochs(capsys, "cut", "rides", "station_totals", says=cut)
     runpy.run_path("by_hand.py")
     assert "up to 04 May, commit 6: 7 rides" in capsys.readouterr().out
+
+
+def test_the_example_dags_compute_and_read_their_days(
+    connect_server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _connect_to(connect_server, monkeypatch)
+    names = runpy.run_path(str(EXAMPLES / "example_epochs.py"))
+    for day in (7, 8):
+        for dag in ("loading", "counting"):
+            _run_tasks(names[dag], datetime(2024, 5, day, tzinfo=UTC))
+    context = task_context(run_date=datetime(2024, 5, 8, tzinfo=UTC))
+    found = names["both"].execute(context)
+    read = names["read_cut"].function(found)
+    assert read == {"barrier": "2024-05-08T00:00:00+00:00", "rides": 6, "counted": 6}
 
 
 def _save(folder: Path, found: list[Block]) -> None:

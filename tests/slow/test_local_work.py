@@ -55,8 +55,9 @@ def console(page: Path) -> str:
 
 def run(folder: Path, commands: str) -> subprocess.CompletedProcess[str]:
     """Run *commands* as a shell of the reader's would, in this environment."""
+    mine = {name: text for name, text in os.environ.items() if name != "AIRFLOW__CORE__LOAD_EXAMPLES"}
     environment = {
-        **os.environ,
+        **mine,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'dags'}",
     }

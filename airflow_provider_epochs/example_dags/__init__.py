@@ -1,0 +1,1 @@
+"""DAGs that Airflow shows when ``[core] load_examples`` is on."""
