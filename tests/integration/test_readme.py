@@ -77,10 +77,12 @@ def test_the_readmes_python_prints_what_the_readme_says_also_twice(
     declarations, by_hand, dag = (one.text for one in blocks(README, "python"))
     _connect_to(connect_server, monkeypatch)
     for _ in range(2):
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"__name__": "__main__"}
         exec(declarations + by_hand, names)  # noqa: S102 - it is the README's
         assert [capsys.readouterr().out] == _outputs(README)
-    exec(dag, names)  # noqa: S102
+    names = {"__name__": "a_dag_file"}
+    exec(declarations + by_hand + dag, names)  # noqa: S102
+    assert capsys.readouterr().out == ""
     assert [one.task_id for one in names["dag"].topological_sort()] == ["rides_are_there", "compute"]
     _run_tasks(names["dag"], datetime(2024, 5, 2, tzinfo=UTC))
 
