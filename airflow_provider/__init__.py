@@ -334,7 +334,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}; docs/reference/python.md lists its names"
+            f"module {__name__!r} has no attribute {name!r}; dir(airflow_provider) lists its names"
         )
     found = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = found

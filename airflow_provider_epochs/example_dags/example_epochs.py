@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, task
 
-from airflow_provider.domain.topology import EpochJob, EpochTable, state
-from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider import EpochJob, EpochTable, connect, state
 from airflow_provider.sensors.epochs import EpochSensor
 
 if TYPE_CHECKING:
-    from airflow_provider.spark.attempt_run import EpochRun
+    from airflow_provider import EpochRun
 
 DOMAIN = "examples"
 """A domain of their own: their tables meet no table of yours."""
@@ -64,14 +63,12 @@ with DAG("example_epochs_read", **WEEK) as reading:
     @task
     def read_cut(found: dict[str, Any]) -> dict[str, Any]:
         """Read both tables at the barrier of the run: the totals are those of exactly these rides."""
-        with EpochsHook().get_conn(create=False) as service:
-            cuts = service.cuts
-            cut = cuts.cut(DOMAIN, [rides, totals], at=datetime.fromisoformat(found["barrier"]))
-            counted = cuts.read(cut, totals).column("count").to_pylist()
+        with connect("epochs_default", domain=DOMAIN) as epochs:
+            cut = epochs.cut([rides, totals], at=datetime.fromisoformat(found["barrier"]))
             return {
                 "barrier": cut.barrier.isoformat(),
-                "rides": cuts.read(cut, rides).num_rows,
-                "counted": sum(counted),
+                "rides": cut[rides].to_arrow().num_rows,
+                "counted": sum(cut[totals].to_arrow(["count"]).column("count").to_pylist()),
             }
 
     read_cut(both.output)

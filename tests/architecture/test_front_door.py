@@ -137,7 +137,7 @@ def test_pages_import_the_front_door_and_airflows_classes_only(page: Path) -> No
     assert [found for block in blocks(page, "python") for found in _back_doors(block.text)] == []
 
 
-@pytest.mark.parametrize("folder", ["dags", "spark_jobs", "demo/readers"])
+@pytest.mark.parametrize("folder", ["dags", "spark_jobs", "demo/readers", "airflow_provider_epochs"])
 def test_pipelines_and_readers_import_the_front_door_and_airflows_classes_only(folder: str) -> None:
     files = list((ROOT / folder).rglob("*.py"))
     assert files
