@@ -104,12 +104,12 @@ class World:
         moments = [START + number * HALF_DAY for number in range(2 * DAYS + 1)]
         common = [one for one in moments if all(model.reached(one) for model in models)]
         wanted = max((one for one in common if at is None or one <= at), default=None)
-        tables = [self.tables[name] for name in names]
+        tables, cuts = [self.tables[name] for name in names], self.epochs.service.cuts
         if wanted is None:
             with pytest.raises((NotReady, UnknownName)):
-                self.epochs.cut(*tables, at=at)
+                cuts.cut(tables[0].domain, tables, at=at)
             return None
-        cut = self.epochs.cut(*tables, at=at)
+        cut = cuts.cut(tables[0].domain, tables, at=at)
         assert cut.barrier == wanted
         return cut, {
             name: model.state(self.tables[name].kind, wanted)
