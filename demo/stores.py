@@ -104,6 +104,7 @@ class SqliteStore(DemoStore):
 
     def start(self) -> None:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
+        upgrade_schema(self.settings.store_url)  # the readers come first, and looking makes no store
 
     def stop(self) -> None:
         """Nothing runs."""
