@@ -13,7 +13,7 @@ from typing import Any
 from airflow_provider.coordination.abandoned_bounds import AbandonedBounds, abandoned_bounds
 from airflow_provider.coordination.missed_files import MissedFile, MissedFiles
 from airflow_provider.coordination.renamed_roots import is_read
-from airflow_provider.coordination.root_readers import lives
+from airflow_provider.coordination.root_readers import committed_root, lives
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
@@ -189,12 +189,28 @@ class _Look:
         yield from self._missed(told)
 
     def found_of_left(self) -> Iterator[Unread]:
-        """Yield files beside the bounds of a root that its jobs have left."""
+        """Yield files beside the bounds of a root that its jobs have left, and files within them that were replaced."""
         if self.root.kind is RootKind.FILES:
+            standing = self._standing()
+            replaced = self.sources.unread(self.root, standing, standing)[1]
+            if replaced:
+                where, left = self._having(replaced), self.root.name
+                yield _unread(self.root, (), where, replaced=tuple(replaced), left=left)
             yield from self._missed(())
             between = self._between(self.records[:_FINER_BARRIERS])
             if between:
                 yield _unread(self.root, between, between=True)
+
+    def _standing(self) -> list[RootRecord]:
+        """Return the bounds that committed epochs stand on, of jobs that are not retired."""
+        read: set[Interval] = set()
+        for job in self.readers:
+            if not job.retired:
+                look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
+                epochs = look.epochs().values()
+                read |= {epoch.interval for epoch in epochs if committed_root(epoch, self.root.name)}
+        wanted = [one for one in self.records[:MOST_BARRIERS] if one.interval in read]
+        return [one for one in wanted if self.at is None or one.interval == self.at]
 
     def _missed(self, told: Collection[str]) -> Iterator[Unread]:
         """Yield what single jobs do not read. :param told: is named already."""
@@ -312,9 +328,15 @@ class _Look:
         if comes:
             yield _unread(self.root, comes, comes=True)
         if gone or replaced:
-            changed = set(replaced)
-            where = [one.interval for one in self.records if changed & {file.uri for file in one.whole.files}]
-            yield _unread(self.root, gone, where if changed else (), replaced=tuple(replaced))
+            yield _unread(self.root, gone, self._having(replaced), replaced=tuple(replaced))
+
+    def _having(self, uris: Collection[str]) -> list[Interval | None]:
+        """Return the epochs within whose bounds *uris* are."""
+        return [
+            record.interval
+            for record in self.records
+            if not {*uris}.isdisjoint(file.uri for file in record.whole.files)
+        ]
 
 
 def _newest_committed(reader: MetadataReader, domain: DomainName, job: JobRecord) -> datetime | None:
@@ -339,29 +361,31 @@ def _unread(
 def _skipped(
     reader: MetadataReader, domain: DomainName, root: Root, readers: Sequence[JobRecord]
 ) -> list[RootRecord]:
-    """Empty bounds at the barriers that *readers* have skipped and that none of them has read or is yet to reach.
+    """Empty bounds at the barriers that *readers*, or the jobs before them, have skipped and that none of them has read
+    or is yet to reach.
 
     What a job computed by a declaration without *root* has not read it, nor has a run that is silent for good.
     """
     skipped: dict[datetime, RootRecord] = {}
     read: set[datetime] = set()
     reached: list[datetime] = []
-    for job in readers:
+    before = {name: True for job in readers if job.left_roots for name in job.predecessors}
+    for job, retired in (before | {job.name: bool(job.retired) for job in readers}).items():
         newest = None
-        for stamped in pages(reader, domain, Kind.EPOCH, job.name):
+        for stamped in pages(reader, domain, Kind.EPOCH, job):
             epoch: EpochRecord = stamped.record
             newest = epoch.interval.end
             is_open = epoch.attempt is not None and epoch.attempt.aborted is None
             is_skipped = epoch.committed is not None and bool(epoch.committed.skipped)
             if is_open and is_skipped:
-                lock = lock_key(domain, job.name, epoch.interval.start)
+                lock = lock_key(domain, job, epoch.interval.start)
                 is_open = lives(reader.read(domain, [lock]), lock)
             if is_skipped and not is_open:
                 bounds = RootBounds(root="")
-                skipped[newest] = RootRecord(bounds=bounds, job=job.name, interval=epoch.interval)
+                skipped[newest] = RootRecord(bounds=bounds, job=job, interval=epoch.interval)
             elif is_open or epoch.committed is None or epoch.committed.revision_of(root.name):
                 read.add(newest)
-        if newest is not None and not job.retired:
+        if newest is not None and not retired:
             reached.append(newest)
     until = min(reached, default=None)
     left = [end for end in skipped if end not in read and until is not None and end <= until]

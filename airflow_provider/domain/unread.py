@@ -88,6 +88,11 @@ class Unread:
             return f"{_MOVE}; or {other}, and clear the tasks of these epochs."
         if self._is_ignored:
             return f"nothing, as late='ignore' says; or {_MOVE}."
+        if self.left and self.replaced:
+            return (
+                "nothing, if the rows that were computed from them are to stay; otherwise bring the files back, and "
+                "land the new data under other names where the next begin looks: no job declares this root any more."
+            )
         if self.left == self.root.name:
             return "nothing, if they are to be left out: no job declares this root any more."
         if self.left:

@@ -217,6 +217,25 @@ def test_late_files_of_a_root_that_was_left_are_named(landing: Landing, renamed:
         assert landing.run(landing.job("feed_2"), day(3)) == ["late.csv"]
 
 
+@pytest.mark.parametrize("renamed", [True, False])
+def test_files_that_were_replaced_are_named_by_a_root_that_was_left(landing: Landing, renamed: bool) -> None:
+    """I11: until the epoch is computed again by the new name."""
+    landing.land(1, "a.csv")
+    landing.run(landing.job("feed"), day(1))
+    (landing.directory / "2024-01-01" / "a.csv").write_text("another delivery")
+    if renamed:
+        landing.run(landing.job("feed_2"), day(2))
+    else:
+        landing.world.run(landing.world.job("load"), day(2))
+    ((text, _),) = landing.told()
+    assert "1 were replaced after an epoch had read them" in text
+    assert "nothing, if the rows that were computed from them are to stay" in text
+    assert "were replaced" in explain(landing.world.store, DOMAIN, "load", day(1)).summary
+    if renamed:
+        assert landing.run(landing.job("feed_2"), day(1), owner("again")) == ["a.csv"]
+        assert landing.told() == []
+
+
 def test_what_the_new_name_has_read_of_an_old_folder_is_not_named(landing: Landing) -> None:
     """I11: an epoch that was computed again by the new name has read the late file."""
     old, new = landing.job("feed"), landing.job("feed_2")
@@ -379,6 +398,21 @@ def test_an_heir_reads_no_file_that_the_job_before_has_read(landing: Landing) ->
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-03.* has read as root 'feed'"):
         world.begin(heir, day(2), roots=FILES)
     assert landing.run(heir, day(4)) == []
+
+
+@pytest.mark.parametrize("name", ["feed", "feed_2"])
+def test_files_of_epochs_that_the_job_before_has_skipped_are_named(landing: Landing, name: str) -> None:
+    """R5, I11: the heir looks into the same folder, by the same name or another."""
+    world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
+    heir = world.job("heir", [table], inputs=landing.job(name).roots)
+    landing.run(job, day(1))
+    world.coordinator.skip(DOMAIN, "load", day(2), "a holiday", by="ada")
+    landing.land(2, "a.csv")
+    world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+    for number in (3, 4):
+        assert landing.run(heir, day(number)) == []
+    ((text, _),) = landing.told()
+    assert "1 are of skipped epochs and are read by no epoch" in text
 
 
 def test_late_files_of_a_job_that_has_an_heir_are_named(landing: Landing) -> None:
