@@ -1,1 +1,1 @@
-"""The sources of roots (``sources.roots``): data of others, and what of it lies within bounds."""
+"""Sources of roots (``sources.roots``): external data, and the part of it that lies within recorded bounds."""

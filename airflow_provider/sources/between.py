@@ -1,7 +1,7 @@
-"""Files at locations within an epoch that no epoch reads: they refuse new bounds (I11).
+"""Files at locations within an epoch that no epoch reads: new bounds are refused because of them (I11).
 
-Which locations those are :mod:`airflow_provider.domain.between` tells; here they are looked at, by one listing of each
-folder in which they differ and that is there.
+:mod:`airflow_provider.domain.between` computes these locations. This module looks for files there, with one listing
+of each existing folder in which the locations differ.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ if TYPE_CHECKING:
 
 
 def refuse_between(asked: Asked) -> None:
-    """Refuse bounds of a location that says more of the time than the calendar, where files lie at what it leaves out.
+    """Refuse bounds if the location is finer than the cadence and files lie where no epoch reads.
 
-    Declarations of older versions of the package read on as they did.
+    Roots declared by older versions of the package are exempt.
 
-    :raises InvalidInput: naming their number, and the first of them.
+    :raises InvalidInput: such files exist; names their number and the first of them.
     """
     root = asked.root
-    found = [] if root.is_older else files_between(root, asked.interval, asked.cadence)
-    if not found:
+    unread = [] if root.is_older else files_between(root, asked.interval, asked.cadence)
+    if not unread:
         return
-    count = f"{len(found)} files" if len(found) > 1 else "1 file"
+    count = f"{len(unread)} files" if len(unread) > 1 else "1 file"
     raise InvalidInput(
         field=f"location of root {root.name!r}",
         value=root.location,
-        expected=f"one that says no more of the time than the cadence: {count}, such as {found[0]}, at locations of "
+        expected=f"one that says no more of the time than the cadence: {count}, such as {unread[0]}, at locations of "
         f"parts of {asked.interval} would be read by no epoch",
         next_step="let the location say no more than the cadence, with a wildcard for the rest, such as "
         "{start:%Y-%m-%d}T* for days; or, to read one part only, write it out literally, such as "
         "{start:%Y-%m-%d}T00; or take the files away. Where bounds of the root are recorded, another location needs a "
         "root of another name.",
         root=root.name,
-        count=len(found),
-        between=found[0],
+        count=len(unread),
+        between=unread[0],
     )
 
 
 def files_between(root: Root, interval: Interval, cadence: Cadence | None) -> list[str]:
-    """Return the URIs of files at locations of parts of *interval*, where no epoch of *cadence* looks, in order."""
+    """Return the sorted URIs of files at locations of parts of *interval* that no epoch of *cadence* reads."""
     paths: dict[str, list[str]] = {}
     for place in places_between(root.location, interval, cadence):
         store, path = split(as_location(place))
@@ -80,7 +80,7 @@ def files_between(root: Root, interval: Interval, cadence: Cadence | None) -> li
 
 
 def files_at(store: pafs.FileSystem, paths: Sequence[str]) -> Iterator[pafs.FileInfo]:
-    """Yield the files that *paths*, perhaps patterns, stand for; what they share is looked at once."""
+    """Yield the files that *paths*, literal or patterns, match; folders that they share are listed once."""
     shared = commonprefix(paths).rpartition("/")[0]  # noqa: RUF071  (cut at a slash)
     if not shared or WILD & set(shared):
         shared = "/" if paths[0].startswith("/") else ""
@@ -94,14 +94,14 @@ def files_at(store: pafs.FileSystem, paths: Sequence[str]) -> Iterator[pafs.File
 
 @dataclass(kw_only=True)
 class _Places:
-    """Names and patterns that may follow a folder, as a tree. :param ends: a path ends here."""
+    """Names and patterns that may follow a folder, as a tree. :param ends: whether a path ends here."""
 
     children: dict[str, _Places] = field(default_factory=dict)
     ends: bool = False
 
     @cached_property
     def _by_stem(self) -> dict[str, list[str]]:
-        """The children by what precedes their first wildcard: thousands are not compared one by one."""
+        """Children by the text before their first wildcard, so that a name is not compared with thousands."""
         stems: dict[str, list[str]] = {}
         for part in self.children:
             fixed = next((index for index, letter in enumerate(part) if letter in WILD), len(part))
@@ -113,14 +113,14 @@ class _Places:
         return sorted({len(stem) for stem in self._by_stem})
 
     def named(self, name: str) -> Iterator[str]:
-        """Yield the children that *name* matches, ``**`` left out."""
+        """Yield the children that *name* matches, except ``**``."""
         for length in self._lengths:
             for part in self._by_stem.get(name[:length], ()):
                 if length <= len(name) and part != "**" and fnmatch.fnmatchcase(name, part):
                     yield part
 
     def match(self, names: Sequence[str]) -> bool:
-        """Whether *names*, of directories and a file, lead to an end."""
+        """Return whether *names*, of directories and a file, lead to an end."""
         if not names:
             return self.ends
         deep = self.children.get("**")
@@ -141,9 +141,10 @@ def _tree(paths: Iterable[str]) -> _Places:
 
 @dataclass(frozen=True, kw_only=True)
 class _Look:
-    """A folder to look at.
+    """Folder to list.
 
-    :param is_wild: a wildcard led to it: hidden names are left out beneath, and a path ends with a file only.
+    :param is_wild: whether a wildcard matched on the way: then hidden names beneath it are skipped, and a path can end
+        at a file only.
     """
 
     path: str
@@ -151,7 +152,7 @@ class _Look:
     is_wild: bool = False
 
     def found(self, store: pafs.FileSystem) -> tuple[list[pafs.FileInfo], list[_Look]]:
-        """Return the files that are ends, and the folders to look at next; nothing where a file is no folder."""
+        """Return the matching files, and the folders to list next; both empty if the path is a file."""
         with suppress(NotADirectoryError):
             if self.places.ends:
                 return list(matches(store, self.path)), []
@@ -173,7 +174,7 @@ class _Look:
         return files, deeper
 
     def following(self, name: str) -> Iterator[_Look]:
-        """Yield what to look at where *name*, which lies in this folder, is one of those that are looked for."""
+        """Yield the folders or files to look at next if *name*, an entry of this folder, matches a child."""
         for part in self.places.named(name):
             is_wild = self.is_wild or bool(WILD & set(part))
             if not (is_wild and is_hidden(name)):
@@ -182,11 +183,11 @@ class _Look:
 
     @property
     def goes_on(self) -> bool:
-        """Whether files that are looked for may lie in the folder."""
+        """Return whether the folder may hold matching files."""
         return bool(self.places.children) or not self.is_wild
 
     def descended(self) -> _Look:
-        """The folder where paths differ: those that all share are not listed."""
+        """Return the folder where paths begin to differ: folders that all paths share are not listed."""
         path, places = self.path, self.places
         while not self.is_wild and not places.ends and len(places.children) == 1:
             (part,) = places.children
@@ -202,6 +203,6 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _names(folder: str, info: pafs.FileInfo) -> list[str]:
-    """The names of the folders that lead from *folder* to a file beneath it, and its own."""
+    """Return the path of a file below *folder*, split into names."""
     names: list[str] = info.path[len(folder) :].strip("/").split("/")
     return names

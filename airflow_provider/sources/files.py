@@ -1,7 +1,7 @@
-"""Bounds of a root that is made of files: what lies at its location when an epoch begins first.
+"""Bounds of a root of files: the files at its location when an epoch first begins.
 
-The bounds are recorded once (I11); every later attempt and every other job reads exactly those files, and a file
-that is not what was recorded is an error, never other rows.
+The bounds are recorded once (I11); every later attempt and every other job reads exactly those files. A file
+that differs from the record is an error, never other rows. See docs/decisions/roots.md.
 """
 
 from __future__ import annotations
@@ -42,17 +42,16 @@ _WILD_TO_SPARK = frozenset("{}[]*?\\")
 
 
 def bounds(asked: Asked) -> RootBounds:
-    """What the epoch reads: what lies at its location now, and, if the root says so, what came late at earlier ones.
+    """Return the files that the epoch reads: those at its location now, and with ``late="next"`` late ones of earlier.
 
-    The location may hold ``{start}`` and ``{end}``, formatted as Python does: ``{start:%Y-%m-%d}``. ``*``, ``?``
+    The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
     and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
-    in it. Names that begin with ``_`` or ``.`` are left out.
+    in it. Names that begin with ``_`` or ``.`` are skipped.
 
-    :raises NotReady: not all of it is there yet. :raises Unavailable: files came late, and are refused; or one that
-        another epoch has read is another file now.
-    :raises InvalidInput: a location that cannot be read, that too many epochs share, that is a folder without
-        conditions, or that leaves out files at locations of parts of the epoch; a file whose name Spark would take for
-        a pattern.
+    :raises NotReady: a condition of the root is not met yet.
+    :raises Unavailable: files came late and the root refuses them; or a file that another epoch read was replaced.
+    :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, or
+        leaves out files at locations of parts of the epoch; or Spark would take a file's name for a pattern.
     """
     root = asked.root
     reason, files = _landed(root, asked.interval, asked.now)
@@ -72,18 +71,22 @@ def bounds(asked: Asked) -> RootBounds:
     if root.late is Late.REFUSE:
         _refuse_late(asked, late)
         return own
+    # Epochs may share a location: a file that another epoch has read is not read twice.
     mine = [file for file in own.files if file.uri not in known]
     _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
-    return RootBounds(root=own.root, files=tuple(sorted([*mine, *late], key=lambda one: one.uri)))
+    return RootBounds(root=own.root, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
 
 
 def missing(root: Root, interval: Interval, now: datetime | None) -> str:
-    """Why *root* is not complete for *interval*; empty when it is."""
+    """Return why *root* is not complete for *interval*; empty if it is."""
     return _landed(root, interval, now)[0]
 
 
 def _landed(root: Root, interval: Interval, now: datetime | None) -> tuple[str, tuple[BoundFile, ...]]:
-    """Why the root is not complete, and what lies at its location; markers are looked for before it is listed."""
+    """Return why the root is not complete, and the files at its location.
+
+    Markers are looked for before the location is listed: once a marker exists, the listing has all files.
+    """
     folder = "" if root.is_older else missing_folder(root)
     if folder:
         # A misspelt location lists as nothing: without this, its epochs would commit empty.
@@ -103,7 +106,7 @@ def _landed(root: Root, interval: Interval, now: datetime | None) -> tuple[str, 
 def _unmet(
     condition: Condition, interval: Interval, files: tuple[BoundFile, ...], now: datetime | None
 ) -> str:
-    """Why *condition* is not met by *files*; empty when it is."""
+    """Return why *files* do not meet *condition*; empty if they do."""
     if condition.kind is ConditionKind.MIN_FILES and len(files) < condition.files:
         return f"{len(files)} files of at least {condition.files} are there"
     if condition.kind is ConditionKind.QUIET_FOR and condition.quiet is not None:
@@ -120,7 +123,7 @@ def _time_of(file: BoundFile) -> datetime:
 
 
 def _marker_of(root: Root, condition: Condition, interval: Interval) -> str:
-    """Where the marker lies: beside the files, in the directory that the location names before its wildcards."""
+    """Return the marker's location: beside the files, in the directory before the location's first wildcard."""
     place = as_location(formatted(root, condition.location, interval))
     if "://" in place:
         return place
@@ -153,7 +156,7 @@ def _opened(root: Root, place: str) -> tuple[pafs.FileSystem, str]:
 
 
 def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
-    """What lies at the location of *root* for *interval* now; None when it has no wildcard, and nothing does."""
+    """Return the files at the location of *root* for *interval*; None if it names a single path that does not exist."""
     location = location_of(root, interval)
     store, path = _opened(root, location)
     prefix = f"{location.partition('://')[0]}://"
@@ -163,14 +166,14 @@ def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
             return () if location.endswith("/") else None
         if kind is pafs.FileType.Directory and not root.complete and not root.is_older:
             raise incomplete_declaration(root, "a folder")
-    found = sorted(matches(store, path), key=lambda one: str(one.path))
-    return tuple(_bound(root, prefix, one) for one in found)
+    infos = sorted(matches(store, path), key=lambda info: str(info.path))
+    return tuple(_bound(root, prefix, info) for info in infos)
 
 
 def holds(asked: Asked, recorded: RootBounds) -> bool:
-    """Whether the files of *recorded* are what they were.
+    """Return whether the files of *recorded* are unchanged.
 
-    :raises Unavailable: others came late, and are refused.
+    :raises Unavailable: further files came late, and the root refuses them.
     """
     if asked.root.late is Late.REFUSE:
         known = {file.uri for file in recorded.files}
@@ -184,31 +187,33 @@ def holds(asked: Asked, recorded: RootBounds) -> bool:
 
 
 def _known(asked: Asked) -> dict[str, BoundFile]:
-    """Files that epochs around this one read, by their URI."""
-    return {file.uri: file for one in (*asked.before, *asked.after) for file in one.whole.files}
+    """Return the files that epochs around this one read, by URI."""
+    return {file.uri: file for record in (*asked.before, *asked.after) for file in record.whole.files}
 
 
 def _late_files(asked: Asked, known: Mapping[str, BoundFile]) -> list[BoundFile]:
-    """Files at the locations of earlier barriers that no epoch reads.
+    """Return the files at locations of earlier barriers that no epoch reads.
 
-    Epochs before and after the root's window may have read what lies at a location that they share.
+    Locations that epochs outside of the root's window share are left out: those epochs may have read the files.
     """
     root = asked.root
     outside = [
-        one.interval for one in (asked.beyond, asked.past) if one is not None and one.interval is not None
+        record.interval
+        for record in (asked.beyond, asked.past)
+        if record is not None and record.interval is not None
     ]
     places = {
-        location_of(root, one.interval): one.interval
-        for one in reversed(asked.before)
-        if one.interval is not None and not _is_whole(root, one)
+        location_of(root, record.interval): record.interval
+        for record in reversed(asked.before)
+        if record.interval is not None and not _is_whole(root, record)
     }
     for beyond in outside:
         if location_of(root, asked.interval) == location_of(root, beyond):
             raise InvalidInput(
                 field=f"location of root {root.name!r}",
                 value=root.location,
-                expected=f"one that epochs of at most {root.window} share, with late={root.late.value!r}: nobody knows "
-                "which of its files the others have read",
+                expected=f"one that epochs of at most {root.window} share, with late={root.late.value!r}: which of its "
+                "files the other epochs have read is unknown",
                 next_step="let the location say more of the interval, or declare a longer late_window.",
             )
         places.pop(location_of(root, beyond), None)
@@ -226,7 +231,7 @@ def _late_files(asked: Asked, known: Mapping[str, BoundFile]) -> list[BoundFile]
 
 
 def _is_whole(root: Root, record: RootRecord) -> bool:
-    """Whether nothing can come to the location of *record*: it is one file, which the epoch has."""
+    """Return whether no file can be added at the location of *record*: it is a single file, which the epoch has."""
     interval = record.interval
     if interval is None or root.is_pattern:
         return False
@@ -234,31 +239,34 @@ def _is_whole(root: Root, record: RootRecord) -> bool:
 
 
 def _listed_at_once(root: Root, intervals: Sequence[Interval]) -> list[BoundFile]:
-    """What lies at the locations of *intervals*, in their order."""
-    found = at_once(lambda interval: _listed(root, interval) or (), intervals)
-    return [file for files in found for file in files]
+    """Return the files at the locations of *intervals*, in the order of the intervals."""
+    listings = at_once(lambda interval: _listed(root, interval) or (), intervals)
+    return [file for files in listings for file in files]
 
 
 def unread(
     root: Root, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
 ) -> tuple[list[tuple[Interval, str]], list[str]]:
-    """Return the files at the locations of *wanted* that none of *records* has, and those that are others now."""
-    known = {file.uri: file for one in reversed(records) for file in one.whole.files}
+    """Return the files at the locations of *wanted* that none of *records* has, with their interval, and the replaced.
+
+    :return: pairs of interval and URI, and the sorted URIs of files that were replaced since they were recorded.
+    """
+    known = {file.uri: file for record in reversed(records) for file in record.whole.files}
     places = {
-        location_of(root, one.interval): one.interval
-        for one in wanted
-        if one.interval is not None and not _is_whole(root, one)
+        location_of(root, record.interval): record.interval
+        for record in wanted
+        if record.interval is not None and not _is_whole(root, record)
     }
     late: list[tuple[Interval, str]] = []
     for interval in places.values():
         late += [(interval, file.uri) for file in _listed(root, interval) or () if file.uri not in known]
-    mine = [known[file.uri] for one in wanted for file in one.whole.files]
+    mine = [known[file.uri] for record in wanted for file in record.whole.files]
     replaced = [file.uri for file, info in _looked_up(mine) if _is_another(file, info)]
     return late, sorted(set(replaced))
 
 
 def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
-    """Whether there is a file, and not the one that was recorded; those that are gone were read, and may be."""
+    """Return whether *file* was replaced; a file that is gone was read before, and may be deleted."""
     there = info.type is not pafs.FileType.NotFound
     return there and (info.size, _modified(info)) != (file.size_bytes, file.modified)
 
@@ -266,8 +274,8 @@ def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
 def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
     if late:
         root, uri = asked.root, late[0].uri
-        known = [one.interval for one in asked.before if one.interval is not None]
-        epoch = next((one for one in known if lies_at(root, one, uri)), asked.interval)
+        known = [record.interval for record in asked.before if record.interval is not None]
+        epoch = next((interval for interval in known if lies_at(root, interval, uri)), asked.interval)
         raise Unavailable(
             f"root {root.name!r}: {uri} came after the bounds of its epoch {epoch} were recorded"
             + (f", and {len(late) - 1} more files." if len(late) > 1 else "."),
@@ -280,7 +288,7 @@ def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
 
 
 def _refuse_replaced(asked: Asked, replaced: list[BoundFile]) -> None:
-    """A file of the epoch's own location that another epoch has read, and that is another one now."""
+    """:raises Unavailable: files at the epoch's own location were replaced after another epoch read them."""
     if replaced:
         raise Unavailable(
             f"root {asked.root.name!r}: {replaced[0].uri} was read by another epoch, and is another file now"
@@ -293,9 +301,9 @@ def _refuse_replaced(asked: Asked, replaced: list[BoundFile]) -> None:
 
 
 def check_unchanged(bounds: RootBounds) -> None:
-    """Compare the files of *bounds* with what lies there now.
+    """Compare the files of *bounds* with the present ones.
 
-    :raises Unavailable: a file is gone, or has another size or time of change than recorded.
+    :raises Unavailable: a file is missing, or its size or time of change differs from the record.
     """
     for file, info in _looked_up(bounds.files):
         found = None if info.type is pafs.FileType.NotFound else (info.size, _modified(info))
@@ -315,7 +323,7 @@ def check_unchanged(bounds: RootBounds) -> None:
 
 
 def _looked_up(files: Sequence[BoundFile]) -> Iterator[tuple[BoundFile, pafs.FileInfo]]:
-    """Each file with what is there now; object stores are asked many at a time."""
+    """Yield each file with its present file info; one call per file system, which asks object stores in parallel."""
     stores: dict[str, list[tuple[BoundFile, str]]] = {}
     for file in files:
         place, path = split(file.uri)

@@ -1,4 +1,4 @@
-"""Whether the folder that a root of files names is there, where folders exist apart from the files in them."""
+"""Check that the folder of a root of files exists, on file systems where a folder exists apart from its files."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from airflow_provider.domain.roots import Root
 
 _WITH_FOLDERS = frozenset({"file", "hdfs", "viewfs"})
-"""Schemes of file systems that tell a folder without files from one that is not there; object stores do not."""
+"""Schemes of file systems that distinguish an empty folder from a missing one; object stores do not."""
 _VARIES = re.compile(r"[*?\[{]")
 
 
 def missing_folder(root: Root) -> str:
-    """Return the folder in which the files of all epochs of *root* lie, if it is not there; empty if it is.
+    """Return the folder that holds the files of all epochs of *root* if it is missing; otherwise an empty text.
 
-    It ends before the first wildcard and the first field: ``/srv`` of ``/srv/landing-{start:%Y}/*``. What is beyond
-    that may come with the first file of an epoch.
+    It ends before the first wildcard or field: ``/srv`` of ``/srv/landing-{start:%Y}/*``. Folders beyond that may
+    appear with the first file of an epoch.
     """
     location = f"file://{root.location}" if root.location.startswith("/") else root.location
     scheme, _, rest = location.partition("://")

@@ -1,7 +1,7 @@
-"""Bounds of a root that is an Iceberg table of others: the snapshots between which an epoch reads it.
+"""Bounds of a root that is an external Iceberg table: the snapshots between which an epoch reads it.
 
-A snapshot never changes. Where its catalog is, and who asks, a connection or pyiceberg's own configuration says; how
-its files are read, the process's environment (:mod:`airflow_provider.tables.storage`).
+A snapshot never changes. Address and credentials of the catalog come from an Airflow connection or from pyiceberg's
+configuration, those of its files from the process's environment (:mod:`airflow_provider.tables.storage`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _FILE_IO = "airflow_provider.tables.iceberg.file_io.DurableFileIO"
 _SAME_ROWS = frozenset({Operation.APPEND, Operation.REPLACE})
-"""What may lie between the snapshots of an increment: rows that are appended, and rows that change their files."""
+"""Operations allowed within an increment: appending rows, and rewriting the same rows to other files."""
 
 
 def bounds(asked: Asked, url: str | None) -> RootBounds:
-    """The span from the barrier before up to the newest snapshot, or up to what the barrier after begins with.
+    """Return the span from the barrier before to the newest snapshot, or to the beginning of the barrier after.
 
-    :raises NotReady: there is no such table. :raises SourceUnavailable: the catalog does not answer.
+    :raises NotReady: the table does not exist. :raises SourceUnavailable: the catalog does not answer.
     :raises Unavailable: rows of an increment were changed, or its snapshots have expired.
     """
     root = asked.root
@@ -48,15 +48,15 @@ def bounds(asked: Asked, url: str | None) -> RootBounds:
 
 
 def check_unchanged(root: Root, span: Span, url: str | None) -> None:
-    """:raises Unavailable: a snapshot that *span* needs has expired, or the table was made anew."""
+    """:raises Unavailable: a snapshot that *span* needs has expired, or the table was dropped and created again."""
     _snapshots(root, span, _table(root, url))
 
 
 def files(root: Root, span: Span, url: str | None) -> tuple[list[str], pa.Schema]:
-    """Return the files that hold the rows of *span*, and their columns with their ids, as the last snapshot has them.
+    """Return the URIs of the files that hold the rows of *span*, and the last snapshot's columns with their ids.
 
     :raises Unavailable: as in :func:`check_unchanged`.
-    :raises InvalidInput: a table whose rows are not just those of Parquet files.
+    :raises InvalidInput: the table has delete files, or data files that are not Parquet.
     """
     table = _table(root, url)
     snapshots = _snapshots(root, span, table)
@@ -66,55 +66,57 @@ def files(root: Root, span: Span, url: str | None) -> tuple[list[str], pa.Schema
         tasks = [] if last is None else list(table.scan(snapshot_id=last.snapshot_id).plan_files())
         if any(task.delete_files for task in tasks):
             raise _unreadable(root, "rows that are deleted where they lie (merge on read)")
-        found = [task.file for task in tasks]
+        data_files = [task.file for task in tasks]
     else:
-        found = [file for one in snapshots for file in _appended(one, table)]
-    other = next((one.file_format for one in found if one.file_format is not FileFormat.PARQUET), None)
+        data_files = [file for snapshot in snapshots for file in _appended(snapshot, table)]
+    other = next(
+        (file.file_format for file in data_files if file.file_format is not FileFormat.PARQUET), None
+    )
     if other is not None:
         raise _unreadable(root, f"files of the format {other.name}")
-    return [_as_uri(one.file_path) for one in found], schema_to_pyarrow(schema)
+    return [_as_uri(file.file_path) for file in data_files], schema_to_pyarrow(schema)
 
 
 def _reads_all(root: Root, span: Span) -> bool:
-    """Whether what is read is the state at the end of *span*; so is the first increment."""
+    """Return whether the state at the end of *span* is read; the first increment is such a state, too."""
     return root.reads is RootReads.STATE or span.low is None
 
 
 def _snapshots(root: Root, span: Span, table: Table) -> list[Snapshot]:
-    """The snapshots of *span*, the last one first, each of them looked at; without the one that it begins after.
+    """Return the snapshots of *span*, newest first, without the one that it begins after.
 
-    :raises Unavailable: one has expired; or, of an increment, one has changed rows.
+    :raises Unavailable: a snapshot has expired; or a snapshot of an increment has changed rows.
     """
     _refuse_other(root, span, table)
     if span.high is None or (span.is_empty and root.reads is RootReads.INCREMENT):
         return []
-    found = [_snapshot(root, table, span.high)]
+    snapshots = [_snapshot(root, table, span.high)]
     if _reads_all(root, span):
-        return found
-    while found[-1].parent_snapshot_id != span.low:
-        if found[-1].parent_snapshot_id is None:
+        return snapshots
+    while snapshots[-1].parent_snapshot_id != span.low:
+        if snapshots[-1].parent_snapshot_id is None:
             raise _gone(
                 root,
                 span.low,
                 "is not behind its newest one: it, or one between, has expired or was rolled back",
             )
-        found.append(_snapshot(root, table, found[-1].parent_snapshot_id))
-    for one in found:
-        operation = one.summary.operation if one.summary else None
+        snapshots.append(_snapshot(root, table, snapshots[-1].parent_snapshot_id))
+    for snapshot in snapshots:
+        operation = snapshot.summary.operation if snapshot.summary else None
         if operation not in _SAME_ROWS:
             raise _gone(
                 root,
-                one.snapshot_id,
+                snapshot.snapshot_id,
                 f"has changed rows: operation {operation and operation.value!r}, no append",
             )
-    return found
+    return snapshots
 
 
 def _snapshot(root: Root, table: Table, snapshot_id: int) -> Snapshot:
-    found = table.snapshot_by_id(snapshot_id)
-    if found is None:
+    snapshot = table.snapshot_by_id(snapshot_id)
+    if snapshot is None:
         raise _gone(root, snapshot_id, "has expired")
-    return found
+    return snapshot
 
 
 def _gone(root: Root, snapshot_id: int | None, problem: str) -> Unavailable:
@@ -159,7 +161,7 @@ def _unreadable(root: Root, what: str) -> InvalidInput:
 
 
 def _as_uri(path: str) -> str:
-    """Other writers leave the authority out, or the scheme."""
+    """Return *path* as a URI; other writers omit the authority or the scheme."""
     if path.startswith("/"):
         return f"file://{path}"
     return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and "://" not in path else path
@@ -188,12 +190,12 @@ def _translated(root: Root) -> Iterator[None]:
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise NotReady(
             f"root {root.name!r} is not ready: there is no table {root.table}.",
-            next_step="wait for whoever makes it, or correct the table in the declaration of the root.",
+            next_step="wait until its owner creates it, or correct the table in the declaration of the root.",
             root=root.name,
             missing=(root.table,),
         ) from error
     except (SQLAlchemyError, RESTError, OSError) as error:
-        # What the driver says may show where the database is and who asks; its kind tells enough.
+        # The driver's text may contain addresses and users: the message names the error's class only.
         raise SourceUnavailable(
             f"root {root.name!r}: the catalog or the metadata of {root.table} did not answer: {type(error).__name__}.",
             next_step="look whether it runs, and whether this host reaches it; the task tries again.",

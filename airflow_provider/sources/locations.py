@@ -1,4 +1,4 @@
-"""Locations of files: what a root's location is for an interval, which names it matches, which files lie there."""
+"""Locations of files: the location of a root for an interval, the names that it matches, the files there."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 WILD = frozenset("*?[")
 _FEW = 4
 _LISTINGS = 16
-"""Number of locations that are listed at a time: an object store answers each after some 40 ms."""
+"""Number of locations to list concurrently: an object store answers each after some 40 ms."""
 
 Place = TypeVar("Place")
 Found = TypeVar("Found")
 
 
 def location_of(root: Root, interval: Interval) -> str:
-    """The location of *root* for *interval*, as a URI.
+    """Return the location of *root* for *interval*, as a URI.
 
-    :raises InvalidInput: it is none.
+    :raises InvalidInput: the root has no location, or it is neither an absolute path nor a URI.
     """
     if not root.location:
         raise bad_location(root, "it has none")
@@ -38,14 +38,14 @@ def location_of(root: Root, interval: Interval) -> str:
 
 
 def as_location(place: str) -> str:
-    """*place* as a URI where it is an absolute path."""
+    """Return *place* as a URI if it is an absolute path, otherwise unchanged."""
     return f"file://{place}" if place.startswith("/") else place
 
 
 def formatted(root: Root, text: str, interval: Interval) -> str:
-    """*text* with the ends of *interval* in its braces.
+    """Return *text* with ``{start}`` and ``{end}`` replaced by those of *interval*.
 
-    :raises InvalidInput: something else is in them.
+    :raises InvalidInput: *text* has another field, or an invalid format code.
     """
     try:
         return text.format(start=interval.start, end=interval.end)
@@ -54,7 +54,7 @@ def formatted(root: Root, text: str, interval: Interval) -> str:
 
 
 def bad_location(root: Root, problem: str) -> InvalidInput:
-    """The refusal of a location that is none."""
+    """Build the error for an invalid location."""
     return InvalidInput(
         field=f"location of root {root.name!r}",
         value=root.location,
@@ -64,7 +64,7 @@ def bad_location(root: Root, problem: str) -> InvalidInput:
 
 
 def lies_at(root: Root, interval: Interval, uri: str) -> bool:
-    """Whether a file of *uri* lies at the location of *root* for *interval*; looks at names alone."""
+    """Return whether *uri* matches the location of *root* for *interval*; compares names only."""
     place = [part for part in location_of(root, interval).partition("://")[2].split("/") if part]
     path = [part for part in uri.partition("://")[2].split("/") if part]
     if not any(WILD & set(part) for part in place):
@@ -73,7 +73,7 @@ def lies_at(root: Root, interval: Interval, uri: str) -> bool:
 
 
 def names_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether *names*, of directories and a file, match *patterns*, of which ``**`` is any number of directories."""
+    """Return whether *names*, of directories and a file, match *patterns*; ``**`` is any number of directories."""
     if not patterns or not names:
         return not patterns and not names
     head, rest = patterns[0], patterns[1:]
@@ -83,7 +83,7 @@ def names_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def matches(store: pafs.FileSystem, path: str, *, hidden: bool = False) -> Iterator[pafs.FileInfo]:
-    """The files that *path*, perhaps a pattern, stands for. :param hidden: also those that are left out otherwise."""
+    """Yield the files that *path*, literal or a pattern, matches. :param hidden: whether to yield hidden names, too."""
     parts = path.strip("/").split("/")
     fixed = next((index for index, part in enumerate(parts) if WILD & set(part)), len(parts))
     base = ("/" if path.startswith("/") else "") + "/".join(parts[:fixed])
@@ -98,12 +98,12 @@ def matches(store: pafs.FileSystem, path: str, *, hidden: bool = False) -> Itera
 
 
 def within(store: pafs.FileSystem, folder: str) -> Iterator[pafs.FileInfo]:
-    """All files in *folder* and the folders in it."""
+    """Yield all files in *folder* and its subfolders, except hidden ones."""
     return _expanded(store, folder, ["**", "*"])
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a pattern leaves *name* out."""
+    """Return whether patterns skip *name*."""
     return name.startswith(("_", "."))
 
 
@@ -129,12 +129,12 @@ def _expanded(
 
 
 def listing(store: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
-    """What lies in *folder*; nothing where there is none."""
+    """Return the entries of *folder*; empty if it does not exist."""
     return list(store.get_file_info(pafs.FileSelector(folder, allow_not_found=True)))
 
 
 def at_once(look: Callable[[Place], Found], places: Sequence[Place]) -> list[Found]:
-    """Call *look* for each of *places*, several at a time; return what it finds in their order."""
+    """Call *look* for each of *places*, concurrently; return the results in the order of *places*."""
     if len(places) < _FEW:
         return [look(place) for place in places]
     with ThreadPoolExecutor(_LISTINGS) as pool:

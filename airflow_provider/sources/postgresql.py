@@ -1,7 +1,7 @@
-"""Bounds of a root that is the rows of a table in PostgreSQL: ranges of a column of ids that only grow.
+"""Bounds of a root that is a PostgreSQL table: ranges of a column of growing ids.
 
-Ids are given out before their rows can be seen. So the greatest one is looked up, then those are waited for who were
-writing by then: of what they add, nothing can lie at or below it afterwards without being counted.
+PostgreSQL assigns an id before its row is visible. So the greatest visible id is read first; then the transactions
+that are writing at that moment are awaited: rows that they add at or below that id are visible when rows are counted.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRIVER = "org.postgresql.Driver"
-"""The class of PostgreSQL's JDBC driver that a session needs on its class path."""
+"""Class of PostgreSQL's JDBC driver, which a Spark session needs on its class path."""
 
 PACKAGE = "org.postgresql:postgresql:42.7.8"
-"""Where it can be had: the version with which it was tried."""
+"""Maven coordinates of the driver, in the version that is tested."""
 
 _CONNECT_S = 10
 _STATEMENT_MS = 600_000
@@ -75,12 +75,12 @@ _CONTINUED_KEY = """
 
 
 def bounds(asked: Asked, url: str) -> RootBounds:
-    """The ids after those of the barrier before, up to the greatest one now, or to where the barrier after begins.
+    """Return the ids after the barrier before, up to the greatest one, or to the beginning of the barrier after.
 
-    :raises NotReady: there is no such table, or somebody writes to it for long.
+    :raises NotReady: a condition is not met, the table does not exist, or a transaction writes to it for long.
     :raises SourceUnavailable: the database does not answer.
-    :raises Unavailable: at the barrier before there are more rows than were counted.
-    :raises InvalidInput: a column that is no such id.
+    :raises Unavailable: an earlier span has more rows than were counted.
+    :raises InvalidInput: the id column is missing, has nulls or another type.
     """
     root, low = asked.root, asked.low
     with _connected(root, url) as ids:
@@ -104,13 +104,13 @@ def bounds(asked: Asked, url: str) -> RootBounds:
 
 
 def missing(root: Root, interval: Interval, url: str) -> str:
-    """Why the table is not complete for *interval*; empty when it is."""
+    """Return why the table is not complete for *interval*; empty if it is."""
     with _connected(root, url) as ids:
         return ids.unreached(interval.end)
 
 
 def check_unchanged(root: Root, span: Span, url: str) -> None:
-    """:raises Unavailable: there are not as many rows as were counted."""
+    """:raises Unavailable: the number of rows in *span* differs from the record."""
     if span.is_empty:
         return
     with _connected(root, url) as ids:
@@ -121,9 +121,9 @@ def check_unchanged(root: Root, span: Span, url: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JdbcRead:
-    """What Spark's JDBC reader is told; the properties hold the password.
+    """Arguments of Spark's JDBC reader; the properties hold the password.
 
-    :param predicates: one for each partition. :param package: where the driver can be had.
+    :param predicates: one per partition. :param package: Maven coordinates of the driver.
     """
 
     url: str
@@ -135,7 +135,7 @@ class JdbcRead:
 
 
 def jdbc(root: Root, span: Span, url: str) -> JdbcRead:
-    """What reads the rows of *span*; times without a zone stay without one."""
+    """Return the arguments to read the rows of *span*; timestamps without a zone stay without one."""
     address = parsed(url)
     properties = {
         "driver": DRIVER,
@@ -157,7 +157,7 @@ def jdbc(root: Root, span: Span, url: str) -> JdbcRead:
 
 
 def predicates(root: Root, span: Span) -> list[str]:
-    """Conditions, one for each partition, that each row of *span* meets one of, and no other row any."""
+    """Return one SQL condition per partition: each row of *span* meets exactly one, any other row none."""
     name = _quoted(root.id_column)
     if span.is_empty or span.high is None:
         return ["1 = 0"]
@@ -193,11 +193,11 @@ def _changed(root: Root, span: Span, found: int, interval: Interval | None = Non
 
 
 def _look_for_late(asked: Asked, ids: _Ids) -> None:
-    """Rows that came with ids that an epoch has read beyond: nobody can tell them from those that it read.
+    """Look for late rows: their ids lie in a span that an epoch has read, among rows that it did read.
 
-    Every span within the root's window is counted, so that none is passed over because a later one has rows.
+    Counts every span within the root's window: late rows may be in any of them.
 
-    :raises Unavailable: there are some, and no revision is to read them; names the epoch.
+    :raises Unavailable: a span has late rows, and the root does not declare late='revision'; names the epoch.
     """
     for record, found in ids.grown(asked.before):
         span = record.bounds.span
@@ -210,7 +210,7 @@ def _look_for_late(asked: Asked, ids: _Ids) -> None:
 
 
 def unread(root: Root, records: Sequence[RootRecord], url: str) -> list[tuple[Interval, str]]:
-    """Return the spans that have more rows than were counted, with their intervals."""
+    """Return the interval and a description of each span that has more rows than were counted."""
     with _connected(root, url) as ids:
         return [
             (record.interval, f"{found} rows with {root.id_column} in {record.bounds.span}")
@@ -228,7 +228,7 @@ class _Ids:
 
     @contextmanager
     def as_of_now(self) -> Iterator[None]:
-        """Let all that is asked in the block be of one moment."""
+        """Run the queries of the block on one snapshot of the database."""
         from psycopg import IsolationLevel
 
         self._connection.isolation_level = IsolationLevel.REPEATABLE_READ
@@ -236,7 +236,7 @@ class _Ids:
             yield
 
     def greatest(self) -> int | None:
-        """The greatest id, once all have ended who were writing when it was looked up."""
+        """Return the greatest id, after the end of all transactions that were writing when it was read."""
         root = self._root
         greatest, without = self._ask(_GREATEST)[0]
         if without or (greatest is not None and type(greatest) is not int):
@@ -277,11 +277,11 @@ class _Ids:
         return int(self._ask(_WITHIN, low=low, high=high)[0][0])
 
     def grown(self, records: Sequence[RootRecord]) -> list[tuple[RootRecord, int]]:
-        """The *records* whose spans have more rows than were counted, each with their number; one look for all."""
-        asked = [one for one in records if one.bounds.span and not one.bounds.span.is_empty]
+        """Return the *records* whose spans have more rows than were counted, each with the number; one query."""
+        asked = [record for record in records if record.bounds.span and not record.bounds.span.is_empty]
         if not asked:
             return []
-        spans = [one.bounds.span for one in asked if one.bounds.span]
+        spans = [record.bounds.span for record in asked if record.bounds.span]
         lows = [_LEAST if span.low is None else span.low for span in spans]
         counts = self._ask(_COUNTED, lows=lows, highs=[span.high for span in spans])
         return [
@@ -291,7 +291,7 @@ class _Ids:
         ]
 
     def before_split_key(self, low: int | None, high: int) -> int | None:
-        """The greatest id up to *high* such that no transaction key has rows on both sides of it."""
+        """Return the greatest id up to *high* such that no transaction key has rows on both sides of it."""
         edge: int | None = high
         while edge is not None:
             first = self._ask(_SPLIT_KEY, low=low, edge=edge)[0][0]
@@ -301,12 +301,14 @@ class _Ids:
         return low
 
     def refuse_continued_key(self, low: int | None, before: Sequence[RootRecord]) -> None:
-        """:raises Unavailable: a key of rows that an epoch has read goes on beyond them."""
+        """:raises Unavailable: a transaction key of rows that an epoch has read has further rows beyond *low*."""
         root = self._root
-        found = [] if low is None else self._ask(_CONTINUED_KEY, low=low)
-        if found:
-            key, number = found[0]
-            read = next((one.interval for one in before if one.interval and not one.bounds.is_empty), None)
+        continued = [] if low is None else self._ask(_CONTINUED_KEY, low=low)
+        if continued:
+            key, number = continued[0]
+            read = next(
+                (record.interval for record in before if record.interval and not record.bounds.is_empty), None
+            )
             epoch = "INTERVAL" if read is None else f"{read.start.isoformat()}/{read.end.isoformat()}"
             raise Unavailable(
                 f"root {root.name!r}: {root.transaction_key} {key} goes on at {root.id_column} {number}, and the epoch "
@@ -342,9 +344,10 @@ class _Ids:
 
 @contextmanager
 def _connected(root: Root, url: str) -> Iterator[_Ids]:
-    """A connection that only reads; its statements commit one by one.
+    """Open a read-only connection in autocommit mode.
 
-    :raises SourceUnavailable: the database does not answer. :raises InvalidInput: no such column, or no right.
+    :raises SourceUnavailable: the database does not answer. :raises NotReady: the table does not exist.
+    :raises InvalidInput: a column does not exist, or the user must not read the table.
     """
     try:
         import psycopg
@@ -362,7 +365,7 @@ def _connected(root: Root, url: str) -> Iterator[_Ids]:
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
         raise NotReady(
             f"root {root.name!r} is not ready: there is no table {root.table} in {parsed(url).location}.",
-            next_step="wait for whoever makes it, or correct the table in the declaration of the root.",
+            next_step="wait until its owner creates it, or correct the table in the declaration of the root.",
             root=root.name,
             missing=(root.table,),
         ) from error

@@ -1,4 +1,4 @@
-"""Asks the sources of roots: what their bounds are now, whether these still hold, where the rows within them lie."""
+"""Access to the sources of roots: their present bounds, whether these still hold, the rows within them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class RootSources:
-    """Asks the sources of roots; opens none before it is asked.
+    """Sources of roots by their kind; opens no connection before a method needs it.
 
-    :param urls: of databases, by the id of their connection; may hold passwords.
+    :param urls: URLs of databases, by connection id; may hold passwords.
     """
 
     def __init__(self, urls: Mapping[str, str] | None = None) -> None:
@@ -57,7 +57,7 @@ class RootSources:
         return True
 
     def missing(self, root: Root, interval: Interval, now: datetime | None) -> str:
-        """Why *root* is not complete for *interval*, by its declared conditions; empty when it is.
+        """Return why *root* is not complete for *interval* by its declared conditions; empty if it is.
 
         :raises SourceUnavailable: the source does not answer.
         """
@@ -75,9 +75,9 @@ class RootSources:
     def unread(
         self, root: Root, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
     ) -> tuple[list[tuple[Interval, str]], list[str]]:
-        """Return what lies where epochs have read and none reads, with its interval, and what was replaced since.
+        """Return data in the bounds of epochs that no epoch reads, with its interval, and the files replaced since.
 
-        :param wanted: where to look. :param records: what is read around, in the newest revisions.
+        :param wanted: records of the epochs to check. :param records: newest revisions of records around them.
         :raises SourceUnavailable: the source does not answer.
         """
         match root.kind:
@@ -92,7 +92,7 @@ class RootSources:
                 return [], []
 
     def refuse_missing_folder(self, root: Root) -> None:
-        """:raises SourceUnavailable: the folder in which the files of all epochs lie is not there."""
+        """:raises SourceUnavailable: the folder that holds the files of all epochs does not exist."""
         if root.kind is RootKind.FILES and not root.is_older:
             with _answering(root):
                 folder = missing_folder(root)
@@ -104,7 +104,7 @@ class RootSources:
                 )
 
     def between(self, root: Root, interval: Interval, cadence: Cadence) -> list[str]:
-        """Return the files at locations of parts of *interval*, where no epoch of *cadence* looks.
+        """Return the files at locations of parts of *interval* that no epoch of *cadence* reads.
 
         :raises SourceUnavailable: the source does not answer.
         """
@@ -114,13 +114,13 @@ class RootSources:
             return between.files_between(root, interval, cadence)
 
     def place(self, root: Root, interval: Interval) -> str:
-        """Where the files of *root* lie for *interval*."""
+        """Return the location of the files of *root* for *interval*."""
         return location_of(root, interval)
 
     def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
-        """Compare *bounds* with what is there now.
+        """Compare *bounds* with the present state of the source.
 
-        :raises Unavailable: it is not what was recorded; names the file, the snapshot, or the ids.
+        :raises Unavailable: the source differs from the record; names the file, the snapshot, or the ids.
         :raises SourceUnavailable: the source does not answer.
         """
         match root.kind:
@@ -139,14 +139,15 @@ class RootSources:
     def files(self, root: Root, bounds: RootBounds) -> tuple[list[str], pa.Schema]:
         """Return the Parquet files that hold the rows within *bounds* of an Iceberg table, and their columns with ids.
 
-        :raises Unavailable: as in :meth:`check_unchanged`. :raises InvalidInput: its rows are not just those of files.
+        :raises Unavailable: as in :meth:`check_unchanged`.
+        :raises InvalidInput: the table has delete files, or data files that are not Parquet.
         """
         from airflow_provider.sources import iceberg
 
         return iceberg.files(root, _span(bounds), self._catalog_url(root))
 
     def jdbc(self, root: Root, bounds: RootBounds) -> JdbcRead:
-        """Return what Spark's JDBC reader is told for the rows within *bounds*."""
+        """Return the arguments of Spark's JDBC reader for the rows within *bounds*."""
         from airflow_provider.sources import postgresql
 
         return postgresql.jdbc(root, _span(bounds), self._url(root))
@@ -168,9 +169,9 @@ class RootSources:
 
 @contextmanager
 def _answering(root: Root) -> Iterator[None]:
-    """Tell by the family *retry* that the place of a root's files does not answer.
+    """Translate errors of the file system of *root* into an error of the family *retry*.
 
-    :raises SourceUnavailable: whatever the file system says, which may hold addresses.
+    :raises SourceUnavailable: the file system failed. Its own text is left out: it may contain addresses.
     """
     try:
         yield

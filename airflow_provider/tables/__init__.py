@@ -1,1 +1,1 @@
-"""Table formats behind one contract (``tables.base``); which one a table has only the factory knows."""
+"""Table formats behind one contract (``tables.base``); only ``tables.factory`` knows the formats by name."""

@@ -1,11 +1,11 @@
-"""The contract of a table format.
+"""Contract of a table format.
 
-A format stages rows where no reader can reach them, describes what was staged (the committable), contributes
-a pointer swap to the publish transaction, reads a state, and deletes what was abandoned. It decides nothing:
-which slices are current, what a reader gets and who may publish is decided above it (R17).
+A format stages rows where no reader can reach them, describes the staged files (the committable), contributes
+a pointer swap to the publish transaction, reads a state, and deletes output without a commit. It decides nothing:
+the layer above decides which slices are current, what a reader sees and which attempt may publish (R17).
 
-Rows travel as Arrow. In Spark the same writer runs inside each task (``spark.sinks``); what only failed or
-speculative tasks wrote is never described, hence never published.
+Rows travel as Arrow. In Spark the same writer runs inside each task (``spark.sinks``); output of failed and
+speculative tasks is never described, hence never published.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EPOCH_COLUMN = "_epoch"
 
 
 class TableCapability(StrEnum):
-    """What a format can do (protocol section 11)."""
+    """Capability of a format (protocol section 11)."""
 
     PRIVATE_STAGING = "private staging"
     REBASE_SLICE = "rebase slice"
@@ -47,17 +47,17 @@ class TableCapability(StrEnum):
     COMPLETION_MARK = "completion mark"
     OUTSIDERS_SEE_UNCOMMITTED = "outsiders see uncommitted"
     SHARED_FILES = "shared files"
-    """Other processes, Spark's workers among them, open its files by URI."""
+    """Other processes, such as Spark's workers, can open the format's files by URI."""
     DRAFTS = "drafts"
-    """It is a :class:`~airflow_provider.tables.drafts.DraftingFormat`."""
+    """The format is a :class:`~airflow_provider.tables.drafts.DraftingFormat`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableInfo:
-    """A table as its format knows it now.
+    """Current description of a table in its catalog.
 
     :param table_uuid: identity of the table. :param schema_id: id of its current schema.
-    :param schema: that schema as the format writes it (kept in the store as a ``SchemaRecord``).
+    :param schema: that schema as the format serialises it (the store keeps it as a ``SchemaRecord``).
     :param version: the format's current version, 0 for an empty table.
     :param pointer: the catalog's pointer, which the next publish swaps.
     """
@@ -73,9 +73,9 @@ class TableInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where one attempt stages the rows of one table; unique for each epoch of a job, token, participant and subtoken.
+    """Staging directory of one attempt for one table; unique per epoch of a job, token, participant and subtoken.
 
-    :param by_end: its name lacks the start of the epoch, as all names did at first.
+    :param by_end: the directory's name lacks the start of the epoch, as the names of earlier versions did.
     """
 
     table: EpochTable
@@ -91,10 +91,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remains:
-    """A place at which something lies, as its name says it.
+    """Staging directory that exists, parsed from its name.
 
-    :param start: of the epoch; None in a name of the first kind, by the end alone, which epochs of two calendars may
-        share.
+    :param start: start of the epoch; None in a name of an earlier version, which has the end alone, so that epochs of
+        two calendars may share it.
     """
 
     start: datetime | None
@@ -107,10 +107,10 @@ class Remains:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenFile:
-    """A file as the task that wrote it describes it; plain values, so that it can travel through Spark.
+    """Data file as described by the task that wrote it; plain values, so that Spark can serialise it.
 
-    :param checksum: hash of its bytes, taken while writing.
-    :param description: what the format needs to register it (Iceberg: partition and column statistics, JSON).
+    :param checksum: hash of the file's bytes, taken while writing.
+    :param description: what the format needs to register the file (Iceberg: partition and column statistics, JSON).
     """
 
     uri: str
@@ -121,21 +121,21 @@ class WrittenFile:
 
 
 TaskWriter = Callable[[Iterable["pa.RecordBatch"]], Iterator[WrittenFile]]
-"""Writes the batches of one task into files of its own names; may be pickled and sent to Spark's workers."""
+"""Writes the batches of one task to files with unique names; can be pickled and sent to Spark's workers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Publication:
-    """What publishing one change set does to one table.
+    """Effect of publishing one change set on one table.
 
-    :param base: the version that the store holds for current; None before the first commit.
-    :param removes: barriers of epochs whose earlier slice goes.
-    :param adds: the slices that come, with the interval of each.
-    :param shows: the epochs of which engines without cuts see rows after this commit; states find the others, too.
-    :param changes: what becomes of the columns, in order; rows in other slices are not touched (R32).
-    :param csn: the number that the commit will take. The rest is written into the table's metadata (R33).
-    :param adopts: another program's version, on which the commit is made: its rows are taken over (R17).
-    :param pointed: the catalog's pointer was read with the base, and names it: the transaction requires it.
+    :param base: the current version by the store's record; None before the first commit.
+    :param removes: barriers of the epochs whose present slice is removed.
+    :param adds: the slices to add, each with its interval.
+    :param shows: the epochs whose rows engines without cuts see after this commit; states contain the others, too.
+    :param changes: changes of columns, in order; rows in other slices are not touched (R32).
+    :param csn: the number that the commit will take. The fields after it go into the table's metadata (R33).
+    :param adopts: another program's version that the commit is based on: its rows are adopted (R17).
+    :param pointed: the catalog's pointer was read with the base and names it; the transaction requires that.
     """
 
     table: EpochTable
@@ -155,14 +155,14 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A publication ready for the transaction: the new version exists, and nothing points at it yet.
+    """Publication ready for the transaction: the new version exists, and nothing points at it yet.
 
     :param schema: the schema of ``ref.schema_id``, as in :attr:`TableInfo.schema`.
-    :param swap: what the transaction does to the catalog's pointer; None where the catalog lies outside of the
+    :param swap: the transaction's change of the catalog's pointer; None where the catalog lies outside of the
         store's database: then the transaction alone is the commit, and the pointer follows it
         (:meth:`TableFormat.project`).
-    :param made_from: URI of the description that the version was made from: what the pointer names, unless it lags.
-    :param obsolete: URIs of metadata that nobody needs once the pointer has moved (:meth:`TableFormat.published`).
+    :param made_from: URI of the description that the version was made from: the pointer's target, unless it lags.
+    :param obsolete: URIs of metadata that is unused once the pointer has moved (:meth:`TableFormat.published`).
     """
 
     ref: TableRef
@@ -174,10 +174,10 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Projected:
-    """Where a table's pointer in the catalog stands.
+    """Position of a table's pointer in the catalog after :meth:`TableFormat.project`.
 
-    :param moved: whether this call moved it. :param csn: the commit that its version carries now.
-    :param ahead: that commit is not the one that was recorded when this was asked, but a later one.
+    :param moved: whether this call moved the pointer. :param csn: CSN of the version that the pointer names now.
+    :param ahead: that CSN is later than the one recorded before the call.
     """
 
     moved: bool
@@ -187,9 +187,9 @@ class Projected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MissingFile:
-    """A file that a version or staged output names and that is not there.
+    """File that a version or staged output names and that does not exist.
 
-    :param barrier: of the epoch whose rows it holds; None for a file that describes others.
+    :param barrier: barrier of the epoch whose rows the file holds; None for a metadata file.
     """
 
     uri: str
@@ -197,23 +197,23 @@ class MissingFile:
 
 
 class TablesAhead(FinalError):
-    """A table's metadata names a CSN that the store has not given out (R33); ``found_csn`` says which."""
+    """The table's metadata carries a CSN that the store has not issued (R33); see ``found_csn``."""
 
 
 class TableDropped(FinalError):
-    """The store has commits of the table, and the catalog does not know it: another program dropped it."""
+    """The store has commits of the table and the catalog lacks it: another program dropped it."""
 
 
 class TableRecreated(FinalError):
-    """The table was dropped and made again: it is no longer the one that the store recorded."""
+    """The table was dropped and created again: its identity differs from the recorded one."""
 
 
 class WarehouseUnavailable(RetryableError):
-    """Files of the warehouse cannot be read or written now (disk full, no permission, no network)."""
+    """The warehouse's files cannot be read or written now (disk full, no permission, no network)."""
 
 
 class TableFormat(ABC):
-    """One table format in one warehouse.
+    """Table format in one warehouse.
 
     All methods may raise :class:`WarehouseUnavailable` and
     :class:`~airflow_provider.domain.errors.StoreUnavailable`; nothing is published then.
@@ -224,43 +224,41 @@ class TableFormat(ABC):
 
     @abstractmethod
     def describe(self, table: EpochTable) -> TableInfo | None:
-        """Return the table as the catalog has it now, or None when it does not exist."""
+        """Return the table's current description in the catalog, or None if it does not exist."""
 
     def identities(self, tables: Sequence[EpochTable]) -> list[str | None]:
-        """Return ``table_uuid`` of :meth:`describe` for each of *tables*; asks the catalog once where it can."""
-        return [None if one is None else one.table_uuid for one in map(self.describe, tables)]
+        """Return ``table_uuid`` of :meth:`describe` for each of *tables*, by a single query where possible."""
+        return [None if info is None else info.table_uuid for info in map(self.describe, tables)]
 
     @abstractmethod
     def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
-        """Make the empty table with the columns of *schema* and :data:`EPOCH_COLUMN`, or return it as it is.
+        """Create the empty table with the columns of *schema* and :data:`EPOCH_COLUMN`, or return the existing one.
 
         Idempotent; of two racing calls one wins and both return the same table.
 
-        :raises SchemaMismatch: the table exists with other columns; names the first one.
-        :raises InvalidInput: a column named :data:`EPOCH_COLUMN`, or a type that the format lacks.
+        :raises SchemaMismatch: the table exists with other columns; names the first difference.
+        :raises InvalidInput: a column is named :data:`EPOCH_COLUMN`, or has a type that the format lacks.
         """
 
     @abstractmethod
     def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
-        """Put an empty table with the columns of *schema* in the place of one that was never published.
+        """Replace a table that was never published by an empty one with the columns of *schema*.
 
-        It is another table: what was staged for the one before cannot be published (:class:`TableRecreated`).
-        When the table is no longer *unpublished* (it was published or replaced meanwhile), this is
-        :meth:`create`.
+        The new table has another identity: output staged for the old one cannot be published
+        (:class:`TableRecreated`). If the table is no longer *unpublished* (it was published or replaced meanwhile),
+        this is :meth:`create`.
 
         :param unpublished: the table as :meth:`describe` returned it, at version 0.
-        :raises SchemaMismatch: somebody published or replaced it meanwhile, with other columns.
-        :raises InvalidInput: as in :meth:`create`; also when *unpublished* has a version.
+        :raises SchemaMismatch: another attempt published or replaced it meanwhile, with other columns.
+        :raises InvalidInput: as in :meth:`create`; also if *unpublished* has a version.
         """
 
     @abstractmethod
     def register(self, table: EpochTable, pointer: str) -> None:
-        """Make a table that another catalog has known to this one, at *pointer*; again it changes nothing.
+        """Register a table of another catalog in this one, at *pointer*; idempotent. Its files stay where they are.
 
-        Its files stay where they are.
-
-        :raises ForeignCommit: this catalog has a table of that name which is elsewhere.
-        :raises Unavailable: there is nothing at *pointer*.
+        :raises ForeignCommit: this catalog has a table of that name with another pointer.
+        :raises Unavailable: no metadata exists at *pointer*.
         """
 
     @abstractmethod
@@ -276,120 +274,121 @@ class TableFormat(ABC):
         subtoken: int = 0,
         by_end: bool = False,
     ) -> Place:
-        """Return where an attempt stages; a pure function of its arguments, makes nothing.
+        """Return the staging directory of an attempt; a pure function of its arguments, creates nothing.
 
-        :param by_end: by the first kind of name, under which nothing is staged any more: for what is to be deleted.
+        :param by_end: return the directory that an earlier version of the package used, in order to delete it.
         """
 
     @abstractmethod
     def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
-        """Return the writer that each task runs over its own batches.
+        """Return the writer that each task runs over its batches.
 
-        Input: batches with the table's columns but :data:`EPOCH_COLUMN`, which it adds; names decide, order
-        does not. Output: one :class:`WrittenFile` for each file; a task without rows writes none.
-        Files get names that no other task or try uses; nothing is renamed.
+        Input: batches with the table's columns except :data:`EPOCH_COLUMN`, which the writer adds; columns are
+        matched by name, in any order. Output: one :class:`WrittenFile` for each file; a task without rows writes
+        none. File names are unique per task and try; no file is renamed.
         """
 
     @abstractmethod
     def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
-        """Turn the files of the successful tasks into what WRITTEN records (Iceberg: writes their manifest).
+        """Turn the files of the successful tasks into the committable that WRITTEN records (Iceberg: their manifest).
 
-        No reader can reach it. Repeating it makes an equal committable with the same rows, files and checksum.
+        No reader can reach it. A repeated call returns an equal committable: same rows, files and checksum.
         """
 
     @abstractmethod
     def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
-        """Look that all that *output* names is there: before it is published, and quicker than :meth:`missing`.
+        """Check, before *output* is published, that all its files exist; faster than :meth:`missing`.
 
-        By name and size, from one listing of each place. Files that a slice shares with an earlier one are left out.
+        Compares names and sizes with one listing of each staging directory. Skips files that a slice shares with an
+        earlier one.
 
-        :raises Unavailable: something is missing, or has another size; ``uri`` says what.
+        :raises Unavailable: a file is missing or has another size; see ``uri``.
         """
 
     @abstractmethod
     def prepare(self, publication: Publication) -> Prepared:
-        """Write the version that results from replacing and adding slices, and changing columns, on the current head.
+        """Write the next version: the head with slices replaced and added, and columns changed.
 
-        A slice stays what it was: its rows are found by column id, whatever the columns are called in this version.
-        The version consists of all slices; what the catalog's pointer will show of it is what ``publication.shows``
-        names. No rows are copied when a slice appears there or leaves.
+        Slices are immutable: their rows are found by column id, whatever this version calls the columns. The version
+        consists of all slices; the catalog's pointer shows those that ``publication.shows`` names. Showing or hiding
+        a slice copies no rows.
 
-        The head is what the catalog's pointer names. Where the pointer lags behind ``publication.base`` (a
-        catalog outside of the store's database, and a crash before :meth:`project`), it is the base. A head that
-        another program made of the base is as good when it has the same rows, epoch by epoch (a compaction).
+        The head is the version that the catalog's pointer names. Where the pointer lags behind ``publication.base``
+        (a catalog outside of the store's database, and a crash before :meth:`project`), the base is the head. A
+        head that another program made of the base is accepted if each epoch has the same rows (a compaction).
 
-        What it wrote is garbage when the transaction fails; preparing again is always allowed.
+        If the transaction fails, the files written here are garbage; preparing again is always allowed.
 
-        The base is compared first; only when it differs do the table's own marks say why. Whoever gets one of
-        these two errors reads the store once more: when its head moved meanwhile, another publish was faster.
+        The base is compared first; the table's marks say why it differs. On ForeignCommit and TablesAhead the caller
+        reads the store again: if its head has moved meanwhile, another publish was faster.
 
         :raises ForeignCommit: the catalog's current version has other rows than ``publication.base`` and is not
-            ``publication.adopts`` (R17); ``foreign`` says what was done.
+            ``publication.adopts`` (R17); see ``foreign``.
         :raises TablesAhead: the current version carries this domain's marks and a CSN that the store has not
-            given out before ``publication.csn`` (R33): ``found_csn``.
-        :raises TableDropped: the catalog has no such table, though there is a base.
-        :raises TableRecreated: the table is another one than that of the base or of the slices.
-        :raises SchemaMismatch: the head's columns cannot be changed so; names the column.
-        :raises Unavailable: a slice names files of an earlier one that are no longer in the head.
+            issued before ``publication.csn`` (R33); see ``found_csn``.
+        :raises TableDropped: the catalog lacks the table, though there is a base.
+        :raises TableRecreated: the table's identity differs from that of the base or of the slices.
+        :raises SchemaMismatch: a column change is impossible for the head's columns; names the column.
+        :raises Unavailable: a slice shares files with an earlier one, and the head has lost them.
         """
 
     @abstractmethod
     def published(self, publication: Publication, prepared: Prepared) -> None:
-        """Move the pointer where it follows (:meth:`project`), then delete old metadata files.
+        """Move the pointer if it follows the store (:meth:`project`), then delete obsolete metadata files.
 
-        Called after the commit is visible; best effort, never raises: what is left is done by the next touch.
+        Called after the commit is visible; best effort, never raises: the next touch of the table does the rest.
         """
 
     @abstractmethod
     def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
-        """Say where the catalog's pointer stands, seen from what the store recorded last; changes nothing (R17).
+        """Compare the catalog's pointer with the store's last record of the table; read-only (R17).
 
-        :param recorded: None when the store has no commit of the table.
-        :raises TableRecreated: the pointer names another table.
-        :raises TableDropped: there is no pointer, though there was a commit.
+        :param recorded: the last commit; None if the store has none of the table.
+        :raises TableRecreated: the pointer names a table of another identity.
+        :raises TableDropped: the catalog lacks the table, though there was a commit.
         :raises Unavailable: a metadata file is missing.
         """
 
     @abstractmethod
     def project(self, table: EpochTable, recorded: TableRef) -> Projected:
-        """Let the catalog's pointer follow the commit that the store recorded last (R17).
+        """Move the catalog's pointer to the commit that the store recorded last (R17).
 
         Forward only, in CSN order, by compare-and-set, idempotent; a pointer that is further already (another
-        commit was recorded meanwhile) stays. Where the store's own transaction moves the pointer, nothing is
-        moved, and the answer says how it stands. Never call it with what the store has not recorded (I10).
+        commit was recorded meanwhile) stays. Where the store's own transaction moves the pointer, this call moves
+        nothing and reports its position. Never call it with a version that the store has not recorded (I10).
 
-        :raises ForeignCommit: the pointer names a version with other rows that another program made.
-        :raises TableRecreated: the pointer names another table. :raises TableDropped: there is no pointer.
+        :raises ForeignCommit: another program made the version that the pointer names, with other rows.
+        :raises TableRecreated: the pointer names another table. :raises TableDropped: the catalog lacks the table.
         :raises Unavailable: a metadata file is missing.
         """
 
     @abstractmethod
     def restore(self, table: EpochTable, recorded: TableRef) -> bool:
-        """Make the catalog know a table again that another program dropped, at *recorded*; return whether it was gone.
+        """Register a dropped table again, at *recorded*; return whether it was missing.
 
-        A table of that name that was made since gives way as long as it is empty. Idempotent; nothing is lost by it.
+        Replaces an empty table of that name that was created since. Idempotent; loses no rows.
 
         :raises TableRecreated: the catalog has another table of that name, with rows.
-        :raises Unavailable: the metadata file of *recorded* is missing: it was deleted, too.
+        :raises Unavailable: the metadata file of *recorded* was deleted, too.
         """
 
     @abstractmethod
     def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
-        """Return the places of *job* in *table* at which something lies, published or not; else nothing."""
+        """Return the staging directories of *job* in *table* that exist, published or not."""
 
     @abstractmethod
     def discard(self, place: Place) -> None:
-        """Delete everything staged under *place*; idempotent. Never call it for what was published."""
+        """Delete everything staged under *place*; idempotent. Never call it for published output."""
 
     @abstractmethod
     def reclaim(
         self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
     ) -> list[str]:
-        """Delete what only *withdrawn* versions consist of: data, and what describes it; return the URIs.
+        """Delete the data and metadata files that only *withdrawn* versions contain; return their URIs.
 
-        What a version in *kept* contains stays, and what the catalog itself still points at (its current version,
-        branches, tags). What no version ever contained, such as staged output, is not looked at. Idempotent; after
-        a crash, repeating it deletes the rest.
+        Files of a version in *kept* stay, as do those that the catalog still refers to (its current version,
+        branches, tags). Files that no version ever contained, such as staged output, are ignored. Idempotent; after
+        a crash, a repeated call deletes the rest.
 
         :raises Unavailable: a kept version cannot be read; nothing was deleted.
         """
@@ -398,46 +397,46 @@ class TableFormat(ABC):
     def missing(
         self, table: EpochTable, refs: Sequence[TableRef], staged: Sequence[Committable] = ()
     ) -> list[MissingFile]:
-        """Return the files of the versions *refs* and of *staged* output that are not there, each once.
+        """Return the missing files of the versions *refs* and of *staged* output, each once.
 
-        Looks for each file by its name, at the warehouse itself, and reads no row. What only a missing description
-        names cannot be told.
+        Looks up each file's name in the warehouse and reads no rows. Files that only a missing metadata file names
+        cannot be found.
         """
 
     @abstractmethod
     def files(self, state: State) -> list[str]:
-        """Return the URIs of the data files that hold exactly the rows of *state*, found from its ref alone."""
+        """Return the URIs of the data files that hold exactly the rows of *state*, derived from its ref alone."""
 
     @abstractmethod
     def shown_files(self, table: EpochTable) -> list[str]:
-        """Return the URIs of the data files that an engine reads which loads *table* from the catalog now.
+        """Return the URIs of the data files that an engine reads when it loads *table* from the catalog now.
 
-        :raises UnknownName: the catalog has no such table. :raises Unavailable: what names the files is missing.
+        :raises UnknownName: the catalog lacks the table. :raises Unavailable: a metadata file is missing.
         """
 
     @abstractmethod
     def is_shown(self, state: State) -> bool:
-        """Whether an engine that travels to the version of *state* in the catalog finds all of its rows there."""
+        """Return whether an engine finds all rows of *state* by time travel to its version in the catalog."""
 
     @abstractmethod
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of *state* with the columns of *schema*, matched by column id, and the epoch column.
 
-        :param schema: the ``SchemaRecord`` of ``state.ref.schema_id``; a slice without a column gives nulls.
-        :raises Unavailable: a file of the state is missing. Partial rows are never returned.
+        :param schema: the ``SchemaRecord`` of ``state.ref.schema_id``; a slice that lacks a column yields nulls.
+        :raises Unavailable: a file of the state is missing. Partial results are never returned.
         """
 
     def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Return what :meth:`read` returns in pieces, so that not all rows need to be in memory.
+        """Yield the result of :meth:`read` in pieces, so that not all rows need to fit into memory.
 
-        :raises Unavailable: as :meth:`read`, when the piece comes up: use no row before the last piece was there.
+        :raises Unavailable: as :meth:`read`, but only at the piece concerned: use no row before the last piece.
         """
         yield self.read(state, schema, columns)
 
     def statistics(self, state: State, schema: str) -> Statistics:
-        """Return how many rows *state* has, and what its files say about their columns.
+        """Return the number of rows of *state*, and the column statistics of its files.
 
-        :raises Unavailable: what describes the files is missing.
+        :raises Unavailable: a metadata file is missing.
         """
         rows = sum(piece.num_rows for piece in self.scan(state, schema, [EPOCH_COLUMN]))
         return Statistics(rows=rows, columns={})
@@ -447,4 +446,4 @@ class TableFormat(ABC):
         """Return *schema* as Arrow, each field with its column id in the metadata (``PARQUET:field_id``)."""
 
     def close(self) -> None:  # noqa: B027  (a format without connections has nothing to give back)
-        """Give back connections; the format must not be used afterwards. May be called twice."""
+        """Close connections; the format must not be used afterwards. May be called twice."""

@@ -1,4 +1,4 @@
-"""What every format checks the same way, and the values that they make alike."""
+"""Checks, errors and values that all formats share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Marks:
-    """What a published version says about itself (R33)."""
+    """Commit that a published version carries in its metadata (R33)."""
 
     domain: str
     incarnation: str
@@ -42,16 +42,16 @@ class Marks:
         return cls(domain=publication.table.domain, incarnation=publication.incarnation, csn=publication.csn)
 
     def precedes(self, other: Marks) -> bool:
-        """Whether the same store published it before *other*."""
+        """Return whether the same store made this commit before *other*."""
         same = (self.domain, self.incarnation) == (other.domain, other.incarnation)
         return same and self.csn < other.csn
 
 
 def existing(found: Found | None, table: EpochTable, recorded: TableRef | None = None) -> Found:
-    """Return what the catalog has of *table*.
+    """Return *found*, the catalog's entry of *table*, unless it is None.
 
-    :param recorded: its last commit in the store, None where there is none, or where nobody knows.
-    :raises UnknownName: nothing. :raises TableDropped: nothing, although there is a commit.
+    :param recorded: the table's last commit in the store; None if there is none, or it was not read.
+    :raises UnknownName: the catalog lacks the table. :raises TableDropped: it lacks it although there is a commit.
     """
     if found is not None:
         return found
@@ -67,26 +67,26 @@ def existing(found: Found | None, table: EpochTable, recorded: TableRef | None =
 
 
 def same_table(table: EpochTable, recorded: TableRef, info: TableInfo | None) -> TableInfo:
-    """Return *info*, what the catalog has of a table with commits, if it is that table.
+    """Return *info*, the catalog's entry of a table with commits, if its identity is the recorded one.
 
-    :raises TableDropped: it is gone. :raises TableRecreated: it is another one.
+    :raises TableDropped: the catalog lacks the table. :raises TableRecreated: it has another identity.
     """
-    found = existing(info, table, recorded)
-    refuse_other_identity(table, recorded, found.table_uuid)
-    return found
+    known = existing(info, table, recorded)
+    refuse_other_identity(table, recorded, known.table_uuid)
+    return known
 
 
 def refuse_other_identity(table: EpochTable, recorded: TableRef, identity: str | None) -> None:
-    """Refuse a table with commits unless the catalog has it as *identity*.
+    """Refuse a table with commits unless *identity*, the catalog's, is the recorded one.
 
-    :raises TableDropped: it is gone. :raises TableRecreated: it is another one.
+    :raises TableDropped: *identity* is None. :raises TableRecreated: it is another one.
     """
     if existing(identity, table, recorded) != recorded.table_uuid:
         raise recreated(table, recorded.table_uuid, str(identity))
 
 
 def dropped(table: EpochTable, recorded: TableRef) -> TableDropped:
-    """The error for a table with commits that the catalog does not know."""
+    """Build the error for a table with commits that the catalog lacks."""
     return TableDropped(
         f"table {table.name!r} of domain {table.domain!r} is not in the catalog, and the store has commits of it (the "
         f"last one: {recorded.metadata or recorded.location}): another program dropped it.",
@@ -99,15 +99,15 @@ def dropped(table: EpochTable, recorded: TableRef) -> TableDropped:
 
 
 def refuse_other_table(publication: Publication, table_uuid: str) -> None:
-    """:raises TableRecreated: the base or a slice belongs to another table of that name."""
+    """:raises TableRecreated: the base or a slice belongs to another table of the same name."""
     base = () if publication.base is None else (publication.base.table_uuid,)
-    for expected in (*base, *(one.table_uuid for _, one in publication.adds)):
+    for expected in (*base, *(added.table_uuid for _, added in publication.adds)):
         if expected != table_uuid:
             raise recreated(publication.table, expected, table_uuid)
 
 
 def recreated(table: EpochTable, expected: str, found: str) -> TableRecreated:
-    """The error for a table that is another one than the store or a slice names."""
+    """Build the error for a table whose identity differs from that in the store or in a slice."""
     return TableRecreated(
         f"table {table.name!r} of domain {table.domain!r} is {found} in the catalog, "
         f"but {expected} was written: it was dropped and made again.",
@@ -121,7 +121,7 @@ def recreated(table: EpochTable, expected: str, found: str) -> TableRecreated:
 
 
 def refuse_published(info: TableInfo) -> None:
-    """:raises InvalidInput: only a table that was never published may be replaced."""
+    """:raises InvalidInput: the table was published, so that it must not be replaced."""
     if info.version:
         raise InvalidInput(
             field="table",
@@ -132,23 +132,23 @@ def refuse_published(info: TableInfo) -> None:
 
 
 def refuse_other_place(place: Place, own: Place) -> None:
-    """:raises InvalidInput: *place* is not where this format would stage; nothing there is ours to delete."""
+    """:raises InvalidInput: *place* differs from *own*, this format's staging directory: it must not be deleted."""
     if place.uri != own.uri:
         raise InvalidInput(field="place", value=place.uri, expected=f"the attempt's own place {own.uri}")
 
 
 def refuse_foreign_files(place: Place, files: Sequence[WrittenFile]) -> None:
-    """:raises InvalidInput: a file outside of *place*, or one named twice."""
+    """:raises InvalidInput: a file lies outside of *place*, or occurs twice."""
     seen = set()
-    for one in files:
-        if not one.uri.startswith(place.uri) or one.uri in seen:
+    for file in files:
+        if not file.uri.startswith(place.uri) or file.uri in seen:
             raise InvalidInput(
                 field="files",
-                value=one.uri,
+                value=file.uri,
                 expected=f"each file once, below {place.uri}",
                 table=place.table.name,
             )
-        seen.add(one.uri)
+        seen.add(file.uri)
 
 
 def committable(
@@ -160,9 +160,9 @@ def committable(
     *,
     version: int,
 ) -> Committable:
-    """Sum up *files*; the order in which tasks ended does not matter."""
+    """Build the committable of *files*; its checksum does not depend on the order in which tasks ended."""
     digest = hashlib.blake2b(digest_size=16)
-    for checksum in sorted(one.checksum for one in files):
+    for checksum in sorted(file.checksum for file in files):
         digest.update(checksum.encode())
     return Committable(
         format=name,
@@ -170,23 +170,26 @@ def committable(
         place=place.uri,
         version=version,
         parts=parts,
-        rows=sum(one.rows for one in files),
+        rows=sum(file.rows for file in files),
         files=len(files),
-        size_bytes=sum(one.size_bytes for one in files),
+        size_bytes=sum(file.size_bytes for file in files),
         checksum=digest.hexdigest(),
         schema_id=info.schema_id,
     )
 
 
 def in_state(state: State, barrier: datetime) -> bool:
-    """Whether the slice that ends at *barrier* belongs to *state*."""
+    """Return whether the slice that ends at *barrier* belongs to *state*."""
     if state.kind is TableKind.FULL:
         return barrier == state.barrier
     return barrier <= state.barrier and (state.low is None or barrier > state.low)
 
 
 def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
-    """:raises InvalidInput: a column that *schema* lacks."""
+    """Return *columns* if all are in *schema*.
+
+    :raises InvalidInput: *schema* lacks a column.
+    """
     for column in columns:
         if column not in schema.names:
             raise InvalidInput(field="columns", value=column, expected=f"one of {schema.names}")
@@ -195,10 +198,10 @@ def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
 
 @contextmanager
 def translated(warehouse: str) -> Iterator[None]:
-    """Let no error of a file system out.
+    """Translate errors of the file system.
 
-    :raises Unavailable: a file that should be there is not.
-    :raises WarehouseUnavailable: anything else; a place that cannot be written is told apart.
+    :raises Unavailable: a file is missing.
+    :raises WarehouseUnavailable: any other error; the message says whether the warehouse cannot be written.
     """
     try:
         yield
@@ -221,7 +224,7 @@ def translated(warehouse: str) -> Iterator[None]:
 
 
 def damaged_file(uri: str, error: Exception) -> Unavailable:
-    """The error for a file that is there and cannot be read."""
+    """Build the error for a file that exists and cannot be read."""
     return Unavailable(
         f"{uri} is damaged ({error}): the state that contains it cannot be read whole.",
         next_step="restore the file or compute its epoch again.",
@@ -230,7 +233,7 @@ def damaged_file(uri: str, error: Exception) -> Unavailable:
 
 
 def missing_file(uri: str) -> Unavailable:
-    """The error for a state that cannot be read whole any more."""
+    """Build the error for a state that has lost a file."""
     return Unavailable(
         f"{uri} is missing: the state that contains it cannot be read whole, so nothing of it is returned.",
         next_step="resolve a newer cut; if that fails too, restore the file or compute its epoch again.",
@@ -239,7 +242,7 @@ def missing_file(uri: str) -> Unavailable:
 
 
 def lost_output(table: EpochTable, uri: str) -> Unavailable:
-    """The error for staged output that is no longer whole."""
+    """Build the error for staged output that has lost a file before it was published."""
     return Unavailable(
         f"{uri}, which was staged for table {table.name!r}, is missing or has changed; nothing was published.",
         next_step="look who deletes files in the warehouse, then clear the task: it is computed again.",
@@ -249,7 +252,7 @@ def lost_output(table: EpochTable, uri: str) -> Unavailable:
 
 
 def refuse_elsewhere(table: EpochTable, wanted: str, found: str) -> None:
-    """:raises ForeignCommit: the catalog has *table*, and not where it is *wanted*."""
+    """:raises ForeignCommit: the catalog has *table* with another pointer than *wanted*."""
     if found != wanted:
         raise ForeignCommit(
             f"table {table.name!r} is in this catalog already, at {found}.",

@@ -1,4 +1,4 @@
-"""Columns of a table as Arrow: which types a table can have, their ids, and where two schemas differ."""
+"""Columns of a table as Arrow: supported types, column ids, and differences of two schemas."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _SCALARS = {
 
 
 def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
-    """Return the columns that *table* has when rows of *schema* are written to it, with ids.
+    """Return the columns, with ids, of *table* when it is created for rows of *schema*.
 
-    All columns may be null, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null. Files of
-    a full table may do without it (its value is the partition's), so that it is not called required there.
+    All columns are nullable, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null. Files of
+    a full table may lack it (readers take the partition's value), so that the schema does not require it there.
 
-    :raises InvalidInput: a name or a type that a table cannot have, or a declared column that is missing.
+    :raises InvalidInput: a column's name or type is not supported, or a declared column is missing.
     """
     check_names(table, schema.names)
     fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
@@ -55,9 +55,9 @@ def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
 
 
 def plain_type(kind: pa.DataType, column: str) -> pa.DataType:
-    """Return the one Arrow type that stands for all representations of *kind*, its parts nullable.
+    """Return the one Arrow type that this package uses for all representations of *kind*, its parts nullable.
 
-    :raises InvalidInput: a table cannot have it; names *column*.
+    :raises InvalidInput: unsupported type; names *column*.
     """
     if kind in _SCALARS:
         return _SCALARS[kind]
@@ -84,13 +84,13 @@ def plain_type(kind: pa.DataType, column: str) -> pa.DataType:
 
 
 def _plain_field(field: pa.Field, column: str, name: str | None = None, *, nullable: bool = True) -> pa.Field:
-    """Keep the id and nothing else of *field*."""
+    """Return *field* in its plain type, with its id as its only metadata."""
     kept = {FIELD_ID: field.metadata[FIELD_ID]} if field.metadata and FIELD_ID in field.metadata else None
     return pa.field(name or field.name, plain_type(field.type, column), nullable=nullable, metadata=kept)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return *schema* in plain types, with its ids."""
+    """Return *schema* in plain types, with its column ids."""
     return pa.schema(
         [
             _plain_field(field, field.name, nullable=field.nullable or field.name != EPOCH_COLUMN)
@@ -100,7 +100,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def numbered(schema: pa.Schema) -> pa.Schema:
-    """Give each field an id: those of the columns first, then those of their parts."""
+    """Number all fields: the columns first, then their parts."""
     ids = count(1)
     outer = [(field, next(ids)) for field in schema]
     return pa.schema(
@@ -120,7 +120,7 @@ def _with_ids(kind: pa.DataType, ids: Iterator[int]) -> pa.DataType:
 
 
 def identified(field: pa.Field, ids: Iterator[int]) -> pa.Field:
-    """Return *field* and its parts with ids, its own first."""
+    """Return *field* and its parts with the next *ids*, its own first."""
     number = next(ids)
     return _with_id(field, number).with_type(_with_ids(field.type, ids))
 
@@ -130,13 +130,13 @@ def _with_id(field: pa.Field, number: int) -> pa.Field:
 
 
 def field_id(field: pa.Field) -> int | None:
-    """Return the id of *field*, None when it has none."""
-    found = (field.metadata or {}).get(FIELD_ID)
-    return None if found is None else int(found)
+    """Return the id of *field*, or None if it has none."""
+    number = (field.metadata or {}).get(FIELD_ID)
+    return None if number is None else int(number)
 
 
 def known_ids(fields: Iterable[pa.Field]) -> Iterator[int]:
-    """The ids of *fields* and of their parts."""
+    """Yield the ids of *fields* and of their parts."""
     for field in fields:
         number = field_id(field)
         if number is not None:
@@ -147,7 +147,7 @@ def known_ids(fields: Iterable[pa.Field]) -> Iterator[int]:
 def refuse_difference(table: EpochTable, existing: pa.Schema, given: pa.Schema) -> None:
     """Compare columns by name and type; order and ids do not matter.
 
-    :raises SchemaMismatch: naming the first column that differs.
+    :raises SchemaMismatch: names the first column that differs.
     """
     refuse_other_names(table.name, existing.names, given.names)
     for field in existing:
@@ -159,7 +159,7 @@ def refuse_difference(table: EpochTable, existing: pa.Schema, given: pa.Schema) 
 def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]) -> None:
     """Compare the names of a table's columns with those of rows; order does not matter.
 
-    :raises SchemaMismatch: naming every column that is missing, unknown or there twice.
+    :raises SchemaMismatch: names every column that is missing, unknown or there twice.
     """
     missing = [name for name in existing if name not in given]
     unknown = [name for name in dict.fromkeys(given) if name not in existing]
@@ -179,7 +179,7 @@ def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]
     else:
         advice = f"drop {_listed(unknown or twice)}" + ("" if unknown else " once")
     raise SchemaMismatch(
-        f"table {table!r}: {'; '.join(one.format(_listed(names)) for one, names in problems.items() if names)}.",
+        f"table {table!r}: {'; '.join(text.format(_listed(names)) for text, names in problems.items() if names)}.",
         next_step=f"{advice}; columns change by column_changes in the table's declaration.",
         table=table,
         column=wrong[0],
@@ -193,7 +193,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def mismatch(table: str, column: str, *, expected: object, found: object) -> SchemaMismatch:
-    """The error for rows whose *column* is not of the type that the table has."""
+    """Build the error for rows whose *column* has another type than the table's."""
     return SchemaMismatch(
         f"table {table!r}, column {column!r}: the table has {expected}, the rows have {found}.",
         next_step=f"cast {column!r} before it is written, or declare a wider type in column_changes of the table.",
@@ -205,9 +205,9 @@ def mismatch(table: str, column: str, *, expected: object, found: object) -> Sch
 
 
 def check_names(table: EpochTable, names: list[str]) -> None:
-    """Check that each of *names* can be that of a column, and that there are some.
+    """Check that *names* has at least one column, and that each is a valid column name.
 
-    :raises InvalidInput: naming the first that cannot.
+    :raises InvalidInput: names the first invalid one.
     """
     for name in names:
         column_name(name)
@@ -226,9 +226,9 @@ def check_names(table: EpochTable, names: list[str]) -> None:
 
 
 def check_paths(table: EpochTable, schema: pa.Schema) -> None:
-    """Check that no two columns or parts of columns have one path: Spark looks past case, Parquet past dots.
+    """Check that the dotted paths of columns and their parts are unique: Spark ignores case, Parquet merges dots.
 
-    :raises InvalidInput: naming one that two have.
+    :raises InvalidInput: names a path that occurs twice.
     """
     seen: dict[str, str] = {}
     for path in _paths(schema):
@@ -244,7 +244,7 @@ def check_paths(table: EpochTable, schema: pa.Schema) -> None:
 
 
 def _paths(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[str]:
-    """The dotted path of each column and of each of its parts."""
+    """Yield the dotted path of each column and of each of its parts."""
     for field in fields:
         yield f"{prefix}{field.name}"
         yield from _paths(_parts(field.type), f"{prefix}{field.name}.")
@@ -259,7 +259,7 @@ def _parts(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _check_layout(table: EpochTable, schema: pa.Schema) -> None:
-    """Check the columns that the declaration partitions and sorts by."""
+    """Check the declaration's partition_by and sort_by columns."""
     for option in ("partition_by", "sort_by"):
         columns = getattr(table, option)
         for column in columns:

@@ -1,4 +1,4 @@
-"""The second way of rows into a slice: statements of an engine, in a private table of the attempt's own."""
+"""Drafts: an engine's statements fill a slice by way of a table that is private to the attempt."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_provider.tables.base import Place, TableFormat, TableInfo
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
-    """A private table in the place of an attempt.
+    """Private table in the staging directory of an attempt.
 
-    It has the columns of the table but :data:`~airflow_provider.tables.base.EPOCH_COLUMN`. Nobody but the attempt
-    knows of it: nothing in it can be seen, and nothing done to it late can change what was recorded.
+    It has the columns of the table except :data:`~airflow_provider.tables.base.EPOCH_COLUMN`. Only the attempt knows
+    of it: no reader sees its rows, and a late statement cannot change recorded output.
 
-    :param info: the table whose slice it is to become. :param table_uuid: its own identity.
-    :param warehouse: URI of the warehouse. :param path: names of the directories from there to it.
-    :param base: the state that it began with; None for no rows.
+    :param info: the table whose slice the draft becomes. :param table_uuid: identity of the draft itself.
+    :param warehouse: URI of the warehouse. :param path: names of the directories from there to the draft.
+    :param base: the state whose rows the draft starts with; None for no rows.
     """
 
     place: Place
@@ -31,48 +31,48 @@ class Draft:
 
     @property
     def uri(self) -> str:
-        """URI of its directory, without a slash at its end."""
+        """URI of the draft's directory, without a trailing slash."""
         return "/".join((self.warehouse, *self.path))
 
 
 class DraftingFormat(TableFormat):
-    """A format whose full tables take what an engine's own statements (INSERT, UPDATE, DELETE, MERGE) left."""
+    """Format whose full tables can be written by an engine's statements (INSERT, UPDATE, DELETE, MERGE)."""
 
     @abstractmethod
     def shares(self, info: TableInfo, base: State) -> bool:
-        """Whether a draft can begin with the files of *base*: none of them says itself of which epoch its rows are.
+        """Return whether a draft can start with the files of *base*: none of them has an epoch column of its own.
 
-        Otherwise let a draft begin with no rows, and write those of *base* into it.
+        Otherwise start a draft without rows, and write those of *base* into it.
 
-        :raises Unavailable: what describes *base* is missing.
+        :raises Unavailable: a metadata file of *base* is missing.
         """
 
     @abstractmethod
     def open_draft(self, place: Place, info: TableInfo, base: State | None) -> Draft:
-        """Make a private table below *place*, beginning with the rows of *base*; each call makes another one.
+        """Create a private table below *place* that starts with the rows of *base*; each call creates another one.
 
-        It consists of the files of *base* until a statement replaces them; they themselves are never changed.
+        The draft refers to the files of *base* until a statement replaces them; the files are never changed.
 
-        :param base: a state of the same table without staged output, which can be shared; None for none.
-        :raises InvalidInput: it cannot be shared, or has another layout than the table is written with now.
-        :raises Unavailable: what describes *base* is missing.
+        :param base: a state of the same table without staged output, for which :meth:`shares` is true; or None.
+        :raises InvalidInput: *base* cannot be shared, or its layout differs from the table's present one.
+        :raises Unavailable: a metadata file of *base* is missing.
         """
 
     @abstractmethod
     def describe_draft(self, draft: Draft) -> Committable:
-        """Turn the rows that the draft of a full table has now into what WRITTEN records.
+        """Turn the present rows of a full table's draft into the committable that WRITTEN records.
 
-        Files of the base that are still whole are named again, not copied; for publish see
-        :meth:`TableFormat.prepare`. What is done to the draft afterwards changes nothing. On a local disk, all
-        files are synced. Repeating it makes an equal committable, as :meth:`TableFormat.describe_output` does.
+        Unchanged files of the base are referred to, not copied; for publish see :meth:`TableFormat.prepare`. Later
+        statements on the draft have no effect on it. On a local disk, all files are synced. A repeated call returns
+        an equal committable, as :meth:`TableFormat.describe_output` does.
 
-        :raises InvalidInput: an incremental table, whose files say their epoch: its rows are to be written. Or
-            statements left what no slice can have: deletes beside files, other branches, files of others, another
-            layout; or dropped the draft.
-        :raises SchemaMismatch: they changed its columns.
-        :raises TableRecreated: they dropped it and made it again.
+        :raises InvalidInput: the table is incremental: its files hold their epoch, so that its rows must be written.
+            Or the draft has what no slice can have (delete files, other branches, files of other programs, another
+            layout), or was dropped.
+        :raises SchemaMismatch: statements changed its columns.
+        :raises TableRecreated: statements dropped it and created it again.
         """
 
     @abstractmethod
     def close_draft(self, draft: Draft, kept: Committable | None) -> None:
-        """Delete *draft* but for the files of *kept*; idempotent, best effort, never raises."""
+        """Delete *draft* except the files of *kept*; idempotent, best effort, never raises."""

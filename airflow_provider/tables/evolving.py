@@ -1,4 +1,4 @@
-"""What declared changes make of a table's columns (R32)."""
+"""Apply declared column changes to a table's columns (R32)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def evolved(
 ) -> pa.Schema:
     """Return the columns that *table* has after *changes*: ids stay, new columns get new ones.
 
-    :param existing: its columns now. :param last_id: no column that it ever had has a greater id.
-    :param separating: columns by whose values its files are separated. :param sorting: by which they are sorted.
-    :raises SchemaMismatch: a change that cannot be made to these columns; names the column.
-    :raises InvalidInput: a name that no column of this table can have.
+    :param existing: the present columns. :param last_id: the greatest column id that the table ever used.
+    :param separating: columns that the table is partitioned by. :param sorting: columns that it is sorted by.
+    :raises SchemaMismatch: a change is impossible for these columns; names the column.
+    :raises InvalidInput: a new name is invalid for a column of this table.
     """
     fields = {field.name: field for field in existing if field.name != EPOCH_COLUMN}
     ids = count(last_id + 1)
@@ -61,10 +61,12 @@ def evolved(
             del fields[change.column]
         elif change.kind is ChangeKind.RENAME:
             evolving.refuse_taken(change.to)
+            # The dictionary is built anew, so that the column keeps its position.
             renamed = (
-                one.with_name(change.to) if one.name == change.column else one for one in fields.values()
+                column.with_name(change.to) if column.name == change.column else column
+                for column in fields.values()
             )
-            fields = {one.name: one for one in renamed}
+            fields = {column.name: column for column in renamed}
         else:
             fields[change.column] = field.with_type(evolving.wider(field.type))
     check_names(table, list(fields))
@@ -77,7 +79,7 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
     """Return the Arrow type that *kind* names."""
     if kind.word == "decimal":
         return pa.decimal128(*kind.digits)
-    parts = [arrow_type(one) for one in kind.parts]
+    parts = [arrow_type(part) for part in kind.parts]
     if kind.word == "array":
         return pa.list_(pa.field("element", parts[0]))
     if kind.word == "map":
@@ -89,7 +91,7 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 
 
 class _Evolving:
-    """One change of a table with the columns *names*."""
+    """Check one change of a table with the columns *names*."""
 
     def __init__(self, table: str, change: ColumnChange, names: list[str]) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""Expectations of columns: proven by statistics where these suffice, else answered by the rows (R14)."""
+"""Column checks: proven by file statistics where these suffice, otherwise evaluated on the rows (R14)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from airflow_provider.tables.statistics import Statistics
 
 
 def proven(check: Check, statistics: Statistics, schema: pa.Schema) -> bool:
-    """Whether *statistics* alone show that *check* holds. They never show that it does not.
+    """Return whether *statistics* alone prove that *check* holds. False proves nothing: evaluate the rows.
 
-    Bounds of files may be wider than their values (long texts are cut), and do not know NaN.
+    Bounds of files may be wider than their values (long texts are truncated), and ignore NaN.
 
-    :raises InvalidInput: a column that the table lacks, or a bound that cannot be compared with it.
+    :raises InvalidInput: the table lacks a column, or a limit cannot be compared with its type.
     """
     columns = [_field(schema, name) for name in check.columns]
     if statistics.rows == 0 or (check.kind is CheckKind.UNIQUE and statistics.rows == 1):
         return True
     known = [statistics.columns.get(field.name) for field in columns]
     if check.kind is CheckKind.NOT_NULL:
-        return all(one is not None and one.nulls == 0 for one in known)
+        return all(column is not None and column.nulls == 0 for column in known)
     bounds = known[0]
     if check.kind is not CheckKind.IN_RANGE or bounds is None or pa.types.is_floating(columns[0].type):
         return False
@@ -38,9 +38,9 @@ def proven(check: Check, statistics: Statistics, schema: pa.Schema) -> bool:
 
 
 def violated(check: Check, pieces: Iterable[pa.Table], schema: pa.Schema) -> Finding | None:
-    """What is wrong with the rows of *pieces*, each of which has the columns of *check*; None when nothing is.
+    """Evaluate *check* on the rows of *pieces*, each with the check's columns; return a finding, or None if it holds.
 
-    :raises InvalidInput: a column that the table lacks, or a value that cannot be compared with it.
+    :raises InvalidInput: the table lacks a column, or a value cannot be compared with its type.
     """
     fields = [_field(schema, name) for name in check.columns]
     if check.kind is CheckKind.UNIQUE:
@@ -63,12 +63,12 @@ def violated(check: Check, pieces: Iterable[pa.Table], schema: pa.Schema) -> Fin
 
 
 def _offends(check: Check, column: pa.ChunkedArray, schema: pa.Schema) -> pa.ChunkedArray:
-    """A mask of the values that *check* refuses; null where it does not ask."""
+    """Return a mask of the values that *check* refuses; null where the check does not apply."""
     field = _field(schema, check.columns[0])
     if check.kind is CheckKind.NOT_NULL:
         return pc.is_null(column)
     if check.kind is CheckKind.ACCEPTED:
-        values = pa.array([_literal(one, field).as_py() for one in check.values], field.type)
+        values = pa.array([_literal(text, field).as_py() for text in check.values], field.type)
         return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=values)))
     low, high = _range(check, field)
     masks = [
@@ -76,14 +76,14 @@ def _offends(check: Check, column: pa.ChunkedArray, schema: pa.Schema) -> pa.Chu
         *([pc.greater(column, high)] if high is not None else []),
         *([pc.is_nan(column)] if pa.types.is_floating(field.type) else []),
     ]
-    found = masks[0]
+    offends = masks[0]
     for mask in masks[1:]:
-        found = pc.or_(found, mask)
-    return found
+        offends = pc.or_(offends, mask)
+    return offends
 
 
 def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) -> Finding | None:
-    """Keys that occur more than once; what is kept in memory is each key once."""
+    """Find keys that occur more than once; memory holds each distinct key once."""
     names = list(check.columns)
     for field in fields:
         if pa.types.is_nested(field.type):
@@ -112,17 +112,17 @@ def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) 
 
 
 def _plain(rows: pa.Table) -> Iterator[dict[str, object]]:
-    """Rows as people read them; what Python cannot hold is told as Arrow does."""
+    """Yield rows in plain Python values; a value outside of Python's range becomes Arrow's text."""
     for index in range(rows.num_rows):
         yield {name: _told(rows.column(name)[index]) for name in rows.column_names}
 
 
 def _told(value: pa.Scalar) -> object:
     try:
-        found = value.as_py()
+        plain = value.as_py()
     except (ValueError, OverflowError):
         return str(value)
-    return found if isinstance(found, str | int | float | bool | type(None)) else str(found)
+    return plain if isinstance(plain, str | int | float | bool | type(None)) else str(plain)
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
@@ -133,15 +133,17 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
 
 def _range(check: Check, field: pa.Field) -> tuple[pa.Scalar | None, pa.Scalar | None]:
     low, high = (
-        None if one is None else _literal(one, field, whole=False) for one in (check.at_least, check.at_most)
+        None if text is None else _literal(text, field, whole=False)
+        for text in (check.at_least, check.at_most)
     )
     return low, high
 
 
 def _literal(text: str, field: pa.Field, *, whole: bool = True) -> pa.Scalar:
-    """*text* as a value that can be compared with the column.
+    """Convert *text* to a value that can be compared with the column.
 
-    :param whole: it must be a value of the column's own type, not one between two of them.
+    :param whole: whether the value must be of the column's own type; False for limits of a range, which may lie
+        between two values of it.
     """
     kind = field.type
     try:

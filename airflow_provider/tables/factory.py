@@ -1,4 +1,4 @@
-"""Table formats by name, opened when they are first used."""
+"""Table formats by name, opened on first use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from airflow_provider.tables.locations import checked_warehouse
 
 
 class TableFormats(Mapping[str, TableFormat]):
-    """The formats of one metadata store and one warehouse.
+    """Formats of one metadata store and one warehouse.
 
     :param projected: whether the catalog's pointers follow the store's commits instead of moving with them (R17).
-    :param warehouse: URI below which tables lie; empty for formats that have none.
+    :param warehouse: URI below which tables lie; empty for formats without a warehouse.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TableFormats(Mapping[str, TableFormat]):
         self._lock = RLock()
 
     def __getitem__(self, name: str) -> TableFormat:
-        """:raises InvalidInput: an unknown format, or one that this store or warehouse cannot serve."""
+        """:raises InvalidInput: unknown format, or one that this store or warehouse cannot serve."""
         with self._lock:
             if name not in self._opened:
                 self._opened[name] = self._opener(name)()
@@ -48,7 +48,7 @@ class TableFormats(Mapping[str, TableFormat]):
         return len(self._openers)
 
     def close(self) -> None:
-        """Give back the connections of all formats; they may be used again afterwards."""
+        """Close the connections of all formats; the next use opens them again."""
         with self._lock:
             while self._opened:
                 self._opened.popitem()[1].close()
@@ -62,9 +62,9 @@ class TableFormats(Mapping[str, TableFormat]):
         self.close()
 
     def writable(self, job: object) -> EpochJob:
-        """Check that there is a format for each output of *job*; opens none.
+        """Check that the format of each output of *job* is known; return the declaration. Opens no format.
 
-        :raises InvalidInput: an unknown format, or no declaration of a job.
+        :raises InvalidInput: unknown format, or *job* is not a job declaration.
         """
         checked = as_job(job)
         for table in checked.outputs:
@@ -84,11 +84,11 @@ class TableFormats(Mapping[str, TableFormat]):
 
 
 def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None) -> TableFormats:
-    """Return the formats that tables of the store at *store_url* can have. Opens nothing yet.
+    """Return the formats of tables of the store at *store_url*. Opens no connection.
 
     :param warehouse: absolute path or URI below which tables lie; memory tables do not use it.
-    :param catalog_url: the database that holds the tables' pointers, when it is not the store's own.
-    :raises InvalidInput: a warehouse in which no table can lie.
+    :param catalog_url: URL of the database that holds the tables' pointers, if it is not the store's own.
+    :raises InvalidInput: *warehouse* is not a valid location.
     """
     checked = checked_warehouse(warehouse)
     pointers, swaps = catalog_of(store_url, catalog_url)
@@ -107,9 +107,9 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
 
 
 def check_catalog(url: str) -> bool:
-    """Whether the database at *url* holds an Iceberg catalog; changes nothing.
+    """Return whether the database at *url* holds an Iceberg catalog; read-only.
 
-    :raises InvalidInput: it can hold none. :raises StoreUnavailable: it does not answer.
+    :raises InvalidInput: no catalog can be in such a database. :raises StoreUnavailable: the database does not answer.
     """
     from airflow_provider.tables.iceberg.catalog import has_tables
 
@@ -117,9 +117,9 @@ def check_catalog(url: str) -> bool:
 
 
 def make_catalog(url: str) -> None:
-    """Make an Iceberg catalog in the database at *url* unless there is one.
+    """Create an Iceberg catalog in the database at *url* unless it has one.
 
-    :raises InvalidInput: it can hold none. :raises StoreUnavailable: it does not answer.
+    :raises InvalidInput: no catalog can be in such a database. :raises StoreUnavailable: the database does not answer.
     """
     from airflow_provider.tables.iceberg.catalog import make_tables
 

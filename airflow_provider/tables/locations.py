@@ -1,7 +1,7 @@
-"""Where tables lie: names as path parts, the warehouse, and the place of an attempt.
+"""Locations of tables: names as path parts, the warehouse, and the staging directory of an attempt.
 
 Locations are URIs whose path is taken literally: Iceberg, Hadoop and Arrow do not agree on percent signs, globs
-and fragments, so no part that this package makes has any of them.
+and fragments, so paths of this package have none of them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PLACE = re.compile(
 _UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
 _MAX_WAREHOUSE_CHARACTERS = 500
 _SCHEMES = ("file", "s3", "s3a", "s3n", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "memory")
-"""What Arrow has file systems for, and the one of the memory format."""
+"""Schemes for which Arrow has file systems, and the memory format's own."""
 
 
 def path_name(name: str) -> str:
-    """Return a directory name for *name*; different names get different ones, also where case does not count.
+    """Return a directory name for *name*, unique even on file systems that ignore case.
 
-    A short name of lower-case letters, digits, ``_``, ``-`` and ``.`` is itself; any other keeps what is
-    readable of it and gets a hash, after a ``~`` that no plain name has.
+    A short name of lower-case letters, digits, ``_``, ``-`` and ``.`` stays unchanged; of any other name, the
+    readable part is followed by ``~``, which no plain name has, and a hash.
     """
     if _PLAIN_NAME.fullmatch(name):
         return name
@@ -45,7 +45,7 @@ def path_name(name: str) -> str:
 
 
 def table_path(domain: DomainName, table: TableName) -> str:
-    """Path of a table below the warehouse."""
+    """Return the path of a table below the warehouse."""
     return f"{path_name(domain)}/{path_name(table)}"
 
 
@@ -61,13 +61,13 @@ def place_path(
     subtoken: int = 0,
     by_end: bool = False,
 ) -> str:
-    """Path below the warehouse of all that one try of a participant of an attempt stages for a table.
+    """Return the path below the warehouse of the staging directory of one try of a participant of an attempt.
 
-    Revisions and tokens are counted for each job and each start of an epoch: epochs of two calendars may have one end,
-    and who takes a table over counts its epochs from the start again (R7). No ``=`` in it: Spark would take it for a
-    partition column.
+    The path has job and start, since revisions and tokens are counted per job and start of an epoch: epochs of two
+    calendars may have one end, and a job that takes a table over counts from the beginning again (R7). It has no
+    ``=``, which Spark would take for a partition column.
 
-    :param by_end: the first kind of name, by the end alone; nothing is staged there any more.
+    :param by_end: return the name that an earlier version of the package used, by the end alone.
     """
     start = "" if by_end else f"{time_key(interval.start)}-"
     writer = f"p{participant}{f'-s{subtoken}' if subtoken else ''}"
@@ -76,21 +76,21 @@ def place_path(
 
 
 def places_path(domain: DomainName, table: TableName, job: JobName) -> str:
-    """Path below the warehouse of all that the attempts of a job stage for a table."""
+    """Return the path below the warehouse of the directory that holds a job's staging directories for a table."""
     return f"{table_path(domain, table)}/data/{path_name(job)}"
 
 
 def remains_at(name: str) -> Remains | None:
-    """What the last part of a :func:`place_path` says; None when *name* is none."""
-    found = _PLACE.fullmatch(name)
-    if found is None:
+    """Parse *name*, the last part of a :func:`place_path`; return None if it has another form."""
+    match = _PLACE.fullmatch(name)
+    if match is None:
         return None
     try:
-        start = None if found["start"] is None else _moment(found["start"])
-        barrier = _moment(found["barrier"])
+        start = None if match["start"] is None else _moment(match["start"])
+        barrier = _moment(match["barrier"])
     except ValueError:
         return None
-    numbers = {part: int(found[part] or 0) for part in ("revision", "token", "participant", "subtoken")}
+    numbers = {part: int(match[part] or 0) for part in ("revision", "token", "participant", "subtoken")}
     return Remains(start=start, barrier=barrier, **numbers)
 
 
@@ -99,7 +99,7 @@ def _moment(text: str) -> datetime:
 
 
 def checked_warehouse(warehouse: object) -> str:
-    """Return *warehouse* as a URI without a slash at its end.
+    """Return *warehouse* as a URI without a trailing slash.
 
     :param warehouse: an absolute path, or a URI such as ``file:///data/warehouse`` or ``s3://bucket/prefix``.
     :raises InvalidInput: anything else.
@@ -118,32 +118,36 @@ def checked_warehouse(warehouse: object) -> str:
 
 
 def same_warehouse(left: str, right: str) -> bool:
-    """Whether two checked warehouses are one: S3 has three schemes for one bucket, any other difference counts."""
+    """Return whether two checked warehouses are one: S3 has three schemes for one bucket; all else must be equal."""
     return plain_scheme(left) == plain_scheme(right)
 
 
 def names_files(uri: str) -> bool:
-    """Whether what lies at *uri* is in files; memory tables are in none."""
+    """Return whether *uri* names a file or directory; memory tables have none."""
     return urlsplit(uri).scheme != "memory"
 
 
 def lies_in(uri: str, warehouse: str) -> bool:
-    """Whether *uri* is below *warehouse*."""
+    """Return whether *uri* is below *warehouse*."""
     return plain_scheme(uri).startswith(f"{plain_scheme(warehouse)}/")
 
 
 def plain_scheme(uri: str) -> str:
-    """*uri* with one name for what has several: S3's three are one."""
+    """Return *uri* with S3's three schemes replaced by ``s3``."""
     return re.sub("^s3[an]://", "s3://", uri)
 
 
 def _problem(uri: str) -> str:
-    """What *uri* ought to be instead; empty when it can be a warehouse."""
+    """Return what is expected instead of *uri*; empty if it is a valid warehouse."""
     unsafe = sorted(
-        {one for one in uri if one in _UNSAFE_IN_WAREHOUSE or unicodedata.category(one).startswith("C")}
+        {
+            letter
+            for letter in uri
+            if letter in _UNSAFE_IN_WAREHOUSE or unicodedata.category(letter).startswith("C")
+        }
     )
     if unsafe:
-        return f"a location without {' '.join(repr(one) for one in unsafe)}"
+        return f"a location without {' '.join(repr(letter) for letter in unsafe)}"
     scheme, host, path, *_ = urlsplit(uri)
     if not scheme or "://" not in uri:
         return "an absolute path or a URI"

@@ -1,7 +1,7 @@
-"""Tables in the memory of one process: a real format, for tests, simulations and trying things out.
+"""Tables in the memory of one process: a real format, for tests, simulations and first steps.
 
 Data and versions lie in the :class:`~airflow_provider.stores.memory.MemoryCatalog` of the store with the same
-name, whose transaction moves their pointers. Nothing here reads a clock or draws random numbers.
+name, whose transaction moves their pointers. Reads no clock, draws no random numbers: simulations can be repeated.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ NAMESPACE = uuid.UUID("5c3b6d5e-7a0f-4f2c-9d51-6a3a0f6f5e11")
 class MemoryFormat(TableFormat):
     """Tables in the memory of this process.
 
-    :param catalog: where pointers, versions and rows are kept.
+    :param catalog: holds pointers, versions and rows.
     :param warehouse: prefix of all URIs.
-    :param swaps: whether the transactions of the store move the pointers; otherwise they follow (R17).
+    :param swaps: whether the store's transactions move the pointers; otherwise the pointers follow them (R17).
     """
 
     name = "memory"
@@ -99,7 +99,7 @@ class MemoryFormat(TableFormat):
         checks.refuse_elsewhere(table, pointer, self._catalog.create(table.domain, table.name, pointer))
 
     def rename_column(self, table: EpochTable, old: str, new: str) -> CatalogSwap:
-        """Return the swap after which *old* is called *new*: the same column, with the same id."""
+        """Return the swap that renames the column *old* to *new*; its id stays."""
         pointer = checks.existing(self.describe(table), table).pointer
         changed = memory_versions.renamed(pointer, self._version(pointer), old, new)
         target = self._keep(table, self._next_number(), changed)
@@ -154,7 +154,9 @@ class MemoryFormat(TableFormat):
 
     def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
         checks.refuse_foreign_files(place, files)
-        parts = tuple(Part(uri=one.uri, size_bytes=one.size_bytes, files=1, rows=one.rows) for one in files)
+        parts = tuple(
+            Part(uri=file.uri, size_bytes=file.size_bytes, files=1, rows=file.rows) for file in files
+        )
         return checks.committable(self.name, place, info, files, parts, version=self._next_number())
 
     def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
@@ -169,14 +171,14 @@ class MemoryFormat(TableFormat):
         projection.refuse_head(publication, self._compared(table, pointer, publication.base))
         slices = self._slices(head, publication.base)
         removed = set(publication.removes)
-        added = [(interval.end, part.uri) for interval, one in publication.adds for part in one.parts]
+        added = [(interval.end, part.uri) for interval, output in publication.adds for part in output.parts]
         number = self._next_number()
         if publication.changes:
             head = evolved_version(publication, head)
         version = replace(
             head,
             version=number,
-            slices=(*(one for one in slices if one[0] not in removed), *added),
+            slices=(*((barrier, uri) for barrier, uri in slices if barrier not in removed), *added),
             shows=publication.shows,
             marks=checks.Marks.of(publication),
             earlier=memory_versions.followed(pointer, head),
@@ -195,7 +197,7 @@ class MemoryFormat(TableFormat):
         return Prepared(ref=ref, swap=swap, made_from=pointer, schema=head.schemas[head.schema_id])
 
     def _slices(self, head: Version, base: TableRef | None) -> tuple[tuple[datetime, str], ...]:
-        """All slices that the next version is made from: other programs see and replace those that are shown."""
+        """Return the slices under the next version; hidden ones from the base, as other programs replace shown ones."""
         if base is None or head.version == base.version:
             return head.slices
         return (*self._version(base.location).hidden, *head.slices)
@@ -252,9 +254,9 @@ class MemoryFormat(TableFormat):
     def commit_foreign(
         self, table: EpochTable, operation: str, slices: Sequence[tuple[datetime, pa.Table]]
     ) -> CatalogSwap:
-        """Return the swap of a commit as another program makes it, of *slices* with the table's columns.
+        """Return the swap of another program's commit of *slices*, which have the table's columns.
 
-        :param operation: ``append`` keeps what is there, any other replaces all of it.
+        :param operation: ``append`` keeps the shown slices, any other operation replaces them.
         """
         pointer = self._pointer(table)
         version, number = self._version(pointer), self._next_number()
@@ -271,7 +273,7 @@ class MemoryFormat(TableFormat):
         folder = f"{self._warehouse}/{places_path(table.domain, table.name, job)}/"
         uris = (uri.removeprefix(folder) for uri in list(self._catalog.objects) if uri.startswith(folder))
         named = (remains_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
-        return [one for one in named if one is not None]
+        return [remains for remains in named if remains is not None]
 
     def discard(self, place: Place) -> None:
         checks.refuse_other_place(
@@ -294,9 +296,9 @@ class MemoryFormat(TableFormat):
         self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
     ) -> list[str]:
         pointer = self._catalog.pointer(table.domain, table.name)
-        staying = {one.location for one in kept} | ({pointer} if pointer is not None else set())
+        staying = {ref.location for ref in kept} | ({pointer} if pointer is not None else set())
         needed = {uri for location in sorted(staying) for _, uri in self._version(location).slices}
-        gone = [one.location for one in withdrawn if one.location not in staying]
+        gone = [ref.location for ref in withdrawn if ref.location not in staying]
         versions = [self._version(location) for location in gone if location in self._catalog.objects]
         files = {uri for version in versions for _, uri in version.slices} - needed
         wanted = (*sorted(files), *gone)
@@ -308,19 +310,21 @@ class MemoryFormat(TableFormat):
         refs: Sequence[TableRef],
         staged: Sequence[Committable] = (),
     ) -> list[MissingFile]:
-        named: dict[str, datetime | None] = {part.uri: None for one in staged for part in one.parts}
+        named: dict[str, datetime | None] = {part.uri: None for output in staged for part in output.parts}
         for ref in refs:
             version = self._catalog.objects.get(ref.location)
             named[ref.location] = None
             named |= {uri: barrier for barrier, uri in version.slices} if isinstance(version, Version) else {}
         objects = self._catalog.objects
-        return [MissingFile(uri=uri, barrier=found) for uri, found in named.items() if uri not in objects]
+        return [MissingFile(uri=uri, barrier=barrier) for uri, barrier in named.items() if uri not in objects]
 
     def files(self, state: State) -> list[str]:
         committed = [] if state.ref is None else list(self._version(state.ref.location).slices)
-        replaced = {one.interval.end for one in state.staged}
-        staged = [(one.interval.end, part.uri) for one in state.staged for part in one.committable.parts]
-        slices = [one for one in committed if one[0] not in replaced] + staged
+        replaced = {output.interval.end for output in state.staged}
+        staged = [
+            (output.interval.end, part.uri) for output in state.staged for part in output.committable.parts
+        ]
+        slices = [(barrier, uri) for barrier, uri in committed if barrier not in replaced] + staged
         return [uri for barrier, uri in slices if checks.in_state(state, barrier)]
 
     def shown_files(self, table: EpochTable) -> list[str]:
@@ -329,13 +333,14 @@ class MemoryFormat(TableFormat):
     def is_shown(self, state: State) -> bool:
         if state.ref is None or state.staged:
             return False
-        return not any(checks.in_state(state, one) for one, _ in self._version(state.ref.location).hidden)
+        hidden = self._version(state.ref.location).hidden
+        return not any(checks.in_state(state, barrier) for barrier, _ in hidden)
 
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
         target = self.arrow_schema(schema)
         tables = [projected(self._object(uri), target) for uri in self.files(state)]
-        found = pa.concat_tables(tables) if tables else target.empty_table()
-        return found if columns is None else found.select(checks.known_columns(target, columns))
+        rows = pa.concat_tables(tables) if tables else target.empty_table()
+        return rows if columns is None else rows.select(checks.known_columns(target, columns))
 
     def arrow_schema(self, schema: str) -> pa.Schema:
         return unpacked(schema)
@@ -344,7 +349,7 @@ class MemoryFormat(TableFormat):
         return checks.existing(self.describe(table), table, recorded).pointer
 
     def _head(self, publication: Publication) -> str:
-        """What the next version is made from: what the pointer names, or the base that it lags behind."""
+        """Return the location of the head: the pointer, or the base if the pointer lags behind it."""
         base = publication.base
         if publication.pointed and base is not None:
             return base.location
@@ -410,15 +415,15 @@ class MemoryFormat(TableFormat):
         )
 
     def _next_number(self) -> int:
-        """Numbers of versions and files: never given twice by one catalog, the same in each run."""
+        """Return the next number of a version or file: unique in the catalog, the same in each run."""
         counter: Iterator[int] = self._catalog.objects.setdefault("numbers", count(1))
         return next(counter)
 
     def _version(self, uri: str) -> Version:
-        found = self._object(uri)
-        if not isinstance(found, Version):
+        version = self._object(uri)
+        if not isinstance(version, Version):
             raise ForeignCommit(f"{uri} is no version of a memory table.", uri=uri)
-        return found
+        return version
 
     def _object(self, uri: str) -> object:
         try:
@@ -428,9 +433,9 @@ class MemoryFormat(TableFormat):
 
 
 def open_memory_format(catalog_url: str, *, swaps: bool) -> MemoryFormat:
-    """Return the memory tables whose pointers lie in the memory that *catalog_url* names.
+    """Return the format of the memory tables whose pointers *catalog_url* (``memory://NAME``) holds.
 
-    :raises InvalidInput: it is none.
+    :raises InvalidInput: *catalog_url* has another scheme, or no name.
     """
     scheme, _, name = catalog_url.partition("://")
     if scheme != "memory" or not name:

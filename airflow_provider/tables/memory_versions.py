@@ -1,4 +1,4 @@
-"""Versions of memory tables: what a pointer names, and how one version became another."""
+"""Versions of memory tables: their content, and the steps from one version to another."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from airflow_provider.tables.evolving import evolved
 from airflow_provider.tables.standing import Foreign
 
 SAME_ROWS = "replace"
-"""What a program calls a commit that only puts the same rows into other files, as Iceberg does."""
+"""Operation of a commit that only puts the same rows into other files; Iceberg's word for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """What a pointer names: one version of one table."""
+    """One version of one table: the target of a pointer."""
 
     table_uuid: str
     version: int
@@ -36,28 +36,34 @@ class Version:
     """Barrier and URI of each file."""
     marks: checks.Marks | None = None
     earlier: tuple[str, ...] = ()
-    """Locations that it was made from, newest first."""
+    """Locations of the versions that it was made from, newest first."""
     replaces: frozenset[str] = frozenset()
     operation: str = "append"
-    """What made it of the one before."""
+    """Operation that made it from the version before."""
     shows: Shown | None = None
-    """Which slices engines without cuts see; None for all."""
+    """Slices that engines without cuts see; None for all."""
 
     @property
     def shown(self) -> tuple[tuple[datetime, str], ...]:
         """Barrier and URI of each file that engines without cuts see."""
-        return tuple(one for one in self.slices if self.shows is None or self.shows.has(one[0]))
+        return tuple(
+            (barrier, uri) for barrier, uri in self.slices if self.shows is None or self.shows.has(barrier)
+        )
 
     @property
     def hidden(self) -> tuple[tuple[datetime, str], ...]:
-        """Barrier and URI of each file that only states lead to."""
-        return tuple(one for one in self.slices if self.shows is not None and not self.shows.has(one[0]))
+        """Barrier and URI of each file that only states contain."""
+        return tuple(
+            (barrier, uri)
+            for barrier, uri in self.slices
+            if self.shows is not None and not self.shows.has(barrier)
+        )
 
 
 def evolved_version(publication: Publication, head: Version) -> Version:
-    """Return *head* with changed columns; ids of columns that it had once are not given again (R32).
+    """Return *head* with changed columns; ids of dropped columns are not used again (R32).
 
-    :raises SchemaMismatch: they cannot be changed so; names the column.
+    :raises SchemaMismatch: a change is impossible for these columns; names the column.
     """
     known = [field for schema in head.schemas for field in unpacked(schema)]
     after = evolved(
@@ -72,17 +78,17 @@ def evolved_version(publication: Publication, head: Version) -> Version:
 
 
 def packed(schema: pa.Schema) -> str:
-    """Return *schema* as text."""
+    """Serialise *schema* to text."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
 def unpacked(schema: str) -> pa.Schema:
-    """Return what :func:`packed` made text of."""
+    """Return the schema that :func:`packed` serialised."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
 
 
 def projected(rows: object, target: pa.Schema) -> pa.Table:
-    """Return *rows* with the columns of *target*, matched by id; nulls where they lack one."""
+    """Return *rows* with the columns of *target*, matched by id; a missing column becomes nulls."""
     if not isinstance(rows, pa.Table):
         raise Unavailable("a file of the state holds no rows.")
     by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
@@ -96,12 +102,12 @@ def projected(rows: object, target: pa.Schema) -> pa.Table:
 
 
 def followed(uri: str, version: Version) -> tuple[str, ...]:
-    """What a version that is made from the one at *uri* has before it."""
+    """Return :attr:`Version.earlier` of a version that is made from *version* at *uri*."""
     return (uri, *version.earlier)[: projection.REMEMBERED]
 
 
 def renamed(uri: str, version: Version, old: str, new: str) -> Version:
-    """Return the version at *uri* with the column *old* called *new*: the same one, with the same id."""
+    """Return the version at *uri* with the column *old* renamed to *new*; its id stays."""
     schema = unpacked(version.schemas[version.schema_id])
     changed = schema.set(schema.get_field_index(old), schema.field(old).with_name(new))
     return replace(
@@ -115,9 +121,9 @@ def renamed(uri: str, version: Version, old: str, new: str) -> Version:
 def foreign(
     uri: str, version: Version, number: int, operation: str, added: Sequence[tuple[datetime, str]]
 ) -> Version:
-    """Return what another program makes of the version at *uri*, which sees of it what is shown.
+    """Return the version that another program makes from the one at *uri*; it sees only the shown slices.
 
-    :param operation: ``append`` keeps what is there, any other replaces all of it.
+    :param operation: ``append`` keeps the shown slices, any other operation replaces them.
     """
     return replace(
         version,
@@ -131,59 +137,62 @@ def foreign(
 
 
 def way(look: Callable[[str], Version], pointer: str, base: int) -> list[Version] | None:
-    """The versions from *base* to what *pointer* names, oldest first; None when it does not come from there.
+    """Return the versions from *base* to the one at *pointer*, oldest first; None if it does not descend from *base*.
 
-    From the empty table (0) there always is one, of which as much is told as is remembered.
+    Every version descends from the empty table (0); the result then has the versions that are still remembered.
     """
     head = look(pointer)
-    found: list[Version] = []
+    versions: list[Version] = []
     for uri in ("", *head.earlier):
         try:
-            one = look(uri) if uri else head
+            version = look(uri) if uri else head
         except Unavailable:
             break
-        if not found or found[0].version != one.version:  # a changed column is no version
-            found.insert(0, one)
-        if one.version == base:
-            return found
-    return found if base == 0 else None
+        # A renamed column makes a new description of the same version.
+        if not versions or versions[0].version != version.version:
+            versions.insert(0, version)
+        if version.version == base:
+            return versions
+    return versions if base == 0 else None
 
 
 def compaction(look: Callable[[str], Version], pointer: str) -> list[Version]:
-    """The compactions on top of the version that *pointer* comes from, that version first; oldest first."""
+    """Return the compactions that lead to *pointer*, oldest first, preceded by the version that they compact."""
     head = look(pointer)
-    found = [head]
+    versions = [head]
     for uri in head.earlier:
-        if found[0].marks is not None or found[0].operation != SAME_ROWS:
+        if versions[0].marks is not None or versions[0].operation != SAME_ROWS:
             break
-        found.insert(0, look(uri))
-    return found
+        versions.insert(0, look(uri))
+    return versions
 
 
 def steps(versions: Sequence[Version]) -> list[projection.Step]:
-    """What came after the first of *versions*."""
+    """Return the steps after the first of *versions*."""
     return [
-        projection.Step(version=one.version, operation=one.operation, marks=one.marks) for one in versions[1:]
+        projection.Step(version=version.version, operation=version.operation, marks=version.marks)
+        for version in versions[1:]
     ]
 
 
 def changed(versions: Sequence[Version], objects: Mapping[str, Any]) -> Foreign:
-    """What came after the first of *versions* did to the rows; *objects* are those of each file."""
+    """Compare the rows of *versions* step by step; *objects* holds the rows of each file by URI."""
     touched: set[datetime] = set()
     for before, after in pairwise(versions):
         gone, come = set(before.shown) - set(after.shown), set(after.shown) - set(before.shown)
         if after.operation == SAME_ROWS:
+            # The operation's name is a promise of another program: count the rows of each epoch.
             rows = _counted(come, objects)
             rows.subtract(_counted(gone, objects))
             touched |= {barrier for barrier, number in rows.items() if number}
         else:
             touched |= {barrier for barrier, _ in gone | come}
-    operations = tuple(one.operation for one in versions[1:])
+    operations = tuple(version.operation for version in versions[1:])
     return Foreign(operations=operations, epochs=tuple(sorted(touched)))
 
 
 def _counted(slices: Iterable[tuple[datetime, str]], objects: Mapping[str, Any]) -> Counter[datetime]:
-    found: Counter[datetime] = Counter()
+    rows: Counter[datetime] = Counter()
     for barrier, uri in slices:
-        found[barrier] += objects[uri].num_rows
-    return found
+        rows[barrier] += objects[uri].num_rows
+    return rows

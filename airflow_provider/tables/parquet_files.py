@@ -1,4 +1,4 @@
-"""Parquet files whose columns are found by id, through the one file interface.
+"""Parquet files, read by column id through :mod:`~airflow_provider.tables.storage`.
 
 :func:`batches` also runs in Spark's workers, where it is sent by value: it needs pyarrow and nothing else.
 """
@@ -21,7 +21,7 @@ _opened = lru_cache(maxsize=16)(open_root)
 def read(uri: str, target: pa.Schema) -> pa.Table:
     """Return the columns *target* of the file at *uri*.
 
-    :raises Unavailable: it is missing or damaged.
+    :raises Unavailable: the file is missing or damaged.
     """
     root, path = split(uri)
     try:
@@ -35,9 +35,9 @@ def read(uri: str, target: pa.Schema) -> pa.Table:
 
 
 def batches(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the columns *target* of the file at *uri*, a part at a time.
+    """Yield the columns *target* of the file at *uri* in batches.
 
-    :raises OSError: it is missing. :raises pyarrow.ArrowInvalid: it is damaged.
+    :raises OSError: the file is missing. :raises pyarrow.ArrowInvalid: it is damaged.
     """
     found, path = filesystem(uri)
     with found.open_input_file(path) as source, pq.ParquetFile(source) as file:
@@ -46,7 +46,7 @@ def batches(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _names(found: pa.Schema, target: pa.Schema) -> list[str]:
-    """The names that the file has for those columns of *target* that it has."""
+    """Return the file's own names of those columns of *target* that it has."""
     names = {field_id(field): field.name for field in found}
     return [names[number] for number in map(field_id, target) if number in names]
 
@@ -66,7 +66,7 @@ def _projected(rows: pa.Table, target: pa.Schema) -> pa.Table:
 
 
 def project(array: pa.Array, given: pa.DataType, wanted: pa.DataType) -> pa.Array:
-    """Return *array* as *wanted*: parts of structs matched by id, null where there are none."""
+    """Return *array* as type *wanted*: fields of structs are matched by id, a missing field becomes null."""
     if not pa.types.is_nested(wanted):
         return array.cast(wanted)
     nulls = array.is_null()

@@ -1,8 +1,8 @@
-"""How far the catalog's pointer is from what the store recorded (R17).
+"""Distance of the catalog's pointer from the store's record (R17).
 
 Where a catalog lies outside of the store's database, the store's transaction is the commit and the pointer follows
-it. So the pointer may lag, and it may be further than a record that was read a moment ago; anything else was done by
-another program.
+it. So the pointer may lag behind the record, and it may be ahead of a record that was read a moment ago; any other
+difference comes from another program. See docs/decisions/projection.md.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from airflow_provider.tables.standing import Compared, Foreign, Standing
 log = logging.getLogger(__name__)
 
 REMEMBERED = 25
-"""So many earlier descriptions of a table are named by a description of it, and kept."""
+"""Number of earlier descriptions that a description of a table names, and that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """A table as one description of it (Iceberg: a metadata file) has it.
+    """Table as one metadata file (Iceberg) describes it.
 
-    :param version: 0 for a table that was never published. :param marks: what that version says about itself.
-    :param earlier: URIs of the descriptions that it was made from, the last :data:`REMEMBERED` of them.
-    :param replaces: identities of the unpublished tables that it was put in place of.
+    :param version: 0 for a table that was never published. :param marks: the commit that the version carries.
+    :param earlier: URIs of the last :data:`REMEMBERED` descriptions that it was made from.
+    :param replaces: identities of the unpublished tables that this table replaced.
     """
 
     uri: str
@@ -46,7 +46,7 @@ class Description:
         return 0 if self.marks is None else self.marks.csn
 
     def descends_from(self, other: Description) -> bool:
-        """Whether it was made from *other*; beyond what is remembered, their CSNs decide."""
+        """Return whether it was made from *other*; beyond the :data:`REMEMBERED` descriptions, CSNs decide."""
         if other.uri in self.earlier:
             return True
         if self.marks is None or len(self.earlier) < REMEMBERED:
@@ -57,15 +57,15 @@ class Description:
 
 
 def lags(pointed: Description, recorded: Description) -> bool:
-    """Whether the catalog's pointer has not yet come to what the store recorded."""
+    """Return whether the catalog's pointer has not yet reached the recorded version."""
     if pointed.table_uuid != recorded.table_uuid:
-        # Put in place of a table that was published by others at the same moment.
+        # One attempt replaced the unpublished table in the catalog while another one published it.
         return pointed.version == 0 and recorded.table_uuid in pointed.replaces
     return pointed.version != recorded.version and recorded.descends_from(pointed)
 
 
 def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) -> Projected | None:
-    """Let the pointer of *table* follow; None when it cannot now: the next touch does it."""
+    """Move the pointer of *table*; None if that fails, since the commit stands and the next touch moves it."""
     try:
         return table_format.project(table, recorded)
     except EpochError as error:
@@ -81,24 +81,25 @@ def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) 
 def project(
     table_format: TableFormat, table: EpochTable, recorded: TableRef, move: Callable[[str], bool]
 ) -> Projected:
-    """Let the pointer follow where it is behind; see :meth:`TableFormat.project`.
+    """Move the pointer if it is behind; see :meth:`TableFormat.project`.
 
-    :param move: lets the pointer name what was recorded if it still names what it is given; says whether it did.
+    :param move: compare-and-set of the pointer from its argument to the recorded version; returns its success.
     """
+    # A failed compare-and-set means that another process moved the pointer in between: compare it again.
     while True:
-        found = table_format.compare(table, recorded)
-        if found.standing is Standing.FOREIGN:
-            raise foreign_commit(table, recorded, found)
-        if found.standing is not Standing.BEHIND:
-            return Projected(moved=False, csn=found.csn, ahead=found.standing is Standing.AHEAD)
-        if move(found.pointer):
-            return Projected(moved=True, csn=found.csn)
+        compared = table_format.compare(table, recorded)
+        if compared.standing is Standing.FOREIGN:
+            raise foreign_commit(table, recorded, compared)
+        if compared.standing is not Standing.BEHIND:
+            return Projected(moved=False, csn=compared.csn, ahead=compared.standing is Standing.AHEAD)
+        if move(compared.pointer):
+            return Projected(moved=True, csn=compared.csn)
 
 
 def restore(
     table_format: TableFormat, table: EpochTable, recorded: TableRef, move: Callable[[str], bool]
 ) -> bool:
-    """Make the catalog know the table again; see :meth:`TableFormat.restore`.
+    """Register a dropped table again; see :meth:`TableFormat.restore`.
 
     :param move: as in :func:`project`.
     """
@@ -116,7 +117,7 @@ def restore(
 
 
 def foreign_commit(table: EpochTable, recorded: TableRef | None, found: Compared) -> ForeignCommit:
-    """The error for a table whose rows another program changed."""
+    """Build the error for a table whose rows another program changed."""
     expected = 0 if recorded is None else recorded.version
     place = (
         f"let its pointer name {recorded.metadata} again"
@@ -137,9 +138,9 @@ def foreign_commit(table: EpochTable, recorded: TableRef | None, found: Compared
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One version on the way from what the store recorded to what the pointer names.
+    """One version on the way from the recorded version to the one that the pointer names.
 
-    :param operation: as the format calls it. :param marks: what the version says about itself, None of a foreign one.
+    :param operation: in the format's words. :param marks: the commit that it carries; None for another program's.
     """
 
     version: int
@@ -150,14 +151,14 @@ class Step:
 def judged(
     table: EpochTable, pointed: Description, way: Sequence[Step], rows: Callable[[], Foreign]
 ) -> Compared:
-    """Where a pointer stands that *way* leads to, oldest first, from the recorded version.
+    """Decide the standing of a pointer whose version descends from the recorded one by *way*, oldest first.
 
-    :param rows: compares the rows; asked only where no version on the way is the protocol's own.
+    :param rows: compares the rows; called only if all versions on the way are other programs'.
     """
-    own = [one.marks for one in way if one.marks is not None and one.marks.domain == table.domain]
+    own = [step.marks for step in way if step.marks is not None and step.marks.domain == table.domain]
     if own:
-        found = _compared(Standing.AHEAD, pointed)
-        return replace(found, csn=own[-1].csn, incarnation=own[-1].incarnation)
+        ahead = _compared(Standing.AHEAD, pointed)
+        return replace(ahead, csn=own[-1].csn, incarnation=own[-1].incarnation)
     if not way:
         return _compared(Standing.CURRENT, pointed)
     foreign = rows()
@@ -166,9 +167,9 @@ def judged(
 
 
 def strayed(pointed: Description, recorded: Description, *, follows: bool) -> Compared:
-    """Where a pointer stands that no way leads to from the recorded version.
+    """Decide the standing of a pointer whose version does not descend from the recorded one.
 
-    :param follows: whether pointers are moved after the store's transaction, so that they may lag.
+    :param follows: whether pointers move after the store's transaction, so that they may lag.
     """
     if follows and lags(pointed, recorded):
         return replace(_compared(Standing.BEHIND, pointed), csn=recorded.csn)
@@ -181,24 +182,24 @@ def strayed(pointed: Description, recorded: Description, *, follows: bool) -> Co
 def overtaken(
     pointed: Description, recorded: Description, under: Marks | None, rows: Callable[[], Foreign]
 ) -> Compared:
-    """Where a pointer stands that was moved while the store recorded another commit on the same version.
+    """Decide the standing of a pointer that moved while the store recorded another commit on the same version.
 
-    A compaction that a publish overtook has no rows of its own, so that the pointer is merely behind.
+    A compaction that a publish overtook adds no rows: the pointer is merely behind.
 
-    :param under: what the newest version below that compaction says about itself; None when there is no compaction.
-    :param rows: compares that version's rows with those that the pointer leads to.
+    :param under: the commit that the version below that compaction carries; None if there is no compaction.
+    :param rows: compares that version's rows with those of the pointer's version.
     """
-    found = strayed(pointed, recorded, follows=True)
+    compared = strayed(pointed, recorded, follows=True)
     earlier = under is not None and recorded.marks is not None and under.precedes(recorded.marks)
-    if found.standing is Standing.FOREIGN and earlier and rows().same_rows:
+    if compared.standing is Standing.FOREIGN and earlier and rows().same_rows:
         return replace(_compared(Standing.BEHIND, pointed), csn=recorded.csn)
-    return found
+    return compared
 
 
 def refuse_head(publication: Publication, found: Compared) -> None:
-    """Let a publication be made on its base, or on what has the same rows, only.
+    """Refuse a publication unless the head is its base, or has the same rows, or is adopted.
 
-    :raises TablesAhead: the head is a commit that the store has not made before this one.
+    :raises TablesAhead: the head carries a CSN that the store has not issued before this publication's.
     :raises ForeignCommit: any other difference.
     """
     if found.standing in (Standing.CURRENT, Standing.COMPACTED) or found.version == publication.adopts:

@@ -1,4 +1,4 @@
-"""Fitting the rows of a job to the columns of a table. Runs inside Spark's workers: needs pyarrow only."""
+"""Fit a job's rows to a table's columns. Runs inside Spark's workers: needs pyarrow only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from airflow_provider.tables.columns import mismatch, refuse_other_names
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar, table: str) -> pa.RecordBatch:
-    """Return *batch* with the columns of *schema*, :data:`EPOCH_COLUMN` filled with *epoch*.
+    """Return *batch* with the columns of *schema*, and :data:`EPOCH_COLUMN` filled with *epoch*.
 
     :param table: name of the table, for messages.
-    :raises SchemaMismatch: a missing, unknown or doubled column, or a type that would lose something.
+    :raises SchemaMismatch: a column is missing, unknown or there twice, or its type cannot be cast without loss.
     """
     columns = [name for name in schema.names if name != EPOCH_COLUMN]
     refuse_other_names(table, columns, batch.schema.names)
@@ -38,7 +38,7 @@ def _fitted_column(array: pa.Array, field: pa.Field, table: str) -> pa.Array:
 
 
 def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether each value of type *given* has the same meaning as one of type *wanted*."""
+    """Return whether every value of type *given* is also a value of type *wanted*, with the same meaning."""
     if given == wanted or pa.types.is_null(given):
         return True
     if pa.types.is_dictionary(given):
@@ -65,7 +65,7 @@ def _nested_fits(given: pa.DataType, wanted: pa.DataType) -> bool:
         return (
             pa.types.is_struct(given)
             and [field.name for field in given] == [field.name for field in wanted]
-            and all(_fits(one.type, other.type) for one, other in zip(given, wanted, strict=True))
+            and all(_fits(field.type, target.type) for field, target in zip(given, wanted, strict=True))
         )
     if pa.types.is_map(wanted):
         return (

@@ -1,4 +1,4 @@
-"""Where a table's pointer in the catalog stands, seen from what the store recorded, and what others did to it (R17)."""
+"""Position of a table's pointer in the catalog relative to the store's record, and changes by other programs (R17)."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from datetime import datetime
 from enum import StrEnum
 
 _SHOWN = 5
-"""So many epochs are told in a message."""
+"""Maximum number of epochs that a message lists."""
 
 
 class Standing(StrEnum):
-    """What the pointer names."""
+    """Relation of the version that the pointer names to the version that the store recorded."""
 
     CURRENT = "current"
-    """The version that the store recorded."""
+    """The recorded version itself."""
     BEHIND = "behind"
-    """One that the recorded version was made from, or the same rows in other files: the next touch moves it."""
+    """A version that the recorded one was made from, or its rows in other files: the next touch moves the pointer."""
     AHEAD = "ahead"
-    """A version of the protocol's own that the store had not recorded when it was asked."""
+    """A version that this package published and that the store had not recorded when it was read."""
     COMPACTED = "compacted"
     """The recorded rows in other files: another representation of the same state."""
     FOREIGN = "foreign"
-    """Other rows, or a version that does not come from the recorded one: another program's."""
+    """Another program's version: it has other rows, or does not descend from the recorded version."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Foreign:
-    """What other programs committed since the version that the store recorded.
+    """Commits of other programs since the version that the store recorded.
 
-    :param operations: of their commits, oldest first, as the format calls them; empty when they cannot be followed.
-    :param epochs: barriers whose rows they changed, sorted.
-    :param obstacle: why the result cannot be taken over; empty when it can.
+    :param operations: the operation of each commit, oldest first, in the format's words; empty if the history is lost.
+    :param epochs: barriers whose rows changed, sorted.
+    :param obstacle: why the result cannot be adopted; empty if it can.
     """
 
     operations: tuple[str, ...] = ()
@@ -44,19 +44,21 @@ class Foreign:
 
     def __str__(self) -> str:
         did = ", ".join(self.operations)
-        touched = f" on {', '.join(one.isoformat() for one in self.epochs[:_SHOWN])}" if self.epochs else ""
+        touched = (
+            f" on {', '.join(epoch.isoformat() for epoch in self.epochs[:_SHOWN])}" if self.epochs else ""
+        )
         more = f" and {len(self.epochs) - _SHOWN} more epochs" if len(self.epochs) > _SHOWN else ""
-        return "; ".join(one for one in (f"{did}{touched}{more}", self.obstacle) if one)
+        return "; ".join(part for part in (f"{did}{touched}{more}", self.obstacle) if part)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """Answer of :meth:`~airflow_provider.tables.base.TableFormat.compare`.
+    """Result of :meth:`~airflow_provider.tables.base.TableFormat.compare`.
 
-    :param pointer: what was compared. :param version: that it names, 0 for none.
-    :param csn: of the newest commit in it that is the protocol's own, 0 for none.
-    :param incarnation: of the store that made that commit (R33).
-    :param foreign: what others did, where they did something.
+    :param pointer: the pointer that was compared. :param version: the version that it names, 0 for none.
+    :param csn: CSN of the newest commit in that version by this package, 0 for none.
+    :param incarnation: incarnation of the store that made that commit (R33).
+    :param foreign: commits of other programs, if any.
     """
 
     standing: Standing

@@ -1,4 +1,4 @@
-"""What is known of the rows of a state without reading them."""
+"""Row and column statistics of a state, known without reading rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnBounds:
-    """What the files of a state say about one column without being read.
+    """Statistics of one column over all files of a state; each is None if a file lacks it.
 
-    :param nulls: how many there are. :param lower: no value is less; a scalar of the column's type. :param upper:
-        no value is greater. Each is None where the files do not say. NaN counts for neither bound.
+    :param nulls: number of nulls. :param lower: a scalar of the column's type, at most the least value.
+    :param upper: likewise, at least the greatest value. NaN counts for neither bound.
     """
 
     nulls: int | None = None
@@ -25,7 +25,7 @@ class ColumnBounds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statistics:
-    """What is known of the rows of a state without reading them; a column that is not there is not known."""
+    """Row count and column statistics of a state; a column that is absent from ``columns`` has none."""
 
     rows: int
     columns: Mapping[str, ColumnBounds]

@@ -1,11 +1,11 @@
-"""The one file interface beneath tables: Arrow's file systems, by URI. Needs pyarrow only; runs in Spark's workers.
+"""File access beneath tables: Arrow's file systems, by URI. Needs pyarrow only; runs in Spark's workers.
 
-The path of a URI is literal, as Iceberg and Hadoop take it: no percent decoding.
+The path of a URI is literal, as in Iceberg and Hadoop: no percent decoding.
 
-Where an S3 store is and who asks is the process's environment to say, under AWS's own names: ``AWS_ENDPOINT_URL_S3``
-or ``AWS_ENDPOINT_URL`` (a server that is not Amazon's), ``AWS_REGION`` or ``AWS_DEFAULT_REGION``, and the keys, profile
-or role that AWS's programs look for. Airflow's tasks and Spark's workers each have their own, so no key is in a
-connection, in Spark's settings or in what is sent to workers.
+Endpoint, region and credentials of an S3 store come from the process's environment, under AWS's own names:
+``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL`` (a server that is not Amazon's), ``AWS_REGION`` or
+``AWS_DEFAULT_REGION``, and the keys, profile or role that AWS's programs look for. Airflow's tasks and Spark's workers
+each have their own environment, so no key is in a connection, in Spark's settings or in what is sent to workers.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _S3_REQUEST_S = 60
 
 
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
-    """Open the file system of *uri*; return it and the path in it.
+    """Open the file system of *uri*; return it and the path within it.
 
-    :raises ValueError: Arrow knows no such scheme.
+    :raises ValueError: Arrow does not know the scheme.
     """
     root, path = split(uri)
     return open_root(root), path
 
 
 def as_uri(location: str) -> str:
-    """*location* as this package writes URIs; Hadoop, hence Spark, writes those of local files with one slash."""
+    """Return *location* as this package writes URIs; Hadoop, hence Spark, writes ``file:/`` with one slash."""
     one_slash = location.startswith("file:/") and not location.startswith("file://")
     return f"file://{location.removeprefix('file:')}" if one_slash else location
 
 
 def split(uri: str) -> tuple[str, str]:
-    """Return the root of *uri*'s file system, as a URI, and the path in it."""
+    """Return the root of *uri*'s file system, as a URI, and the path within it."""
     scheme, _, rest = as_uri(uri).partition("://")
     host, slash, path = rest.partition("/")
     if scheme in {"file", "hdfs", "viewfs"}:
@@ -47,7 +47,7 @@ def split(uri: str) -> tuple[str, str]:
 
 
 def open_root(root: str) -> pafs.FileSystem:
-    """Open the file system at *root*; worth keeping where that asks a server (object stores)."""
+    """Open the file system at *root*; worth caching for object stores, where opening may ask a server."""
     scheme, _, rest = root.partition("://")
     if scheme == "file":
         return pafs.LocalFileSystem()
@@ -57,7 +57,7 @@ def open_root(root: str) -> pafs.FileSystem:
 
 
 def _open_s3(bucket: str) -> pafs.FileSystem:
-    """Open the store that holds *bucket*; a server of one's own is addressed by path, not by host name."""
+    """Open the store that holds *bucket*; a custom endpoint is addressed by path, not by host name."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     options: dict[str, Any] = {
@@ -75,20 +75,20 @@ def _open_s3(bucket: str) -> pafs.FileSystem:
 
 
 class NotWritable(OSError):
-    """No new file can be made there: no permission, no such disk, or a file where a directory should be."""
+    """No file can be created there: no permission, no such disk, or a file where a directory should be."""
 
 
 def create(found: pafs.FileSystem, path: str) -> Any:
-    """Open a new file for writing, its directory made on the way; what was written is durable once it is closed.
+    """Open a new file for writing and create its directory; its content is durable once it is closed.
 
-    :raises FileExistsError: on a local disk, when there is one already.
-    :raises NotWritable: on a local disk, when none can be made there; naming the path.
+    :raises FileExistsError: the file exists (on a local disk only).
+    :raises NotWritable: the file or its directory cannot be created (on a local disk only); names the path.
     """
     return DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
 
 
 def remove(found: pafs.FileSystem, path: str) -> bool:
-    """Delete a file; return whether it was there."""
+    """Delete a file; return whether it existed."""
     try:
         found.delete_file(path)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def remove(found: pafs.FileSystem, path: str) -> bool:
 
 
 def missing(uris: Iterable[str]) -> list[str]:
-    """Return those of *uris* at which there is no file."""
+    """Return those of *uris* that name no file."""
     by_root: dict[str, list[str]] = {}
     for uri in uris:
         by_root.setdefault(split(uri)[0], []).append(uri)
@@ -112,7 +112,7 @@ def missing(uris: Iterable[str]) -> list[str]:
 
 
 def sync(found: pafs.FileSystem, path: str) -> None:
-    """Let a file that another program wrote be on the disk; object stores see to that themselves."""
+    """Make a file that another program wrote durable on a local disk; in object stores it is already."""
     if isinstance(found, pafs.LocalFileSystem):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -123,7 +123,7 @@ def sync(found: pafs.FileSystem, path: str) -> None:
 
 
 class DurableFile:
-    """A local file that is on the disk, and not only in the system's memory, when it is closed."""
+    """Local file whose content and name are durable, not only in the page cache, once it is closed."""
 
     def __init__(self, path: str) -> None:
         self._directory = os.path.dirname(path)  # noqa: PTH120  (a plain string, a hot path in workers)
@@ -140,7 +140,7 @@ class DurableFile:
         self._syncs_name = True
 
     def leave_name(self) -> str:
-        """Let the caller sync the name, once for all files of a directory; return that directory."""
+        """Leave it to the caller to sync the name, once for all files of a directory; return that directory."""
         self._syncs_name = False
         return self._directory
 
@@ -174,7 +174,7 @@ class DurableFile:
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a local directory durable."""
+    """Make the file names in a local directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
