@@ -1,7 +1,7 @@
-"""Avro files of few records, as Iceberg's manifests and lists of manifests are.
+"""Avro files of few records: Iceberg's manifests and manifest lists.
 
-pyiceberg derives what encodes and decodes records from the schema, anew for each file, which takes longer than all
-else about a small one. Here that is done once for each schema.
+pyiceberg derives encoders and decoders from the schema anew for each file, which dominates the time of a small file.
+This module derives them once per schema. See docs/decisions/small-metadata.md.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 BLOCK = 1000
-"""Most records of a block, which is compressed as a whole."""
+"""Maximum number of records of a block, which is compressed as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
-    """How records of one schema are written.
+    """Encoder of the records of one schema.
 
-    :param schema: as Avro's header has it.
+    :param schema: the schema as JSON, for Avro's header.
     """
 
     schema: str
@@ -43,13 +43,13 @@ class Form:
 
     @classmethod
     def of(cls, schema: Schema, name: str) -> Form:
-        """:param name: of the record in Avro's schema."""
+        """Derive the encoder of *schema*. :param name: name of the record in Avro's schema."""
         text = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
         return cls(schema=text, writer=construct_writer(schema))
 
 
 def encoded(form: Form, said: Mapping[str, str], records: Sequence[Record]) -> bytes:
-    """Return the file of *records*, with *said* in its header."""
+    """Return the content of a file of *records*, with *said* in its header."""
     sync = os.urandom(SYNC_SIZE)
     content = io.BytesIO()
     encoder = BinaryEncoder(content)
@@ -70,7 +70,7 @@ def encoded(form: Form, said: Mapping[str, str], records: Sequence[Record]) -> b
 
 
 def _packed(form: Form, records: Sequence[Record]) -> bytes:
-    """*records* as Avro's codec ``deflate`` has them: without zlib's own frame."""
+    """Return *records* compressed by Avro's codec ``deflate``: without zlib's own frame."""
     content = io.BytesIO()
     encoder = BinaryEncoder(content)
     for record in records:
@@ -81,9 +81,9 @@ def _packed(form: Form, records: Sequence[Record]) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind:
-    """What the records of a file become, whoever wrote it and with which schema.
+    """Target of decoding a file, independent of the schema it was written with.
 
-    :param types: classes of structs, by the field's id. :param enums: likewise of numbers and text.
+    :param types: classes of structs, by field id. :param enums: enum classes of numbers and texts, by field id.
     """
 
     schema: Schema
@@ -95,9 +95,9 @@ _HEADER = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 
 def decoded(content: bytes, kind: Kind) -> Iterator[Any]:
-    """Return the records of a file.
+    """Yield the records of a file.
 
-    :raises ValueError: it is damaged. :raises EOFError: likewise.
+    :raises ValueError: the file is damaged. :raises EOFError: likewise.
     """
     decoder = new_decoder(content)
     header: AvroFileHeader = _HEADER.read(decoder)
@@ -119,10 +119,10 @@ def _records(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """A file as it was written, whoever wrote it.
+    """File in the form in which it was written.
 
-    :param said: what its header says beside Avro's own.
-    :param paths: where fields stand in a record, or in a record within it, by the ids of fields.
+    :param said: its header without Avro's own entries.
+    :param paths: positions of fields in a record, or in a record within it, by field id.
     """
 
     form: Form
@@ -133,9 +133,9 @@ class Parts:
 
 
 def taken_apart(content: bytes) -> Parts:
-    """Return a file's records with all their fields, to be written again by :func:`encoded`.
+    """Decode a file with all its fields, so that :func:`encoded` can write it again.
 
-    :raises ValueError: it is damaged. :raises EOFError: likewise.
+    :raises ValueError: the file is damaged. :raises EOFError: likewise.
     """
     decoder = new_decoder(content)
     header: AvroFileHeader = _HEADER.read(decoder)
@@ -157,12 +157,12 @@ def _as_written(text: str) -> tuple[Reader, Form, Mapping[int, tuple[int, ...]]]
     for position, field in enumerate(schema.fields):
         paths[field.field_id] = (position,)
         inner = field.field_type.fields if isinstance(field.field_type, StructType) else ()
-        paths |= {one.field_id: (position, number) for number, one in enumerate(inner)}
+        paths |= {part.field_id: (position, number) for number, part in enumerate(inner)}
     return construct_reader(schema), Form(schema=text, writer=construct_writer(schema)), paths
 
 
 @lru_cache(maxsize=128)
 def _reader(schema: str, kind: Kind) -> Reader:
-    """What reads records that were written with *schema*, as Avro's header has it."""
+    """Return the decoder of records that were written with *schema*, the JSON in Avro's header."""
     written = AvroSchemaConversion().avro_to_iceberg(json.loads(schema))
     return resolve_reader(written, kind.schema, dict(kind.types), dict(kind.enums))

@@ -1,4 +1,4 @@
-"""What Iceberg's manifests say about the columns of files that nobody has read."""
+"""Column statistics of data files, taken from Iceberg's manifests without reading rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider.tables.statistics import ColumnBounds, Statistics
 
 
 def summed(files: Sequence[DataFile], schema: Schema) -> Statistics:
-    """The statistics of all *files* together, for the top-level columns of plain types."""
+    """Return the statistics of all *files* together, for top-level columns of primitive types."""
     rows = sum(file.record_count for file in files)
     arrow = to_arrow(schema)
     columns = {
@@ -30,7 +30,7 @@ def summed(files: Sequence[DataFile], schema: Schema) -> Statistics:
 def _bounds(files: Sequence[DataFile], field: NestedField, kind: pa.DataType) -> ColumnBounds:
     number = field.field_id
     nulls = [_nulls(file, number) for file in files]
-    known = [one for one in nulls if one is not None]
+    known = [count for count in nulls if count is not None]
     whole = len(known) == len(files)
     valued = [file for file, count in zip(files, nulls, strict=True) if count != file.record_count]
     lower = [_scalar((file.lower_bounds or {}).get(number), field, kind) for file in valued]
@@ -41,11 +41,11 @@ def _bounds(files: Sequence[DataFile], field: NestedField, kind: pa.DataType) ->
 
 
 def _nulls(file: DataFile, number: int) -> int | None:
-    """How many nulls a file has; one that lacks the column has nothing else."""
+    """Return the number of nulls in a file, None if unknown; in a file without the column all rows are null."""
     if number not in (file.value_counts or {}):
         return int(file.record_count)
-    found = (file.null_value_counts or {}).get(number)
-    return None if found is None else int(found)
+    nulls = (file.null_value_counts or {}).get(number)
+    return None if nulls is None else int(nulls)
 
 
 def _scalar(bound: bytes | None, field: NestedField, kind: pa.DataType) -> pa.Scalar | None:
@@ -59,8 +59,8 @@ def _scalar(bound: bytes | None, field: NestedField, kind: pa.DataType) -> pa.Sc
     return pa.scalar(value, kind)
 
 
-def _extreme(found: list[pa.Scalar | None], of: Any) -> pa.Scalar | None:
-    """The least or greatest bound, None when a file with values has none."""
-    if not found or any(one is None for one in found):
+def _extreme(bounds: list[pa.Scalar | None], of: Any) -> pa.Scalar | None:
+    """Return the least or greatest bound; None if a file with values has no bound."""
+    if not bounds or any(bound is None for bound in bounds):
         return None
-    return of(found, key=lambda one: one.as_py())
+    return of(bounds, key=lambda bound: bound.as_py())

@@ -1,4 +1,4 @@
-"""Iceberg's SQL catalog: in the metadata store's database, so that one transaction moves pointers and records, or
+"""Iceberg's SQL catalog: in the metadata store's database, where one transaction moves pointers and records, or
 elsewhere, where the pointers follow the store (R17).
 """
 
@@ -32,20 +32,20 @@ from airflow_provider.tables.locations import table_path
 from airflow_provider.tables.projection import REMEMBERED
 
 KEPT_METADATA_FILES = REMEMBERED
-"""So many earlier metadata files stay for programs that hold a pointer a little longer."""
+"""Number of earlier metadata files that are kept for programs that still hold an earlier pointer."""
 
 _NOBODY_COMMITS = NoopCatalog(CATALOG_NAME)
-"""The catalog of tables as they are loaded: what is committed to them is committed by the store (R17)."""
+"""Catalog of loaded tables: it refuses commits, since only the store commits (R17)."""
 
 REPLACES = "epochs.replaces"
-"""Property of a table: identities of the unpublished ones that it was put in place of."""
+"""Property of a table: identities of the unpublished tables that it replaced."""
 
 _PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": str(KEPT_METADATA_FILES),
-    # What earlier cuts read is in no snapshot list: other programs must not clean up by that list.
+    # Earlier cuts read files that no snapshot in the metadata names: other programs must not expire by snapshots.
     "gc.enabled": "false",
 }
 
@@ -64,12 +64,12 @@ _MOVE = (
 
 
 class IcebergCatalog:
-    """The tables of one warehouse; opens the database when it is first asked.
+    """Catalog of the tables of one warehouse; opens the database on first use.
 
     :param io: reads and writes the files of tables. :param url: SQLAlchemy URL of the database.
     :param warehouse: URI of the directory that holds all tables.
-    :param makes_tables: whether it makes the catalog's own tables where there are none; those in the store's
-        database are made with its schema.
+    :param makes_tables: whether to create the catalog's own tables if they are missing; those in the store's
+        database are created with the store's schema.
     """
 
     def __init__(self, io: FileIO, url: str, warehouse: str, *, makes_tables: bool = False) -> None:
@@ -83,7 +83,7 @@ class IcebergCatalog:
         self._lock = RLock()
 
     def load(self, table: EpochTable) -> Table | None:
-        """Return the table as its pointer has it now, None when there is none.
+        """Return the table that the pointer names now, or None if the catalog lacks it.
 
         :raises Unavailable: the metadata file that the pointer names is missing.
         :raises StoreUnavailable: the database does not answer.
@@ -91,16 +91,16 @@ class IcebergCatalog:
         return self.load_all([table])[0]
 
     def load_all(self, tables: Sequence[EpochTable]) -> list[Table | None]:
-        """Return what :meth:`load` returns for each of *tables*, from one question to the database.
+        """Return the result of :meth:`load` for each of *tables*, by one query.
 
-        :raises Unavailable: as there. :raises StoreUnavailable: likewise.
+        :raises Unavailable: as in :meth:`load`. :raises StoreUnavailable: likewise.
         """
         with checks.translated(self.warehouse), _translated(self._url):
             pointers = self._pointers(tables)
-        return [None if one is None else self.named(table, one) for table, one in pointers]
+        return [None if pointer is None else self.named(table, pointer) for table, pointer in pointers]
 
     def named(self, table: EpochTable, pointer: str) -> Table:
-        """Return the table as the metadata file that its *pointer* names has it.
+        """Return the table that the metadata file at *pointer* describes.
 
         :raises Unavailable: the file is missing.
         """
@@ -115,9 +115,9 @@ class IcebergCatalog:
                 ) from error
 
     def at(self, table: EpochTable, location: str) -> Table:
-        """Return the table as the metadata file at *location* has it, wherever its pointer is.
+        """Return the table that the metadata file at *location* describes, wherever its pointer is.
 
-        :raises FileNotFoundError: it is missing.
+        :raises FileNotFoundError: the file is missing.
         """
         metadata = self._described(location)
         return Table((table.domain, table.name), metadata, location, self._io, _NOBODY_COMMITS)
@@ -129,22 +129,22 @@ class IcebergCatalog:
     def _pointers(self, tables: Sequence[EpochTable]) -> list[tuple[EpochTable, str | None]]:
         where = {
             name: value
-            for position, one in enumerate(tables)
-            for name, value in ((f"namespace_{position}", one.domain), (f"table_{position}", one.name))
+            for position, table in enumerate(tables)
+            for name, value in ((f"namespace_{position}", table.domain), (f"table_{position}", table.name))
         }
         engine = self._opened()
         statement = _pointers_of(len(tables), engine.dialect)
         with engine.begin() as connection:
-            answer = _selected(connection, statement, where)
-        found = {
-            (one["table_namespace"], one["table_name"]): one["metadata_location"]
-            for one in answer
-            if one.get("iceberg_type") in (None, "TABLE")
+            rows = _selected(connection, statement, where)
+        pointers = {
+            (row["table_namespace"], row["table_name"]): row["metadata_location"]
+            for row in rows
+            if row.get("iceberg_type") in (None, "TABLE")
         }
-        return [(one, found.get((one.domain, one.name))) for one in tables]
+        return [(table, pointers.get((table.domain, table.name))) for table in tables]
 
     def move(self, table: EpochTable, expected: str, new: str) -> bool:
-        """Let the pointer of *table* name *new* if it names *expected*; return whether it did.
+        """Move the pointer of *table* from *expected* to *new* by compare-and-set; return whether it moved.
 
         :raises StoreUnavailable: the database does not answer.
         """
@@ -153,7 +153,7 @@ class IcebergCatalog:
             return connection.execute(_MOVE, what).rowcount == 1
 
     def replace(self, table: EpochTable, schema: Schema, before: Table) -> None:
-        """Put an empty table in the place of *before*, unless somebody else was faster."""
+        """Replace *before* by an empty table, unless another program has moved its pointer."""
         replaced = " ".join((before.properties.get(REPLACES, ""), str(before.metadata.table_uuid))).strip()
         metadata = new_table_metadata(
             location=before.location(),
@@ -168,7 +168,7 @@ class IcebergCatalog:
             self.move(table, before.metadata_location, location)
 
     def create(self, table: EpochTable, schema: Schema) -> Table | None:
-        """Make the table; None when somebody else was faster."""
+        """Create the table; return None if it exists, such as when another attempt was faster."""
         try:
             with checks.translated(self.warehouse), self._making() as catalog:
                 self._create_namespace(catalog, table.domain)
@@ -184,9 +184,13 @@ class IcebergCatalog:
             return None
 
     def register(self, table: EpochTable, pointer: str) -> Table | None:
-        """Make the table that *pointer* describes known; None when there is one of that name."""
+        """Register the table that *pointer* describes; return None if the catalog has a table of that name.
+
+        :raises Unavailable: the metadata file is missing.
+        """
         try:
-            self._described(pointer)  # which the catalog would look for when the pointer is there
+            # pyiceberg inserts the pointer before it reads the file: a missing file would leave a broken table.
+            self._described(pointer)
             with checks.translated(self.warehouse), self._making() as catalog:
                 self._create_namespace(catalog, table.domain)
                 return catalog.register_table((table.domain, table.name), pointer)
@@ -196,7 +200,7 @@ class IcebergCatalog:
             raise checks.missing_file(pointer) from error
 
     def close(self) -> None:
-        """Give back connections; the next call opens them again."""
+        """Close connections; the next call opens them again."""
         with self._lock:
             if self._engine is not None:
                 self._engine.dispose()
@@ -219,9 +223,9 @@ class IcebergCatalog:
 
     @contextmanager
     def _making(self) -> Iterator[SqlCatalog]:
-        """Open pyiceberg's own catalog, which makes a table; it asks the database thrice before it does anything."""
+        """Open pyiceberg's own catalog, for creating tables only: opening it costs three queries."""
         with _translated(self._url):
-            self._opened()  # which makes its tables
+            self._opened()  # creates the catalog's own tables if they are missing
             catalog = SqlCatalog(CATALOG_NAME, **self._properties)
             catalog.engine = catalog_engine(self._url)
             try:
@@ -235,18 +239,18 @@ def _read_metadata(io: FileIO, location: str) -> TableMetadata:
 
 
 def has_tables(url: str) -> bool:
-    """Whether the database at *url* has the catalog's own tables.
+    """Return whether the database at *url* has the catalog's own tables.
 
-    :raises StoreUnavailable: it does not answer.
+    :raises StoreUnavailable: the database does not answer.
     """
     with _looking_at(url) as engine:
         return not _missing(engine)
 
 
 def make_tables(url: str) -> None:
-    """Make the catalog's own tables in the database at *url* where there are none.
+    """Create the catalog's own tables in the database at *url* if they are missing.
 
-    :raises StoreUnavailable: it does not answer.
+    :raises StoreUnavailable: the database does not answer.
     """
     with _looking_at(url) as engine:
         _make_tables(engine)
@@ -267,7 +271,7 @@ def _missing(engine: sa.Engine) -> bool:
 
 
 def _make_tables(engine: sa.Engine) -> None:
-    """Make what is missing; of two racing calls one makes it."""
+    """Create missing tables; of two racing calls one succeeds, and the error of the other is ignored."""
     if _missing(engine):
         try:
             SqlCatalogBaseTable.metadata.create_all(engine)
@@ -285,7 +289,7 @@ def _properties_of(table: EpochTable) -> dict[str, str]:
 
 
 def _properties(url: str, warehouse: str) -> dict[str, str]:
-    """:raises InvalidInput: no database that can hold an Iceberg catalog."""
+    """:raises InvalidInput: no catalog can be in the database at *url*."""
     return catalog_properties(url) | {
         "warehouse": warehouse,
         "py-io-impl": "airflow_provider.tables.iceberg.file_io.DurableFileIO",
@@ -294,9 +298,9 @@ def _properties(url: str, warehouse: str) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _pointers_of(number: int, dialect: sa.Dialect) -> SQLCompiler:
-    """Select the rows of so many tables.
+    """Return the statement that selects the pointers of *number* tables.
 
-    All columns: catalogs that were made before Iceberg had views lack the one that tells them from tables.
+    It selects all columns: catalogs from before Iceberg's views lack the column ``iceberg_type``.
     """
     named = [
         sa.and_(
@@ -313,9 +317,9 @@ def _pointers_of(number: int, dialect: sa.Dialect) -> SQLCompiler:
 def _selected(
     connection: sa.Connection, statement: SQLCompiler, where: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Let the driver select: SQLAlchemy takes longer to make its result than the database to answer.
+    """Run the statement by the driver: SQLAlchemy's result handling takes longer than the database's answer.
 
-    :raises sa.exc.DBAPIError: it did not; its connection is used no more.
+    :raises sa.exc.DBAPIError: the driver failed; the connection is invalidated.
     """
     named: Any = statement.construct_params(where)
     if statement.positional:
@@ -323,7 +327,7 @@ def _selected(
     driver: Any = connection.connection.driver_connection
     try:
         cursor = driver.execute(str(statement), named)
-        names = [one[0] for one in cursor.description]
+        names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     except connection.dialect.loaded_dbapi.Error as error:
         connection.invalidate(error)
@@ -332,7 +336,10 @@ def _selected(
 
 @contextmanager
 def _translated(url: str) -> Iterator[None]:
-    """Let no error of the driver out, and use the database at *url* as the store itself would."""
+    """Translate errors of the driver, and use the database at *url* as the store itself would.
+
+    :raises StoreUnavailable: the database does not answer.
+    """
     try:
         with catalog_operation(url):
             yield

@@ -1,4 +1,4 @@
-"""What a table's metadata says about itself: its version, the marks in it, and what it was made from."""
+"""Descriptions of Iceberg tables: version, commit and origin of a metadata file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider.tables.iceberg.catalog import REPLACES
 
 
 def marks_in(snapshot: Snapshot) -> checks.Marks | None:
-    """What a published version says about itself; None of a version that another program made."""
+    """Return the commit that *snapshot* carries; None for another program's snapshot."""
     said = {} if snapshot.summary is None else snapshot.summary.additional_properties
     if "epochs.csn" not in said:
         return None
@@ -23,12 +23,12 @@ def marks_in(snapshot: Snapshot) -> checks.Marks | None:
 
 
 def metadata_files(metadata: TableMetadata) -> set[str]:
-    """Earlier metadata files that *metadata* remembers."""
-    return {one.metadata_file for one in metadata.metadata_log}
+    """Return the URIs of the earlier metadata files that *metadata* lists."""
+    return {entry.metadata_file for entry in metadata.metadata_log}
 
 
 def description(table: Table) -> projection.Description:
-    """Where *table* is among the descriptions that were made of it."""
+    """Return the description of *table*."""
     snapshot = table.metadata.current_snapshot()
     return projection.Description(
         uri=table.metadata_location,

@@ -1,4 +1,4 @@
-"""What statements left in a draft, as WRITTEN records it; and the end of the draft."""
+"""Committable of a draft, as WRITTEN records it, and deletion of the draft."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _METADATA_FILE = re.compile(r"v(\d+)(\.gz)?\.metadata\.json")
 
 
 def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Committable:
-    """Write the manifests of what the draft's last version has; see :meth:`TableFormat.describe_draft`."""
+    """Write the manifests of the draft's last version; see :meth:`DraftingFormat.describe_draft`."""
     if draft.place.table.kind is not TableKind.FULL:
         raise InvalidInput(
             field="kind",
@@ -43,7 +43,7 @@ def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Commit
     columns = columns_of(draft, table)
     metadata = _last_metadata(io, draft)
     _refuse_changed(draft, columns, metadata)
-    base = {one.file_path for one in base_files(io, draft, columns, table)}
+    base = {file.file_path for file in base_files(io, draft, columns, table)}
     own: list[DataFile] = []
     carried: list[DataFile] = []
     barrier = micros(draft.place.interval.end)
@@ -57,8 +57,9 @@ def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Commit
             raise _refused(draft, f"a file without counts of its columns: {added.file_path}")
         else:
             own.append(added)
-    for one in own:
-        storage.sync(*storage.filesystem(one.file_path))
+    # Spark does not sync what it writes; published rows must survive a crash of the machine.
+    for file in own:
+        storage.sync(*storage.filesystem(file.file_path))
     carried_from = None if draft.base is None else micros(draft.base.barrier)
     parts = tuple(
         manifests.write_part(
@@ -78,20 +79,20 @@ def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Commit
 def _last_metadata(io: FileIO, draft: Draft) -> TableMetadata:
     filesystem, path = storage.filesystem(f"{draft.uri}/metadata")
     try:
-        names = [one.base_name for one in filesystem.get_file_info(pafs.FileSelector(path))]
+        names = [info.base_name for info in filesystem.get_file_info(pafs.FileSelector(path))]
     except FileNotFoundError:
         names = []
-    numbered = {int(found[1]): found[0] for found in map(_METADATA_FILE.fullmatch, names) if found}
+    numbered = {int(match[1]): match[0] for match in map(_METADATA_FILE.fullmatch, names) if match}
     if not numbered:
         raise _refused(draft, "that it was dropped")
     return FromInputFile.table_metadata(io.new_input(f"{draft.uri}/metadata/{numbered[max(numbered)]}"))
 
 
 def _refuse_changed(draft: Draft, columns: Columns, metadata: TableMetadata) -> None:
-    """Refuse what statements may do to a table of their own and not to a slice.
+    """Refuse a draft that cannot become a slice.
 
-    :raises TableRecreated: it was dropped and made again. :raises SchemaMismatch: it has other columns.
-    :raises InvalidInput: rows were written beside its main branch, where nothing would find them.
+    :raises TableRecreated: it was dropped and created again. :raises SchemaMismatch: its columns have changed.
+    :raises InvalidInput: rows were written outside of its main branch, where no reader would find them.
     """
     if str(metadata.table_uuid) != draft.table_uuid:
         raise TableRecreated(
@@ -109,7 +110,9 @@ def _refuse_changed(draft: Draft, columns: Columns, metadata: TableMetadata) -> 
     if others:
         raise _refused(draft, f"rows on branches or tags: {', '.join(others)}")
     held = [
-        one for one in metadata.snapshots if one.summary and "wap.id" in one.summary.additional_properties
+        snapshot
+        for snapshot in metadata.snapshots
+        if snapshot.summary and "wap.id" in snapshot.summary.additional_properties
     ]
     if held:
         raise _refused(draft, "rows held back under spark.wap.id")
@@ -134,7 +137,8 @@ def _committable(
     format_name: str, draft: Draft, files: list[DataFile], parts: tuple[Part, ...]
 ) -> Committable:
     digest = hashlib.blake2b(digest_size=16)
-    for line in sorted(f"{one.file_path} {one.file_size_in_bytes} {one.record_count}\n" for one in files):
+    lines = (f"{file.file_path} {file.file_size_in_bytes} {file.record_count}\n" for file in files)
+    for line in sorted(lines):
         digest.update(line.encode())
     return Committable(
         format=format_name,
@@ -142,9 +146,9 @@ def _committable(
         place=draft.place.uri,
         version=new_snapshot_id(),
         parts=parts,
-        rows=sum(one.record_count for one in files),
+        rows=sum(file.record_count for file in files),
         files=len(files),
-        size_bytes=sum(one.file_size_in_bytes for one in files),
+        size_bytes=sum(file.file_size_in_bytes for file in files),
         checksum=digest.hexdigest(),
         schema_id=draft.info.schema_id,
     )
@@ -165,7 +169,7 @@ def _refused(draft: Draft, found: str) -> InvalidInput:
 
 
 def tidy(io: FileIO, draft: Draft, kept: Committable | None) -> None:
-    """Delete all below the draft's directory that *kept* does not name."""
+    """Delete the draft's files except those that *kept* names."""
     filesystem, path = storage.filesystem(draft.uri)
     if kept is None:
         filesystem.delete_dir(path)
@@ -176,6 +180,6 @@ def tidy(io: FileIO, draft: Draft, kept: Committable | None) -> None:
         for entry in manifest_files.entries(io, manifests.staged(part, 0))
     }
     filesystem.delete_dir(f"{path}/metadata")
-    for one in filesystem.get_file_info(pafs.FileSelector(path, recursive=True)):
-        if one.is_file and one.path not in live:
-            storage.remove(filesystem, one.path)
+    for info in filesystem.get_file_info(pafs.FileSelector(path, recursive=True)):
+        if info.is_file and info.path not in live:
+            storage.remove(filesystem, info.path)

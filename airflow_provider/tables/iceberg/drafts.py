@@ -1,9 +1,10 @@
 """Drafts: private Iceberg tables that Spark's own Iceberg runtime writes, one for each table and attempt.
 
-A draft is found by its directory alone, as Iceberg's Hadoop catalog finds tables: no row of a database names it, so
-that no credentials are needed to write it, and a late statement meets nothing that anybody else looks at. It lies in
-the attempt's place. What the last statement left is what the slice gets: files that statements wrote, which have no
-epoch column (readers take it from the partition), and files of the base that no statement touched.
+A draft is found by its directory alone, as in Iceberg's Hadoop catalog: no row of a database names it, so that
+writing it needs no credentials, and a late statement cannot touch a table that others read. It lies in the attempt's
+staging directory. The slice gets the files of the draft's last version: those that statements wrote, which lack the
+epoch column (readers take it from the partition), and those of the base that no statement touched.
+See docs/decisions/drafts.md.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ _PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     # Counts and bounds of all columns; without this, of the first hundred.
     "write.metadata.metrics.default": "truncate(16)",
-    # Values of partitions stay out of paths, which not everybody decodes alike.
+    # Partition values stay out of paths, since programs decode paths differently.
     "write.object-storage.enabled": "true",
     "write.object-storage.partitioned-paths": "false",
-    # The base's files belong to others: no statement may expire or purge them.
+    # The base's files belong to published versions: no statement may expire or purge them.
     "gc.enabled": "false",
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Columns:
-    """What a draft and its table have in common.
+    """Columns and layout that a draft derives from its table.
 
-    :param schema: the table's. :param spec: the one by which its files are written.
+    :param schema: the table's schema. :param spec: the partition spec that the table's files are written with.
     """
 
     schema: Schema
@@ -65,7 +66,7 @@ class Columns:
 
     @property
     def drafted(self) -> Schema:
-        """The columns without the epoch's; ids stay."""
+        """Columns of the draft: the table's without the epoch's; ids stay."""
         return Schema(*(field for field in self.schema.fields if field.name != EPOCH_COLUMN), schema_id=0)
 
     @property
@@ -75,17 +76,17 @@ class Columns:
 
     @property
     def counted(self) -> set[int]:
-        """Ids of the columns of which statistics are taken (:meth:`TableFormat.statistics`)."""
-        return {one.field_id for one in self.schema.fields if isinstance(one.field_type, PrimitiveType)}
+        """Ids of the columns with statistics (:meth:`TableFormat.statistics`)."""
+        return {field.field_id for field in self.schema.fields if isinstance(field.field_type, PrimitiveType)}
 
     @property
     def drafted_spec(self) -> PartitionSpec:
-        """The partition fields behind the epoch's."""
+        """Partition spec of the draft: the table's without the epoch's field."""
         return PartitionSpec(*self.spec.fields[1:], spec_id=0)
 
 
 def columns_of(draft: Draft, table: Table) -> Columns:
-    """:raises SchemaMismatch: the table was made with another layout than is declared."""
+    """:raises SchemaMismatch: the table was created with another layout than the declared one."""
     schema = schemas.from_json(draft.info.schema)
     return Columns(
         schema=schema,
@@ -97,13 +98,13 @@ def columns_of(draft: Draft, table: Table) -> Columns:
 
 
 def shares(io: FileIO, schema: Schema, base: State) -> bool:
-    """Whether no file of *base* has an epoch column of its own: not everybody puts the partition's value there."""
+    """Return whether no file of *base* has an epoch column: some engines read it instead of the partition's value."""
     epoch = schema.find_field(EPOCH_COLUMN).field_id
     return not any((file.column_sizes or {}).get(epoch) for _, file in _files_of(io, base))
 
 
 def _files_of(io: FileIO, base: State) -> Iterator[tuple[int, DataFile]]:
-    """The files of a full table's state, each with the id of its spec."""
+    """Yield the files of a full table's state, each with the id of its partition spec."""
     listed = [] if base.ref is None else manifest_files.read_list(io, base.ref.location)
     return manifests.slice_of(io, listed, micros(base.barrier))
 
@@ -112,9 +113,9 @@ def _files_of(io: FileIO, base: State) -> Iterator[tuple[int, DataFile]]:
 
 
 def make(io: FileIO, draft: Draft, table: Table) -> None:
-    """Write the draft's first metadata: the rows of its base, and nothing else.
+    """Write the draft's first metadata, with the files of its base.
 
-    :raises InvalidInput: files of the base are separated by other columns than the table's are now.
+    :raises InvalidInput: files of the base have an epoch column, or another layout than the table's present one.
     """
     columns = columns_of(draft, table)
     if draft.base is not None and not shares(io, columns.schema, draft.base):
@@ -155,7 +156,7 @@ def _empty(draft: Draft, columns: Columns) -> TableMetadataV2:
 
 
 def base_files(io: FileIO, draft: Draft, columns: Columns, table: Table) -> Iterator[DataFile]:
-    """The files of the base as the draft has them: without a partition value for the epoch."""
+    """Yield the files of the base for the draft: without a partition value for the epoch."""
     if draft.base is None:
         return
     wanted = schemas.partition_columns(columns.spec, columns.schema)
@@ -211,14 +212,14 @@ def values(file: DataFile) -> list[Any]:
 def moved(
     file: DataFile, partition: Iterable[Any], spec_id: int, epoch: int, barrier: int | None = None
 ) -> DataFile:
-    """*file* in another partition.
+    """Return *file* in another partition.
 
-    :param epoch: id of the epoch column, which the file may have with an earlier value, or not at all.
-    :param barrier: what it is to say of that column (microseconds); None for nothing.
+    :param epoch: id of the epoch column, of which the file may have statistics of an earlier epoch.
+    :param barrier: value (microseconds) for the statistics of that column; None to drop them.
     """
 
     def said(statistics: dict[int, Any] | None, value: Any) -> dict[int, Any]:
-        kept = {number: one for number, one in (statistics or {}).items() if number != epoch}
+        kept = {number: figure for number, figure in (statistics or {}).items() if number != epoch}
         return kept if barrier is None else kept | {epoch: value}
 
     bound = None if barrier is None else manifests.encoded(barrier)

@@ -14,9 +14,9 @@ from airflow_provider.tables.iceberg import schemas
 
 
 def evolved_metadata(publication: Publication, metadata: TableMetadata) -> TableMetadata:
-    """Return *metadata* with the columns after *publication*; ids of columns that it had once are not given again.
+    """Return *metadata* with the column changes of *publication*; ids of dropped columns are not used again.
 
-    :raises SchemaMismatch: they cannot be changed so; names the column.
+    :raises SchemaMismatch: a change is impossible for these columns; names the column.
     """
     if not publication.changes:
         return metadata
@@ -31,13 +31,13 @@ def evolved_metadata(publication: Publication, metadata: TableMetadata) -> Table
         separating={*_named(schema, separating), *declared.partition_by},
         sorting={*_named(schema, sorting), *declared.sort_by},
     )
-    number = max(one.schema_id for one in metadata.schemas) + 1
+    number = max(known.schema_id for known in metadata.schemas) + 1
     added = schemas.to_iceberg(after).model_copy(update={"schema_id": number})
     updates = (AddSchemaUpdate(schema=added), SetCurrentSchemaUpdate.model_validate({"schema-id": number}))
     return update_table_metadata(metadata, updates)
 
 
 def _named(schema: Schema, numbers: Iterable[int]) -> list[str]:
-    """What the columns with those ids are called, as far as they are there."""
+    """Return the names of the columns with the ids *numbers*, as far as *schema* has them."""
     wanted = set(numbers)
     return [field.name for field in schema.fields if field.field_id in wanted]

@@ -1,4 +1,4 @@
-"""pyiceberg's way to files, made durable: what a pointer names must outlive the machine's crash."""
+"""pyiceberg's file access, made durable: files that a pointer names must survive a crash of the machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from airflow_provider.tables import storage
 
 
 class DurableFileIO(PyArrowFileIO):
-    """Files by URI, read through Arrow; new ones on a local disk are synced before they count as written.
+    """Files by URI, read through Arrow; a new file on a local disk is synced before it counts as written.
 
-    Object stores are opened as all of this package opens them: by the process's environment.
+    Object stores are opened by the process's environment (:mod:`airflow_provider.tables.storage`).
     """
 
     def new_output(self, location: str) -> PyArrowFile:
-        """Return a new file: Iceberg's metadata is never written over."""
+        """Return a file to create: Iceberg's metadata is never overwritten."""
         return _NewFile(location) if location.startswith("file://") else super().new_output(location)
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
@@ -28,28 +28,28 @@ class DurableFileIO(PyArrowFileIO):
 
 
 class _NewFile(PyArrowFile):
-    """A local file that does not exist yet."""
+    """Local file to create."""
 
     def __init__(self, location: str) -> None:
         filesystem, path = storage.filesystem(location)
         super().__init__(location=location, path=path, fs=filesystem)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: ARG002
-        """Open it for writing.
+        """Open the file for writing.
 
-        :raises FileExistsError: there is one already, whatever *overwrite* says.
+        :raises FileExistsError: the file exists, whatever *overwrite* says.
         """
-        found, path = storage.filesystem(self.location)
-        return cast(OutputStream, storage.create(found, path))
+        filesystem, path = storage.filesystem(self.location)
+        return cast(OutputStream, storage.create(filesystem, path))
 
 
 def write_together(io: FileIO, contents: Mapping[str, bytes]) -> None:
-    """Make new files, by URI; all are durable when it returns.
+    """Create files, by URI; all are durable when the call returns.
 
-    None is synced before all are written, so that a disk's journal takes them at once, and a directory once for all
-    of its new names. Names are made up by who asks: no object store is asked whether it has one already.
+    All are written before the first is synced, so that the disk's journal takes them at once; a directory is synced
+    once for all its new names. Names must be unique: object stores are not asked whether a file exists.
 
-    :raises FileExistsError: on a local disk, when it has.
+    :raises FileExistsError: a file exists (on a local disk only).
     """
     directories: set[str] = set()
     with ExitStack() as opened:

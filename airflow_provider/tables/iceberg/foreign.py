@@ -1,7 +1,7 @@
-"""What other programs did to a table since the version that the store recorded (R17).
+"""Changes by other programs to a table since the version that the store recorded (R17).
 
-Iceberg says what made a snapshot: ``replace`` promises the same rows in other files (a compaction). That is not
-taken on trust: each epoch has to have as many rows as before.
+Iceberg records a snapshot's operation: ``replace`` promises the same rows in other files (a compaction). This module
+verifies the promise: each epoch must have as many rows as before. See docs/decisions/foreign-commits.md.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from airflow_provider.tables.iceberg.descriptions import description, marks_in
 from airflow_provider.tables.standing import Compared, Foreign
 
 _File = tuple[int, str]
-"""Barrier (microseconds) and URI: drafts may leave one file in the slices of several epochs."""
+"""Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
 
 
 def compared(
     table: EpochTable, pointed: Table, recorded: TableRef | None, described: projection.Description | None
 ) -> Compared:
-    """Where *pointed* stands, seen from *recorded*.
+    """Compare *pointed*, the table in the catalog, with *recorded*, the store's last commit.
 
-    :param described: the table as the metadata file of *recorded* has it, where the pointer follows; None where the
-        store's transaction moves it.
-    :raises TableRecreated: it is another table.
+    :param described: description at *recorded*, where the pointer follows the store; None where the store's
+        transaction moves it.
+    :raises TableRecreated: the table has another identity.
     """
     here = description(pointed)
     if described is not None and projection.lags(here, described):
@@ -49,15 +49,17 @@ def compared(
         wanted = described or _unknown(recorded, here.table_uuid)
         return projection.strayed(here, wanted, follows=False)
     steps = [
-        projection.Step(version=one.snapshot_id, operation=_operation(one), marks=marks_in(one))
-        for one in way
+        projection.Step(
+            version=snapshot.snapshot_id, operation=_operation(snapshot), marks=marks_in(snapshot)
+        )
+        for snapshot in way
     ]
     base = "" if recorded is None else showing.shown_list(recorded.location)
     return projection.judged(table, here, steps, lambda: _changed(pointed, base, way))
 
 
 def _unknown(recorded: TableRef | None, table_uuid: str) -> projection.Description:
-    """As much of a version as its reference says."""
+    """Return the part of a description that *recorded* alone gives."""
     version = 0 if recorded is None else recorded.version
     return projection.Description(
         uri="", table_uuid=table_uuid, version=version, marks=None, earlier=frozenset()
@@ -65,26 +67,32 @@ def _unknown(recorded: TableRef | None, table_uuid: str) -> projection.Descripti
 
 
 def _way(metadata: TableMetadata, base: int) -> list[Snapshot] | None:
-    """The snapshots after *base* up to the current one, oldest first; None when it does not come from there.
+    """Return the snapshots after *base* up to the current one, oldest first; None if it does not descend from *base*.
 
-    From the empty table (0) there always is a way, of which as much is told as the metadata keeps.
+    Every snapshot descends from the empty table (0); the result then has the snapshots that the metadata still has.
     """
-    found: list[Snapshot] = []
-    one = metadata.current_snapshot()
-    while one is not None and one.snapshot_id != base:
-        found.insert(0, one)
-        parent = one.parent_snapshot_id
-        one = None if parent is None else metadata.snapshot_by_id(parent)
-    return found if one is not None or base == 0 else None
+    way: list[Snapshot] = []
+    snapshot = metadata.current_snapshot()
+    while snapshot is not None and snapshot.snapshot_id != base:
+        way.insert(0, snapshot)
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else metadata.snapshot_by_id(parent)
+    return way if snapshot is not None or base == 0 else None
 
 
 def _overtaken(pointed: Table, here: projection.Description, recorded: projection.Description) -> Compared:
+    """Compare a pointer that may name a compaction of a version which a publish has replaced meanwhile."""
     way: list[Snapshot] = []
-    one = pointed.metadata.current_snapshot()
-    while one is not None and marks_in(one) is None and _operation(one) == Operation.REPLACE.value:
-        way.insert(0, one)
-        one = pointed.metadata.snapshot_by_id(one.parent_snapshot_id or 0)
-    under, base = (None, "") if one is None or not way else (marks_in(one), one.manifest_list)
+    snapshot = pointed.metadata.current_snapshot()
+    while (
+        snapshot is not None
+        and marks_in(snapshot) is None
+        and _operation(snapshot) == Operation.REPLACE.value
+    ):
+        way.insert(0, snapshot)
+        snapshot = pointed.metadata.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+    compacted = snapshot if way else None
+    under, base = (None, "") if compacted is None else (marks_in(compacted), compacted.manifest_list)
     return projection.overtaken(here, recorded, under, lambda: _changed(pointed, base, way))
 
 
@@ -93,25 +101,26 @@ def _operation(snapshot: Snapshot) -> str:
 
 
 def _changed(table: Table, base: str, way: Sequence[Snapshot]) -> Foreign:
-    """What *way* did to the rows of the manifest list *base*, empty text for none."""
-    operations = tuple(_operation(one) for one in way)
+    """Return the changes that the snapshots *way* made to the rows of the manifest list *base* (empty for none)."""
+    operations = tuple(_operation(snapshot) for snapshot in way)
     strange = _strange_spec(table)
     if strange:
         return Foreign(operations=operations, obstacle=strange)
     before = manifest_files.read_list(table.io, base) if base else []
     touched: set[int] = set()
-    for one in way:
-        after = manifest_files.read_list(table.io, one.manifest_list)
-        obstacle, epochs = _step(table.io, before, after, same=_operation(one) == Operation.REPLACE.value)
+    for snapshot in way:
+        after = manifest_files.read_list(table.io, snapshot.manifest_list)
+        same = _operation(snapshot) == Operation.REPLACE.value
+        obstacle, epochs = _step(table.io, before, after, same=same)
         if obstacle:
             return Foreign(operations=operations, obstacle=obstacle)
         touched |= epochs
         before = after
-    return Foreign(operations=operations, epochs=tuple(from_micros(one) for one in sorted(touched)))
+    return Foreign(operations=operations, epochs=tuple(from_micros(barrier) for barrier in sorted(touched)))
 
 
 def _strange_spec(table: Table) -> str:
-    """Why epochs cannot be told apart in its files; empty when they can."""
+    """Return why the table's files cannot be assigned to epochs; empty if they can."""
     for spec in table.metadata.specs().values():
         columns = schemas.partition_columns(spec, table.metadata.schema())
         if not columns or columns[0] != EPOCH_COLUMN:
@@ -122,18 +131,20 @@ def _strange_spec(table: Table) -> str:
 def _step(
     io: FileIO, before: Iterable[ManifestFile], after: Sequence[ManifestFile], *, same: bool
 ) -> tuple[str, set[int]]:
-    """What keeps a snapshot from being read by its list of files, and the epochs whose rows it changed.
+    """Return why cuts cannot read a snapshot (empty if they can), and the barriers of the epochs that it changed.
 
-    :param same: it promises the same rows: what counts is how many each epoch has.
+    :param same: whether the snapshot promises the same rows: then only the number of rows per epoch is compared.
     """
-    if any(one.content is not ManifestContent.DATA for one in after):
+    if any(manifest.content is not ManifestContent.DATA for manifest in after):
         return "it has delete files, which cuts do not read", set()
-    shared = {one.manifest_path for one in before} & {one.manifest_path for one in after}
+    # Manifests never change: those in both lists cannot differ, and need not be read.
+    shared = {manifest.manifest_path for manifest in before} & {manifest.manifest_path for manifest in after}
     gone, _ = _files(io, before, shared)
     come, formats = _files(io, after, shared)
     others = formats - {FileFormat.PARQUET}
     if others:
-        return f"it has files of the format {min(one.name for one in others)}, which cuts do not read", set()
+        other = min(file_format.name for file_format in others)
+        return f"it has files of the format {other}, which cuts do not read", set()
     different = gone.keys() ^ come.keys()
     if not same:
         return "", {barrier for barrier, _ in different}
@@ -146,7 +157,7 @@ def _step(
 def _files(
     io: FileIO, listed: Iterable[ManifestFile], known: set[str]
 ) -> tuple[dict[_File, int], set[FileFormat]]:
-    """Rows of each file in the manifests *listed* but for those *known*, and the formats that files have."""
+    """Return the rows of each file in the manifests *listed* except those *known*, and the files' formats."""
     rows: dict[_File, int] = {}
     formats: set[FileFormat] = set()
     for manifest in listed:

@@ -1,4 +1,4 @@
-"""Iceberg under the contract of a table format."""
+"""Iceberg behind the contract of a table format."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class IcebergFormat(DraftingFormat):
 
     :param catalog_url: SQLAlchemy URL of the database that holds their catalog.
     :param warehouse: absolute path or URI.
-    :param swaps: whether that is the metadata store's own database, whose transactions move the pointers;
-        otherwise the pointers follow them (R17).
-    :raises InvalidInput: an address that cannot be used.
+    :param swaps: whether the catalog is in the metadata store's database, whose transactions move the pointers;
+        otherwise the pointers follow the store (R17).
+    :raises InvalidInput: *catalog_url* or *warehouse* is invalid.
     """
 
     name = "iceberg"
@@ -101,7 +101,7 @@ class IcebergFormat(DraftingFormat):
 
     def identities(self, tables: Sequence[EpochTable]) -> list[str | None]:
         loaded = self._catalog.load_all(tables)
-        return [None if one is None else str(one.metadata.table_uuid) for one in loaded]
+        return [None if table is None else str(table.metadata.table_uuid) for table in loaded]
 
     def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
         wanted = table_schema(table, schema)
@@ -234,20 +234,20 @@ class IcebergFormat(DraftingFormat):
             return prepared
 
     def _pointed(self, publication: Publication) -> Table:
-        """The table as its pointer has it."""
+        """Return the table that the pointer names; without a query if the transaction requires the pointer anyway."""
         table, base = publication.table, publication.base
         if publication.pointed and base is not None:
             return self._catalog.named(table, base.metadata)
         return self._existing(table, base)
 
     def _head(self, pointed: Table, publication: Publication) -> Table:
-        """What the next version is made from: what the pointer names, or the base that it lags behind."""
+        """Return the head of the next version: the table at the pointer, or the base if the pointer lags behind it."""
         base = publication.base
         if base is None or base.metadata in ("", pointed.metadata_location):
             return pointed
         recorded = self._catalog.at(publication.table, base.metadata)
-        found = foreign.compared(publication.table, pointed, base, description(recorded))
-        return recorded if found.standing is Standing.BEHIND else pointed
+        compared = foreign.compared(publication.table, pointed, base, description(recorded))
+        return recorded if compared.standing is Standing.BEHIND else pointed
 
     def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
         loaded = self._catalog.load(table)
@@ -277,7 +277,7 @@ class IcebergFormat(DraftingFormat):
         return projection.restore(self, table, recorded, move)
 
     def _followed(self, table: EpochTable, prepared: Prepared) -> bool:
-        """Move the pointer to what was published just now, in one statement where it names what that was made from."""
+        """Move the pointer to the version published just now; one statement if it names what that was made from."""
         with suppress(StoreUnavailable):
             if self._catalog.move(table, prepared.made_from, prepared.ref.metadata):
                 return True
@@ -285,7 +285,7 @@ class IcebergFormat(DraftingFormat):
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
         if not self._swaps and not self._followed(publication.table, prepared):
-            return  # what the pointer may name stays
+            return  # The pointer did not move, and may still name an obsolete file: keep them all.
         for uri in prepared.obsolete:
             try:
                 storage.remove(*storage.filesystem(uri))
@@ -298,9 +298,9 @@ class IcebergFormat(DraftingFormat):
         path = f"{self._warehouse}/{places_path(table.domain, table.name, job)}"
         filesystem, path = storage.filesystem(path)
         with checks.translated(self._warehouse):
-            found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        named = (remains_at(one.base_name) for one in found if one.type == pafs.FileType.Directory)
-        return [one for one in named if one is not None]
+            infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        named = (remains_at(info.base_name) for info in infos if info.type == pafs.FileType.Directory)
+        return [remains for remains in named if remains is not None]
 
     def discard(self, place: Place) -> None:
         own = self.place(
@@ -326,10 +326,10 @@ class IcebergFormat(DraftingFormat):
         loaded = self._catalog.load(table)
         with checks.translated(self._warehouse):
             pinned = [] if loaded is None else reclaiming.pinned(self._io, loaded.metadata)
-            staying = {*(one.location for one in kept), *pinned}
+            staying = {*(ref.location for ref in kept), *pinned}
             shared = table.kind is TableKind.FULL
             return reclaiming.reclaim(
-                self._io, [one.location for one in withdrawn], staying, shared_by_epochs=shared
+                self._io, [ref.location for ref in withdrawn], staying, shared_by_epochs=shared
             )
 
     def missing(
@@ -339,7 +339,7 @@ class IcebergFormat(DraftingFormat):
         staged: Sequence[Committable] = (),
     ) -> list[MissingFile]:
         with checks.translated(self._warehouse):
-            return missing.missing(self._io, [one.location for one in refs], staged)
+            return missing.missing(self._io, [ref.location for ref in refs], staged)
 
     def files(self, state: State) -> list[str]:
         with checks.translated(self._warehouse):
@@ -398,7 +398,7 @@ def _info(table: EpochTable, loaded: Table) -> TableInfo:
 
 
 def _refuse_outside(path: str, warehouse: str) -> None:
-    """:raises InvalidInput: a link leads from *path* out of the warehouse."""
+    """:raises InvalidInput: a symbolic link leads from *path* out of the warehouse: its target is other data."""
     real = Path(path).resolve()
     if not real.is_relative_to(Path(warehouse).resolve()) or Path(path).is_symlink():
         raise InvalidInput(

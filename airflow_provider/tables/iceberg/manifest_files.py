@@ -1,4 +1,4 @@
-"""Manifests and lists of manifests as files."""
+"""Read and write manifests and manifest lists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ENTRIES = avro.Kind(
 )
 
 _FILE_PATH, _MANIFEST_PATH = 1, 0
-"""Where the names stand in the records of pyiceberg, which has no other way to change them."""
+"""Positions of file names in pyiceberg's records, which offer no other way to change them."""
 
 
 def write_manifest(
@@ -55,13 +55,13 @@ def write_manifest(
     status: ManifestEntryStatus,
     snapshot_id: int,
 ) -> ManifestFile:
-    """Write a manifest whose *entries* all have *status*; the numbers of added ones are inherited from its list."""
+    """Write a manifest whose *entries* all have *status*; added entries inherit sequence numbers from its list."""
     form, said = _form(schema.model_dump_json(), spec.model_dump_json())
     content = avro.encoded(form, said, entries)
     write_together(io, {uri: content})
-    files, rows = len(entries), sum(one.data_file.record_count for one in entries)
+    files, rows = len(entries), sum(entry.data_file.record_count for entry in entries)
     added = status is ManifestEntryStatus.ADDED
-    numbers = [one.sequence_number for one in entries if one.sequence_number is not None]
+    numbers = [entry.sequence_number for entry in entries if entry.sequence_number is not None]
     return ManifestFile.from_args(
         manifest_path=uri,
         manifest_length=len(content),
@@ -76,14 +76,16 @@ def write_manifest(
         added_rows_count=rows if added else 0,
         existing_rows_count=0 if added else rows,
         deleted_rows_count=0,
-        partitions=construct_partition_summaries(spec, schema, [one.data_file.partition for one in entries]),
+        partitions=construct_partition_summaries(
+            spec, schema, [entry.data_file.partition for entry in entries]
+        ),
         key_metadata=None,
     )
 
 
 @lru_cache(maxsize=64)
 def _form(schema: str, spec: str) -> tuple[avro.Form, dict[str, str]]:
-    """How manifests of files with these columns and this layout (JSON) are written, and what their headers say."""
+    """Return the encoder and the header of manifests of files with this *schema* and this *spec* (both JSON)."""
     columns, layout = Schema.model_validate_json(schema), PartitionSpec.model_validate_json(spec)
     file = data_file_with_partition(format_version=2, partition_type=layout.partition_type(columns))
     entry = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
@@ -97,11 +99,11 @@ def _form(schema: str, spec: str) -> tuple[avro.Form, dict[str, str]]:
 
 
 def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a data manifest, snapshot and sequence numbers filled in where they are inherited.
+    """Return the live entries of a data manifest, with inherited snapshot and sequence numbers filled in.
 
-    A file has one name, whoever wrote the manifest: names are what retention and drafts compare.
+    File names are normalised, since writers spell URIs differently, and retention and drafts compare names.
     """
-    found: list[ManifestEntry] = []
+    live: list[ManifestEntry] = []
     for entry in avro.decoded(_content(io, manifest.manifest_path), _ENTRIES):
         if entry.status == ManifestEntryStatus.DELETED:
             continue
@@ -114,8 +116,8 @@ def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
                 entry.file_sequence_number = manifest.sequence_number
         entry.data_file.spec_id = manifest.partition_spec_id
         entry.data_file[_FILE_PATH] = storage.as_uri(entry.data_file.file_path)
-        found.append(entry)
-    return found
+        live.append(entry)
+    return live
 
 
 def write_list(
@@ -127,6 +129,7 @@ def write_list(
     parent: int | None,
     sequence_number: int,
 ) -> None:
+    """Write the list of *manifests* to *uri*."""
     content, _ = encoded_list(
         manifests, snapshot_id=snapshot_id, parent=parent, sequence_number=sequence_number
     )
@@ -136,8 +139,8 @@ def write_list(
 def encoded_list(
     manifests: Iterable[ManifestFile], *, snapshot_id: int, parent: int | None, sequence_number: int
 ) -> tuple[bytes, list[ManifestFile]]:
-    """Return the list of *manifests* as a file, and as :func:`read_list` reads it."""
-    listed = [_numbered(one, sequence_number) for one in manifests]
+    """Return the content of a manifest list, and the manifests as :func:`read_list` would return them."""
+    listed = [_numbered(manifest, sequence_number) for manifest in manifests]
     said = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent is None else str(parent),
@@ -148,7 +151,7 @@ def encoded_list(
 
 
 def _numbered(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
-    """*manifest* with the numbers that it gets from the list which has it first."""
+    """Return *manifest* with the sequence numbers that the first list to name it assigns."""
     numbered = ManifestFile(*(manifest[position] for position in range(len(manifest))))
     if manifest.sequence_number == UNASSIGNED_SEQ:
         numbered.sequence_number = sequence_number
@@ -163,11 +166,14 @@ def _list_form() -> avro.Form:
 
 
 def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
-    """:raises FileNotFoundError: it is missing."""
-    found: list[ManifestFile] = list(avro.decoded(_content(io, uri), _LISTED))
-    for one in found:
-        one[_MANIFEST_PATH] = storage.as_uri(one.manifest_path)
-    return found
+    """Return the manifests of a list, their names normalised.
+
+    :raises FileNotFoundError: the list is missing.
+    """
+    manifests: list[ManifestFile] = list(avro.decoded(_content(io, uri), _LISTED))
+    for manifest in manifests:
+        manifest[_MANIFEST_PATH] = storage.as_uri(manifest.manifest_path)
+    return manifests
 
 
 def _content(io: FileIO, uri: str) -> bytes:

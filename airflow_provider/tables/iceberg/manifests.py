@@ -1,8 +1,8 @@
-"""Manifests: writing those of an attempt, leaving out slices, and keeping their number small.
+"""Manifests: write those of an attempt, remove slices, and keep their number small.
 
-A manifest that holds staged files names no snapshot: its entries inherit snapshot and sequence number from the
-manifest list that adds it (Iceberg specification, "Sequence Number Inheritance"). So it is written when the
-output is, in parallel and long before the publish, and published without being read.
+A manifest of staged files names no snapshot: its entries inherit snapshot and sequence number from the manifest
+list that adds it (Iceberg specification, "Sequence Number Inheritance"). So it is written with the output, in
+parallel and long before the publish, which does not read it. See docs/decisions/manifests-at-written.md.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from airflow_provider.tables.base import WrittenFile
 from airflow_provider.tables.iceberg import manifest_files
 
 FOLD_AT = 12
-"""So many manifests of one size class are folded into one of the next."""
+"""Number of manifests of one size class that are folded into one of the next."""
 FULL_AT_FILES = 256
-"""A manifest of so many files is folded no more."""
+"""Number of files from which on a manifest is not folded any more."""
 MOST_COPIED_FILES = 1024
-"""So many files are copied by a fold at most: many large manifests of one epoch are left to the publishes after it."""
+"""Maximum number of entries that a fold copies: it leaves further large manifests to the next publishes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """What manifests of a table are written with."""
+    """Schema, partition specs and directory for a table's new manifests."""
 
     io: FileIO
     schema: Schema
     specs: dict[int, PartitionSpec]
     directory: str
-    """URI of the table's metadata directory, without a slash at its end."""
+    """URI of the table's metadata directory, without a trailing slash."""
 
     def new_uri(self, snapshot_id: int) -> str:
         return f"{self.directory}/{snapshot_id}-{uuid.uuid4().hex}.avro"
@@ -68,7 +68,7 @@ class Layout:
 def write_staged(
     io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Sequence[WrittenFile]
 ) -> Part:
-    """Write the manifest of an attempt's *files* to *uri*."""
+    """Write the manifest of an attempt's *files* to *uri*, before any snapshot exists."""
     types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
     return write_part(io, spec, schema, uri, [_data_file(file, spec.spec_id, types) for file in files])
 
@@ -84,7 +84,7 @@ def write_part(
 ) -> Part:
     """Write the manifest of *files* to *uri*.
 
-    :param carried_from: the barrier (microseconds) of the slice whose files they are, too; None for none.
+    :param carried_from: barrier (microseconds) of the slice that shares the files; None if none does.
     """
     manifest = write_added(io, spec, schema, uri, files, snapshot_id=0)
     return Part(
@@ -99,7 +99,7 @@ def write_part(
 def write_added(
     io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Iterable[DataFile], *, snapshot_id: int
 ) -> ManifestFile:
-    """Write a manifest that adds *files*; their numbers are inherited from the list that it will be in."""
+    """Write a manifest that adds *files*; they inherit sequence numbers from the list that will name it."""
     entries = [ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file) for file in files]
     return manifest_files.write_manifest(
         io, spec, schema, uri, entries, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id
@@ -126,14 +126,18 @@ def _data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) 
         partition=Record(*partition),
         record_count=file.rows,
         file_size_in_bytes=file.size_bytes,
-        column_sizes={number: one[0] for number, one in columns.items()},
-        value_counts={number: one[1] for number, one in columns.items()},
-        null_value_counts={number: one[2] for number, one in columns.items() if one[2] is not None},
+        column_sizes={number: size for number, (size, *_) in columns.items()},
+        value_counts={number: count for number, (_, count, *_) in columns.items()},
+        null_value_counts={
+            number: nulls for number, (_, _, nulls, _, _) in columns.items() if nulls is not None
+        },
         lower_bounds={
-            number: base64.b64decode(one[3]) for number, one in columns.items() if one[3] is not None
+            number: base64.b64decode(low) for number, (_, _, _, low, _) in columns.items() if low is not None
         },
         upper_bounds={
-            number: base64.b64decode(one[4]) for number, one in columns.items() if one[4] is not None
+            number: base64.b64decode(high)
+            for number, (_, _, _, _, high) in columns.items()
+            if high is not None
         },
         split_offsets=description["offsets"],
         spec_id=spec_id,
@@ -141,11 +145,11 @@ def _data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) 
 
 
 def _names_of(files: Iterable[DataFile]) -> str:
-    return names_digest((storage.split(one.file_path)[1], one.file_size_in_bytes) for one in files)
+    return names_digest((storage.split(file.file_path)[1], file.file_size_in_bytes) for file in files)
 
 
 def names_digest(files: Iterable[tuple[str, int]]) -> str:
-    """What paths and sizes of *files* come to, in whatever order: a listing is compared with it."""
+    """Return a hash of paths and sizes of *files*, independent of their order, to compare with a listing."""
     digest = hashlib.blake2b(digest_size=16)
     for path, size in sorted(files):
         digest.update(f"{size} {path}\n".encode())
@@ -153,10 +157,10 @@ def names_digest(files: Iterable[tuple[str, int]]) -> str:
 
 
 def _summarised(manifest: ManifestFile, carried_from: int | None, names: str) -> str:
-    """The partition summary of a manifest as text, so that publish need not read the manifest."""
+    """Return the partition summary of a manifest as JSON, so that publish need not read the manifest."""
     fields = [
-        [one.contains_null, one.contains_nan, _text(one.lower_bound), _text(one.upper_bound)]
-        for one in manifest.partitions or []
+        [field.contains_null, field.contains_nan, _text(field.lower_bound), _text(field.upper_bound)]
+        for field in manifest.partitions or []
     ]
     said: dict[str, Any] = {"spec": manifest.partition_spec_id, "partitions": fields, "names": names}
     if carried_from is not None:
@@ -165,15 +169,15 @@ def _summarised(manifest: ManifestFile, carried_from: int | None, names: str) ->
 
 
 def names(part: Part) -> str:
-    """:func:`names_digest` of the files that *part* names; empty in what was staged before it was kept."""
-    found: str = json.loads(part.description).get("names", "")
-    return found
+    """Return :func:`names_digest` of the files of *part*; empty if an older version staged it."""
+    digest: str = json.loads(part.description).get("names", "")
+    return digest
 
 
 def carried_barrier(part: Part) -> int | None:
-    """The barrier (microseconds) of the slice that has the files of *part*, too; None for none."""
-    found: int | None = json.loads(part.description).get("carried_from")
-    return found
+    """Return the barrier (microseconds) of the slice that shares the files of *part*; None if none does."""
+    barrier: int | None = json.loads(part.description).get("carried_from")
+    return barrier
 
 
 def _text(value: bytes | None) -> str | None:
@@ -181,7 +185,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def staged(part: Part, snapshot_id: int) -> ManifestFile:
-    """The manifest list's entry for *part*, as *snapshot_id* adds it."""
+    """Return the manifest list's entry for *part*, added by *snapshot_id*."""
     description = json.loads(part.description)
     summaries = [
         PartitionFieldSummary(
@@ -215,11 +219,13 @@ def staged(part: Part, snapshot_id: int) -> ManifestFile:
 
 
 def live_files(manifests: Iterable[ManifestFile]) -> int:
-    return sum(_size(one) for one in manifests)
+    return sum(_size(manifest) for manifest in manifests)
 
 
 def live_rows(manifests: Iterable[ManifestFile]) -> int:
-    return sum((one.added_rows_count or 0) + (one.existing_rows_count or 0) for one in manifests)
+    return sum(
+        (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0) for manifest in manifests
+    )
 
 
 def _size(manifest: ManifestFile) -> int:
@@ -230,7 +236,7 @@ def _size(manifest: ManifestFile) -> int:
 
 
 def encoded(barrier: int) -> bytes:
-    """*barrier* (microseconds) as manifests write bounds of the epoch."""
+    """Serialise *barrier* (microseconds) as a bound of the epoch column."""
     return to_bytes(TimestamptzType(), barrier)
 
 
@@ -239,7 +245,7 @@ def decoded(bound: bytes) -> int:
 
 
 def epochs_of(manifest: ManifestFile) -> tuple[int, int] | None:
-    """Least and greatest barrier in *manifest*; None when it does not say."""
+    """Return the least and greatest barrier (microseconds) in *manifest*; None if its summary lacks them."""
     summary = manifest.partitions[0] if manifest.partitions else None
     if summary is None or summary.lower_bound is None or summary.upper_bound is None:
         return None
@@ -251,7 +257,7 @@ def barrier_of(entry: ManifestEntry) -> int:
 
 
 def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterator[tuple[int, DataFile]]:
-    """The files of one epoch (microseconds) in the manifests *listed*, each with the id of its spec."""
+    """Yield the files of the epoch at *barrier* (microseconds) in *listed*, each with the id of its partition spec."""
     for manifest in listed:
         bounds = epochs_of(manifest)
         if bounds is None or bounds[0] <= barrier <= bounds[1]:
@@ -266,18 +272,18 @@ def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterat
 def without(
     layout: Layout, manifests: Iterable[ManifestFile], removes: Collection[int], snapshot_id: int
 ) -> Iterator[ManifestFile]:
-    """Leave the files of the epochs *removes* (microseconds) out.
+    """Yield *manifests* without the files of the epochs *removes* (barriers in microseconds).
 
-    A manifest that holds nothing else is dropped without being read; only mixed ones are written anew.
+    A manifest of removed files only is dropped without being read; only mixed ones are rewritten.
     """
     for manifest in manifests:
         bounds = epochs_of(manifest)
         if bounds is not None and not any(bounds[0] <= barrier <= bounds[1] for barrier in removes):
             yield manifest
         elif bounds is None or bounds[0] != bounds[1]:
-            found = manifest_files.entries(layout.io, manifest)
-            kept = [entry for entry in found if barrier_of(entry) not in removes]
-            if len(kept) == len(found):
+            live = manifest_files.entries(layout.io, manifest)
+            kept = [entry for entry in live if barrier_of(entry) not in removes]
+            if len(kept) == len(live):
                 yield manifest
             elif kept:
                 yield rewritten(layout, manifest.partition_spec_id, kept, snapshot_id)
@@ -286,24 +292,32 @@ def without(
 def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
     """Fold manifests of one size class into one as soon as there are :data:`FOLD_AT` of them, the oldest first.
 
-    A file is copied at most twice on its way from a manifest of its own into a full one, so that what publish
-    does stays the same however long the table's history is.
+    An entry is copied at most twice on its way into a full manifest, so that the work of a publish does not grow
+    with the table's history.
     """
     kept = list(manifests)
     for low, high in ((1, FOLD_AT), (FOLD_AT, FULL_AT_FILES)):
-        for spec_id in {one.partition_spec_id for one in kept}:
-            group = [one for one in kept if one.partition_spec_id == spec_id and low <= _size(one) < high]
+        for spec_id in {manifest.partition_spec_id for manifest in kept}:
+            group = [
+                manifest
+                for manifest in kept
+                if manifest.partition_spec_id == spec_id and low <= _size(manifest) < high
+            ]
             if len(group) >= FOLD_AT:
                 sizes = accumulate(map(_size, group))
-                oldest = [one for one, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES]
-                together = [entry for one in oldest for entry in manifest_files.entries(layout.io, one)]
+                oldest = [
+                    manifest for manifest, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES
+                ]
+                together = [
+                    entry for manifest in oldest for entry in manifest_files.entries(layout.io, manifest)
+                ]
                 merged = rewritten(layout, spec_id, together, snapshot_id)
-                kept = [one for one in kept if one not in oldest] + [merged]
+                kept = [manifest for manifest in kept if manifest not in oldest] + [merged]
     return kept
 
 
 def rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:
-    """Write the entries *kept* of other manifests into a new one."""
+    """Write *kept*, live entries of other manifests, to a new manifest."""
     return manifest_files.write_manifest(
         layout.io,
         layout.specs[spec_id],
@@ -316,7 +330,7 @@ def rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snaps
 
 
 def _existing(entry: ManifestEntry) -> ManifestEntry:
-    """*entry* in another manifest: it still names the commit that added it."""
+    """Return *entry* for another manifest; it still names the snapshot that added it."""
     return ManifestEntry.from_args(
         status=ManifestEntryStatus.EXISTING,
         snapshot_id=entry.snapshot_id,

@@ -1,4 +1,4 @@
-"""Which files of versions and of staged output are not there (I6). Descriptions are read, rows are not."""
+"""Missing files of versions and of staged output (I6). Reads metadata, no rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from airflow_provider.tables.base import MissingFile
 from airflow_provider.tables.iceberg import manifest_files, manifests
 
 _AT_ONCE = 1_000
-"""Files that are looked for in one call of the file system."""
+"""Number of files to look up in one call of the file system."""
 
 
 def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> list[MissingFile]:
-    """Return the lists, manifests and data files that *lists* and *staged* lead to and that are missing."""
+    """Return the missing lists, manifests and data files of the versions *lists* and of *staged* output."""
     gone: dict[str, MissingFile] = {}
     named: dict[str, datetime] = {}
     seen: set[str] = set()
@@ -32,7 +32,7 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
         except FileNotFoundError:
             gone[manifest.manifest_path] = MissingFile(uri=manifest.manifest_path)
             continue
-        named |= {one.data_file.file_path: from_micros(manifests.barrier_of(one)) for one in entries}
+        named |= {entry.data_file.file_path: from_micros(manifests.barrier_of(entry)) for entry in entries}
     uris = list(named)
     for start in range(0, len(uris), _AT_ONCE):
         for uri in storage.missing(uris[start : start + _AT_ONCE]):
@@ -43,11 +43,11 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
 def _manifests(
     io: FileIO, lists: Sequence[str], staged: Sequence[Committable], gone: dict[str, MissingFile]
 ) -> Iterator[ManifestFile]:
-    """The manifests that are named; a list that is missing goes to *gone*."""
+    """Yield the manifests of *lists* and *staged*; add missing lists to *gone*."""
     for uri in dict.fromkeys(lists):
         try:
             yield from manifest_files.read_list(io, uri)
         except FileNotFoundError:
             gone[uri] = MissingFile(uri=uri)
-    for one in staged:
-        yield from (manifests.staged(part, 0) for part in one.parts)
+    for output in staged:
+        yield from (manifests.staged(part, 0) for part in output.parts)

@@ -1,4 +1,7 @@
-"""Making the next version of a table: a manifest list and a metadata file that nothing points at yet."""
+"""Write the next version of a table: manifest lists and a metadata file that no pointer names yet.
+
+See docs/decisions/manifests-at-written.md, docs/decisions/shown.md and docs/decisions/small-metadata.md.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ from airflow_provider.tables.iceberg.file_io import write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
 
 Lists = Remembered[list[ManifestFile]]
-"""What lists of manifests say, by the list's URI."""
+"""Content of manifest lists, by the list's URI."""
 
 KEPT_SNAPSHOTS = 20
-"""So many snapshots stay in the metadata for programs without this package; cuts do not need them."""
+"""Number of snapshots that metadata keeps for programs without this package; cuts do not need them."""
 
 
 def new_snapshot_id() -> int:
@@ -40,9 +43,9 @@ def new_snapshot_id() -> int:
 def prepare(
     publication: Publication, table: Table, lists: Lists, format_name: str, *, swaps: bool
 ) -> tuple[Prepared, TableMetadata]:
-    """Write the version that replaces and adds slices on the head of *table*; return also its metadata.
+    """Write the version that replaces and adds slices on the head of *table*; return it with its metadata.
 
-    :param lists: what lists of manifests say.
+    :param lists: content of manifest lists.
     :param swaps: whether the store's transaction moves the catalog's pointer.
     :raises TablesAhead: see :meth:`TableFormat.prepare`. :raises ForeignCommit: likewise.
     """
@@ -68,9 +71,10 @@ def prepare(
     location = table.location_provider().new_table_metadata_file_location(
         _number_of(table.metadata_location) + 1
     )
+    # All files are durable before the transaction: once it names them, a crash must not lose them.
     write_together(table.io, {**files, location: _encoded(changed)})
-    for uri, one in listed.items():
-        lists.keep(uri, one)
+    for uri, entries in listed.items():
+        lists.keep(uri, entries)
     prepared = Prepared(
         ref=TableRef(
             format=format_name,
@@ -95,7 +99,7 @@ def _encoded(metadata: TableMetadata) -> bytes:
 
 
 def layout_of(table: Table, metadata: TableMetadata) -> manifests.Layout:
-    """What new manifests of *table* are written with, its columns and specs being those of *metadata*."""
+    """Return the layout of new manifests of *table*, with the columns and partition specs of *metadata*."""
     return manifests.Layout(
         io=table.io,
         schema=metadata.schema(),
@@ -107,7 +111,7 @@ def layout_of(table: Table, metadata: TableMetadata) -> manifests.Layout:
 def _refuse_foreign_specs(
     publication: Publication, specs: Iterable[PartitionSpec], metadata: TableMetadata
 ) -> None:
-    """:raises ForeignCommit: somebody gave the table a layout in which epochs cannot be told apart."""
+    """:raises ForeignCommit: another program changed the layout so that files do not belong to one epoch each."""
     for spec in specs:
         columns = schemas.partition_columns(spec, metadata.schema())
         if not columns or columns[0] != EPOCH_COLUMN:
@@ -124,8 +128,8 @@ def _foreign(publication: Publication, found: str) -> ForeignCommit:
 
 
 def _snapshot_id(publication: Publication, metadata: TableMetadata) -> int:
-    """The number that was reserved at WRITTEN, unless it is taken: slices may come back in a later commit."""
-    taken = {one.snapshot_id for one in metadata.snapshots}
+    """Return the id reserved at WRITTEN, unless it is taken: a later commit may publish the same slice again."""
+    taken = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     if publication.base is not None:
         taken.add(publication.base.version)
     if len(publication.adds) == 1:
@@ -138,19 +142,20 @@ def _snapshot_id(publication: Publication, metadata: TableMetadata) -> int:
 def _slices(
     publication: Publication, metadata: TableMetadata, pointed: list[ManifestFile], lists: Lists
 ) -> list[ManifestFile]:
-    """The manifests of all slices that the next version is made from.
+    """Return the manifests of all slices of the head.
 
-    A program that put other files in the place of those that the base shows left the others alone.
+    Another program that rewrote the head saw only the shown slices of the base: the hidden ones come from the base.
 
-    :param pointed: those that the head shows.
+    :param pointed: manifests that the head shows.
     """
     base = publication.base
     if base is None or base.location == showing.shown_list(base.location):
         return pointed
     if metadata.current_snapshot_id == base.version:
         return lists(base.location)
-    shown = {one.manifest_path for one in lists(showing.shown_list(base.location))}
-    return [*(one for one in lists(base.location) if one.manifest_path not in shown), *pointed]
+    shown = {manifest.manifest_path for manifest in lists(showing.shown_list(base.location))}
+    hidden = [manifest for manifest in lists(base.location) if manifest.manifest_path not in shown]
+    return [*hidden, *pointed]
 
 
 def _next_manifests(
@@ -160,18 +165,20 @@ def _next_manifests(
     pointed: list[ManifestFile],
     snapshot_id: int,
 ) -> tuple[showing.Parted, Operation]:
-    """The manifests of the next version, and what that does to those that the head shows.
+    """Return the manifests of the next version, and the snapshot's operation.
 
-    What is shown is folded apart from what is not, so that a slice comes and goes without being written anew.
+    Shown and hidden manifests are folded separately, so that a slice is shown or hidden without being rewritten.
     """
     _refuse_lost_files(publication, layout, every)
     removes = {micros(barrier) for barrier in publication.removes}
     kept = list(manifests.without(layout, every, removes, snapshot_id)) if removes else every
     before = showing.parted(layout, kept, publication.shows, snapshot_id)
-    parts = [manifests.staged(part, snapshot_id) for _, one in publication.adds for part in one.parts]
+    parts = [manifests.staged(part, snapshot_id) for _, output in publication.adds for part in output.parts]
     added = showing.parted(layout, parts, publication.shows, snapshot_id)
-    # Engines that follow appends find only rows of this commit in it: earlier ones that appear now are no append.
-    same = {one.manifest_path for one in before.shown} == {one.manifest_path for one in pointed}
+    # Engines that follow appends expect only rows of this commit in one: showing earlier slices is no append.
+    same = {manifest.manifest_path for manifest in before.shown} == {
+        manifest.manifest_path for manifest in pointed
+    }
     after = showing.Parted(
         shown=manifests.folded(layout, before.shown, snapshot_id) + added.shown,
         hidden=manifests.folded(layout, before.hidden, snapshot_id) + added.hidden,
@@ -182,14 +189,14 @@ def _next_manifests(
 def _lists(
     metadata: TableMetadataV2, directory: str, after: showing.Parted, snapshot_id: int
 ) -> tuple[dict[str, bytes], dict[str, list[ManifestFile]]]:
-    """The lists of a version as files, and as they are read: that of all slices first, that of the shown ones last."""
+    """Return a version's lists by URI, as file content and as manifests; all slices first, the shown ones last."""
     every, shown = showing.new_lists(directory, f"{snapshot_id}-{uuid.uuid4().hex}")
     wanted = {**({every: [*after.hidden, *after.shown]} if after.hidden else {}), shown: after.shown}
     files: dict[str, bytes] = {}
     listed: dict[str, list[ManifestFile]] = {}
-    for uri, found in wanted.items():
+    for uri, entries in wanted.items():
         files[uri], listed[uri] = manifest_files.encoded_list(
-            found,
+            entries,
             snapshot_id=snapshot_id,
             parent=metadata.current_snapshot_id,
             sequence_number=metadata.last_sequence_number + 1,
@@ -198,17 +205,16 @@ def _lists(
 
 
 def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head: list[ManifestFile]) -> None:
-    """Refuse a slice that shares files with another one unless they are in the head: nobody deletes those.
+    """Refuse a slice whose shared files have left the head: retention may delete files that no version holds.
 
-    :raises Unavailable: naming one that is not.
+    :raises Unavailable: names one of those files.
     """
-    for part in (part for _, one in publication.adds for part in one.parts):
+    for part in (part for _, output in publication.adds for part in output.parts):
         barrier = manifests.carried_barrier(part)
         if barrier is None:
             continue
-        own = {
-            one.data_file.file_path for one in manifest_files.entries(layout.io, manifests.staged(part, 0))
-        }
+        entries = manifest_files.entries(layout.io, manifests.staged(part, 0))
+        own = {entry.data_file.file_path for entry in entries}
         lost = own - {file.file_path for _, file in manifests.slice_of(layout.io, head, barrier)}
         if lost:
             raise Unavailable(
@@ -242,12 +248,12 @@ def _snapshot(
 
 
 def _summary(publication: Publication, operation: Operation, listed: list[ManifestFile]) -> Summary:
-    """What the snapshot says about itself; engines take its figures for those of the table."""
-    added = [one for interval, one in publication.adds if publication.shows.has(interval.end)]
+    """Return the snapshot's summary; its figures count shown slices only, as engines take them for the table's."""
+    added = [output for interval, output in publication.adds if publication.shows.has(interval.end)]
     said = {
-        "added-data-files": sum(one.files for one in added),
-        "added-records": sum(one.rows for one in added),
-        "added-files-size": sum(one.size_bytes for one in added),
+        "added-data-files": sum(output.files for output in added),
+        "added-records": sum(output.rows for output in added),
+        "added-files-size": sum(output.size_bytes for output in added),
         "total-data-files": manifests.live_files(listed),
         "total-records": manifests.live_rows(listed),
         "total-delete-files": 0,
@@ -265,39 +271,39 @@ def _summary(publication: Publication, operation: Operation, listed: list[Manife
 
 
 def with_snapshot(metadata: TableMetadataV2, snapshot: Snapshot, pointer: str) -> TableMetadataV2:
-    """*metadata* with *snapshot* for the current one, and without the oldest.
+    """Return *metadata* with *snapshot* as the current one, and without the oldest snapshots.
 
-    It is what pyiceberg's updates make, which copy the whole metadata; here both share what did not change.
+    Equals the result of pyiceberg's updates, but shares unchanged parts with *metadata* instead of copying them.
 
-    :param pointer: where *metadata* lies.
+    :param pointer: URI of *metadata*.
     """
     gone = _too_old(metadata)
-    kept = [one for one in metadata.snapshots if one.snapshot_id not in gone]
+    kept = [earlier for earlier in metadata.snapshots if earlier.snapshot_id not in gone]
     at = {"snapshot-id": snapshot.snapshot_id, "timestamp-ms": snapshot.timestamp_ms}
     written = {"metadata-file": pointer, "timestamp-ms": metadata.last_updated_ms}
-    earlier = [*metadata.metadata_log, MetadataLogEntry.model_validate(written)]
+    log = [*metadata.metadata_log, MetadataLogEntry.model_validate(written)]
     main = {"snapshot-id": snapshot.snapshot_id, "type": SnapshotRefType.BRANCH}
     changed: dict[str, Any] = {
         "last_updated_ms": snapshot.timestamp_ms,
         "last_sequence_number": snapshot.sequence_number,
         "current_snapshot_id": snapshot.snapshot_id,
-        "snapshots": [*(_without_parent(one, gone) for one in kept), snapshot],
+        "snapshots": [*(_without_parent(earlier, gone) for earlier in kept), snapshot],
         "snapshot_log": [
-            *(one for one in metadata.snapshot_log if one.snapshot_id not in gone),
+            *(entry for entry in metadata.snapshot_log if entry.snapshot_id not in gone),
             SnapshotLogEntry.model_validate(at),
         ],
-        "metadata_log": earlier[-_kept_metadata_files(metadata) :],
+        "metadata_log": log[-_kept_metadata_files(metadata) :],
         "refs": {**metadata.refs, MAIN_BRANCH: SnapshotRef.model_validate(main)},
-        "statistics": [one for one in metadata.statistics if one.snapshot_id not in gone],
+        "statistics": [entry for entry in metadata.statistics if entry.snapshot_id not in gone],
     }
     return metadata.model_copy(update=changed)
 
 
 def _too_old(metadata: TableMetadata) -> set[int]:
-    """The snapshots that leave when one comes: all but the newest, and what a branch or tag holds."""
+    """Return the ids of the snapshots to drop: all but the newest, except those that a branch or tag names."""
     held = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
-    ordered = sorted(metadata.snapshots, key=lambda one: one.sequence_number or 0)
-    return {one.snapshot_id for one in ordered[: -(KEPT_SNAPSHOTS - 1)]} - held
+    ordered = sorted(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
+    return {snapshot.snapshot_id for snapshot in ordered[: -(KEPT_SNAPSHOTS - 1)]} - held
 
 
 def _without_parent(snapshot: Snapshot, gone: Collection[int]) -> Snapshot:
@@ -312,6 +318,6 @@ def _kept_metadata_files(metadata: TableMetadata) -> int:
 
 
 def _number_of(metadata_location: str) -> int:
-    """The counter in front of a metadata file's name; 0 for a name of another kind."""
+    """Return the counter at the beginning of a metadata file's name; 0 if it has none."""
     head = metadata_location.rsplit("/", 1)[-1].split("-", 1)[0]
     return int(head) if head.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Reading a state: from the manifest list that its publish recorded, columns matched by id."""
+"""Read a state from the manifest list that its publish recorded; columns are matched by id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ File = tuple[int, str]
 
 
 class StateReader:
-    """Finds and reads the files of states. What it has read of manifests it keeps: they never change."""
+    """Finds and reads the files of states. Caches manifests, which never change."""
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
@@ -31,23 +31,26 @@ class StateReader:
         self._listed: Callable[[str], tuple[ManifestFile, ...]] = lru_cache(maxsize=64)(self._read_list)
 
     def files(self, state: State) -> list[str]:
-        """:raises Unavailable: a manifest or the list is missing."""
-        replaced = {micros(one.interval.end) for one in state.staged}
-        committed = (one for one in self._committed(state) if one[0] not in replaced)
+        """Return the URIs of the data files of *state*.
+
+        :raises Unavailable: a manifest or the list is missing.
+        """
+        replaced = {micros(output.interval.end) for output in state.staged}
+        committed = (file for file in self._committed(state) if file[0] not in replaced)
         staged = (
             file
-            for one in state.staged
-            for part in one.committable.parts
+            for output in state.staged
+            for part in output.committable.parts
             for file in self._files_in(manifests.staged(part, 0))
         )
-        return [uri for found in (committed, staged) for barrier, uri in found if _contains(state, barrier)]
+        return [uri for files in (committed, staged) for barrier, uri in files if _contains(state, barrier)]
 
     def all_files(self, location: str) -> list[str]:
-        """The files of all slices that the list at *location* leads to."""
+        """Return the URIs of the files of all slices in the list at *location*."""
         return [uri for manifest in self._listed(location) for _, uri in self._files_in(manifest)]
 
     def lists_all(self, location: str, state: State) -> bool:
-        """Whether the list at *location* leads to every file of *state*, too, as one of the same epoch."""
+        """Return whether the list at *location* has every committed file of *state*, in the same epoch."""
         if state.ref is not None and state.ref.location == location:
             return True
         listed = {file for manifest in self._listed(location) for file in self._files_in(manifest)}
@@ -59,33 +62,33 @@ class StateReader:
         return pa.concat_tables(tables) if tables else target.empty_table()
 
     def scan(self, state: State, target: pa.Schema) -> Iterator[pa.Table]:
-        """The rows file by file."""
-        tables = (parquet_files.read(uri, target) for uri in self.files(state))
-        return (_of_one_epoch(one, state) if state.kind is TableKind.FULL else one for one in tables)
+        """Yield the rows file by file."""
+        pieces = (parquet_files.read(uri, target) for uri in self.files(state))
+        return (_of_one_epoch(rows, state) if state.kind is TableKind.FULL else rows for rows in pieces)
 
     def described(self, state: State) -> list[DataFile]:
-        """What the manifests say about the files of *state*: counts and bounds, which are not remembered."""
+        """Return the manifests' descriptions of the files of *state*, with counts and bounds; not cached."""
         wanted = set(self.files(state))
-        staged = (manifests.staged(part, 0) for one in state.staged for part in one.committable.parts)
+        staged = (manifests.staged(part, 0) for output in state.staged for part in output.committable.parts)
         entries = (
             entry
-            for one in (*self._manifests(state), *staged)
-            for entry in manifest_files.entries(self._io, one)
+            for manifest in (*self._manifests(state), *staged)
+            for entry in manifest_files.entries(self._io, manifest)
         )
-        # Slices of a full table may share a file: each says of it what holds for its own rows.
-        found = {
+        # Slices of a full table may share a file: only the entry of this state's slice has its epoch's bounds.
+        files = {
             entry.data_file.file_path: entry.data_file
             for entry in entries
             if entry.data_file.file_path in wanted and _contains(state, manifests.barrier_of(entry))
         }
-        return list(found.values())
+        return list(files.values())
 
     def _committed(self, state: State) -> Iterator[File]:
         for manifest in self._manifests(state):
             yield from self._files_in(manifest)
 
     def _manifests(self, state: State) -> Iterator[ManifestFile]:
-        """Those that may hold committed files of *state*."""
+        """Yield the manifests that may have committed files of *state*."""
         if state.ref is None:
             return
         high = micros(state.barrier)
@@ -103,10 +106,10 @@ class StateReader:
 
     def _read_manifest(self, manifest: ManifestFile) -> tuple[File, ...]:
         try:
-            found = manifest_files.entries(self._io, manifest)
+            entries = manifest_files.entries(self._io, manifest)
         except FileNotFoundError as error:
             raise checks.missing_file(manifest.manifest_path) from error
-        return tuple((manifests.barrier_of(entry), entry.data_file.file_path) for entry in found)
+        return tuple((manifests.barrier_of(entry), entry.data_file.file_path) for entry in entries)
 
 
 def _contains(state: State, barrier: int) -> bool:
@@ -114,7 +117,7 @@ def _contains(state: State, barrier: int) -> bool:
 
 
 def _of_one_epoch(rows: pa.Table, state: State) -> pa.Table:
-    """All rows of a full table's state are its barrier's, whenever the file was written that they lie in."""
+    """Set the epoch column of a full table's state to its barrier, also in files that an earlier epoch wrote."""
     index = rows.schema.get_field_index(EPOCH_COLUMN)
     if index < 0:
         return rows

@@ -1,4 +1,4 @@
-"""Deleting what only withdrawn versions of a table consist of (R24)."""
+"""Delete the files that only withdrawn versions of a table contain (R24). See docs/decisions/retention.md."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from airflow_provider.tables.iceberg import manifest_files, manifests, showing
 
 
 def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
-    """Manifest lists of the current version, with all of its slices, and of what branches and tags point at."""
-    referenced = {one.snapshot_id for one in metadata.refs.values()}
-    lists = [one.manifest_list for one in metadata.snapshots if one.snapshot_id in referenced]
+    """Return the manifest lists of the current version, with all its slices, and of branches and tags."""
+    referenced = {ref.snapshot_id for ref in metadata.refs.values()}
+    lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.snapshot_id in referenced]
     head = metadata.current_snapshot()
     every = "" if head is None else showing.states_list(head.manifest_list)
     return [*lists, every] if every and io.new_input(every).exists() else lists
@@ -24,24 +24,29 @@ def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
 def reclaim(
     io: FileIO, withdrawn: Sequence[str], kept: Collection[str], *, shared_by_epochs: bool
 ) -> list[str]:
-    """Delete data files, manifests and lists that only the manifest lists *withdrawn* lead to.
+    """Delete data files, manifests and lists that only the manifest lists *withdrawn* name; return their URIs.
 
-    Data goes first and lists last: what is left of an interrupted deletion can still be found.
+    Data is deleted first and lists last: after an interruption, the lists still lead to the remaining files.
 
-    :param shared_by_epochs: whether one file may be in the slices of several epochs, as drafts leave them.
+    :param shared_by_epochs: whether slices of several epochs may share a file, as with drafts.
     :raises Unavailable: a list or manifest of *kept* is missing; nothing was deleted.
     """
-    staying = {one.manifest_path: one for uri in sorted(kept) for one in _listed(io, uri)}
+    staying = {manifest.manifest_path: manifest for uri in sorted(kept) for manifest in _listed(io, uri)}
     lists = [uri for uri in dict.fromkeys(withdrawn) if uri not in kept]
     leaving = {
-        one.manifest_path: one
+        manifest.manifest_path: manifest
         for uri in lists
-        for one in _listed_if_there(io, uri)
-        if one.manifest_path not in staying
+        for manifest in _listed_if_there(io, uri)
+        if manifest.manifest_path not in staying
     }
-    data = {path for one in leaving.values() for path in _paths(io, one, missing_is_fine=True)}
-    near = (one for one in staying.values() if shared_by_epochs or _may_share(one, leaving.values()))
-    data -= {path for one in near for path in _paths(io, one, missing_is_fine=False)}
+    # A missing withdrawn manifest was deleted by an earlier call; a missing kept one might name files to keep.
+    data = {path for manifest in leaving.values() for path in _paths(io, manifest, missing_is_fine=True)}
+    near = (
+        manifest
+        for manifest in staying.values()
+        if shared_by_epochs or _may_share(manifest, leaving.values())
+    )
+    data -= {path for manifest in near for path in _paths(io, manifest, missing_is_fine=False)}
     shown = [uri for uri in map(showing.shown_list, lists) if uri not in (*lists, *kept)]
     wanted = (*sorted(data), *sorted(leaving), *shown, *lists)
     return [uri for uri in wanted if storage.remove(*storage.filesystem(uri))]
@@ -71,10 +76,10 @@ def _paths(io: FileIO, manifest: ManifestFile, *, missing_is_fine: bool) -> list
 
 
 def _may_share(manifest: ManifestFile, others: Iterable[ManifestFile]) -> bool:
-    """Whether *manifest* and one of *others* have an epoch in common, where a file belongs to one epoch."""
+    """Return whether *manifest* may name a file of *others*: they have an epoch in common, or do not say."""
     own = manifests.epochs_of(manifest)
-    for one in others:
-        bounds = manifests.epochs_of(one)
+    for other in others:
+        bounds = manifests.epochs_of(other)
         if own is None or bounds is None or (own[0] <= bounds[1] and bounds[0] <= own[1]):
             return True
     return False

@@ -1,4 +1,7 @@
-"""Iceberg's metadata files, lists and manifests name files by whole URIs: written anew where a copy of them lies."""
+"""Rewrite the copies of Iceberg's metadata files, lists and manifests, which name files by absolute URIs.
+
+See docs/decisions/moving.md.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,23 @@ from airflow_provider.tables.iceberg import avro
 from airflow_provider.tables.relocating import Relocation
 
 _AT_ONCE = 16
-"""An object store takes some 40 ms for each file."""
+"""Number of files to rewrite concurrently: an object store takes some 40 ms for each."""
 _MANIFEST, _MANIFEST_LENGTH = 500, 501
 _NAMES = (_MANIFEST, 100, 143)
-"""Fields that hold URIs, by Iceberg's specification: a list's manifest, an entry's file, the file that deletes are of.
+"""Ids of fields that hold URIs, by Iceberg's specification: manifest_path, file_path, referenced_data_file.
 
-No partition's value is one of them, whatever it looks like.
+Partition values are left alone, even those that look like URIs.
 """
 
 
 def relocate(names: Relocation) -> dict[str, int]:
     """See :meth:`~airflow_provider.tables.relocating.Relocatable.relocate`.
 
-    Manifests first: lists have their sizes. Metadata last.
+    Manifests come first, since lists hold their sizes; metadata files come last.
     """
     found, folder = storage.filesystem(names.new)
     infos = found.get_file_info(pafs.FileSelector(folder, recursive=True))
-    paths = [one.path for one in infos if one.type is pafs.FileType.File]
+    paths = [info.path for info in infos if info.type is pafs.FileType.File]
     lists: list[str] = []
     sizes: dict[str, int] = {}
 
@@ -57,16 +60,16 @@ def relocate(names: Relocation) -> dict[str, int]:
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for step, chosen in (
-            (manifest, [one for one in paths if one.endswith(".avro")]),
+            (manifest, [path for path in paths if path.endswith(".avro")]),
             (manifest_list, lists),
-            (metadata, [one for one in paths if one.endswith(".metadata.json")]),
+            (metadata, [path for path in paths if path.endswith(".metadata.json")]),
         ):
             list(pool.map(step, list(chosen)))
     return sizes
 
 
 def _write_anew(found: pafs.FileSystem, path: str, parts: avro.Parts, names: Relocation) -> int:
-    """Write a file whose records name others as *names* has them, where they do not yet; return its size."""
+    """Rewrite a file whose records still name files in the old folder; return the file's size in bytes."""
     fields = [parts.paths[number] for number in _NAMES if number in parts.paths]
     changed = [_renamed(record, field, names) for record in parts.records for field in fields]
     if not any(changed):
@@ -77,7 +80,7 @@ def _write_anew(found: pafs.FileSystem, path: str, parts: avro.Parts, names: Rel
 
 
 def _renamed(record: Record, field: tuple[int, ...], names: Relocation) -> bool:
-    """Change the text in *field*; return whether it was another."""
+    """Relocate the URI in *field*; return whether it changed."""
     *outer, position = field
     for number in outer:
         record = record[number]
@@ -94,7 +97,7 @@ def _content(found: pafs.FileSystem, path: str) -> bytes:
 
 
 def _replace(found: pafs.FileSystem, path: str, content: bytes) -> None:
-    """Put *content* in the place of a file, whole or not at all."""
+    """Replace a file's content atomically."""
     if not isinstance(found, pafs.LocalFileSystem):
         with found.open_output_stream(path) as stream:
             stream.write(content)

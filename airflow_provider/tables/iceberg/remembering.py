@@ -1,6 +1,6 @@
-"""What files say that are written once and never changed, so that one process reads each of them once.
+"""Cache of immutable files, so that a process reads each of them once.
 
-A file is looked for each time all the same: nothing is built on one that is gone.
+Each access checks that the file still exists: no version is based on a deleted file.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pyiceberg.io import FileIO
 Content = TypeVar("Content")
 
 MOST_REMEMBERED = 64
-"""So many files of a kind are remembered; the one that came first is forgotten first."""
+"""Maximum number of cached files of a kind; the oldest is evicted first."""
 
 
 class Remembered(Generic[Content]):
-    """The content of files of one kind, by URI. Threads may share it: nobody changes what is in it.
+    """Content of files of one kind, by URI. Threads may share it: callers must not change the content.
 
-    :param read: reads a file. :raises FileNotFoundError: it is missing.
+    :param read: reads a file; raises FileNotFoundError if it is missing.
     """
 
     def __init__(self, io: FileIO, read: Callable[[FileIO, str], Content]) -> None:
@@ -30,16 +30,19 @@ class Remembered(Generic[Content]):
         self._lock = Lock()
 
     def __call__(self, uri: str) -> Content:
-        """:raises FileNotFoundError: there is no such file."""
-        found = self._contents.get(uri)
-        if found is None:
+        """Return the content of the file at *uri*.
+
+        :raises FileNotFoundError: the file is missing.
+        """
+        content = self._contents.get(uri)
+        if content is None:
             return self.keep(uri, self._read(self._io, uri))
         if not self._io.new_input(uri).exists():
             raise FileNotFoundError(f"Cannot open file, does not exist: {uri}")
-        return found
+        return content
 
     def keep(self, uri: str, content: Content) -> Content:
-        """Remember what was written to *uri*; return it."""
+        """Cache *content*, which was written to *uri*; return it."""
         with self._lock:
             if len(self._contents) >= MOST_REMEMBERED:
                 del self._contents[next(iter(self._contents))]

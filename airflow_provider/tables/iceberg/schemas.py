@@ -18,12 +18,12 @@ from airflow_provider.tables.columns import plain_schema
 
 
 def to_iceberg(schema: pa.Schema) -> Schema:
-    """Convert columns that have their ids."""
+    """Convert Arrow columns; each must have its id."""
     return pyarrow_to_schema(schema)
 
 
 def to_arrow(schema: Schema) -> pa.Schema:
-    """Convert to plain Arrow types, with ids in the metadata of the fields."""
+    """Convert to plain Arrow types, with column ids in the fields' metadata."""
     return plain_schema(schema_to_pyarrow(schema))
 
 
@@ -42,7 +42,7 @@ def to_json(schema: Schema) -> str:
 
 
 def partition_spec(table: EpochTable, schema: Schema) -> PartitionSpec:
-    """Partition by the epoch first, then by what the table declares; always by the value itself."""
+    """Return the spec of the epoch column, then the declared columns; all by identity transforms."""
     columns = (EPOCH_COLUMN, *table.partition_by)
     return PartitionSpec(
         *(
@@ -58,7 +58,7 @@ def partition_spec(table: EpochTable, schema: Schema) -> PartitionSpec:
 
 
 def sort_order(table: EpochTable, schema: Schema) -> SortOrder:
-    """The order of rows inside each file; unsorted when none is declared."""
+    """Return the order of rows inside each file; unsorted if none is declared."""
     fields = [
         SortField(
             source_id=schema.find_field(column).field_id,
@@ -72,16 +72,16 @@ def sort_order(table: EpochTable, schema: Schema) -> SortOrder:
 
 
 def partition_columns(spec: PartitionSpec, schema: Schema) -> list[str] | None:
-    """Names of the columns that *spec* partitions by; None when it is no spec of this package."""
+    """Return the names of the columns that *spec* partitions by; None if it has other transforms than identity."""
     if not all(isinstance(field.transform, IdentityTransform) for field in spec.fields):
         return None
     return [schema.find_column_name(field.source_id) or "" for field in spec.fields]
 
 
 def own_spec(table: EpochTable, specs: dict[int, PartitionSpec], schema: Schema) -> PartitionSpec:
-    """Return the spec by which *table*'s files are written.
+    """Return the spec of the declared layout, by which *table*'s files are written.
 
-    :raises SchemaMismatch: the table was made with another layout.
+    :raises SchemaMismatch: the table was created with another layout.
     """
     wanted = [EPOCH_COLUMN, *table.partition_by]
     found = [partition_columns(specs[number], schema) for number in sorted(specs, reverse=True)]

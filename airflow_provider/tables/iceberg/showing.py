@@ -1,8 +1,9 @@
-"""What engines without cuts see of a table's version: a list of manifests of its own, beside that of all slices.
+"""Manifest lists for engines without cuts: a version shows them a part of its slices.
 
-A version has two lists of manifests where it has slices that the catalog is not to show (older states of a full table,
-epochs beyond a gap): ``states-…`` names all slices, and is where cuts start; ``snap-…`` is what the snapshot names, and
-has those of its manifests that are shown. Otherwise there is ``snap-…`` alone. One name follows from the other.
+A version has two manifest lists if the catalog must not show some slices (older states of a full table, epochs
+beyond a gap): ``states-…`` names the manifests of all slices, and cuts read it; ``snap-…`` names those of the shown
+slices, and the snapshot refers to it. Otherwise there is ``snap-…`` alone. Each name is derived from the other.
+See docs/decisions/shown.md.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ _ALL, _SHOWN = "states-", "snap-"
 
 
 def new_lists(directory: str, name: str) -> tuple[str, str]:
-    """URIs of the list of all slices, and of the list of those that are shown."""
+    """Return the URI of the list of all slices, and that of the list of the shown ones."""
     return f"{directory}/{_ALL}{name}.avro", f"{directory}/{_SHOWN}{name}.avro"
 
 
 def shown_list(location: str) -> str:
-    """The list that a snapshot names whose slices are listed at *location*: the same if all of them are shown."""
+    """Return the URI of the shown slices' list, given that of all slices; the same if all slices are shown."""
     return _renamed(location, _ALL, _SHOWN)
 
 
 def states_list(manifest_list: str) -> str:
-    """Where all slices of a version are listed whose snapshot names *manifest_list*, if some are not shown."""
+    """Return the URI that the list of all slices has if the snapshot names *manifest_list* and hides some."""
     return _renamed(manifest_list, _SHOWN, _ALL)
 
 
@@ -41,7 +42,7 @@ def _renamed(uri: str, old: str, new: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parted:
-    """The manifests of a version."""
+    """Manifests of a version: those that the catalog shows, and the others."""
 
     shown: list[ManifestFile]
     hidden: list[ManifestFile]
@@ -50,7 +51,7 @@ class Parted:
 def parted(
     layout: manifests.Layout, listed: Iterable[ManifestFile], shows: Shown, snapshot_id: int
 ) -> Parted:
-    """Tell the manifests *listed* apart by what *shows* says; one that has epochs of both kinds becomes two."""
+    """Separate shown from hidden manifests; a manifest with both shown and hidden epochs is rewritten as two."""
     found = Parted(shown=[], hidden=[])
     after, until = micros(shows.after), micros(shows.until)
     for manifest in listed:

@@ -1,8 +1,8 @@
-"""The writer that runs inside each Spark task: batches in, Parquet files and their descriptions out.
+"""Writer that runs inside each Spark task: batches in, Parquet files and their descriptions out.
 
 Spark pickles it by value (``airflow_provider.tables`` and ``airflow_provider.domain``), so that workers need
-pyarrow and nothing else. A file's statistics come from the footer that was just written, its checksum from the
-bytes on their way out: nothing is read a second time.
+pyarrow only. A file's statistics come from the footer that the writer holds, its checksum from the bytes as they
+are written: no file is read again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _TRUNCATED_TO = 16
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergTaskWriter:
-    """Writes the batches of one task; each call is one try and makes names of its own.
+    """Writes the batches of one task; each call is one try and uses unique file names.
 
-    :param table: its name, for messages.
-    :param place: URI of the directory, with a slash at its end.
+    :param table: name of the table, for messages.
+    :param place: URI of the staging directory, with a trailing slash.
     :param schema: the table's columns with their ids, the epoch column last.
     :param barrier: value of the epoch column, microseconds since 1970.
-    :param partition_by: columns by whose values files are separated; rows should come sorted by them.
-    :param target_bytes: size at which a file is closed and the next one begun.
-    :param row_group_bytes: rows are gathered up to this size in memory and written as one row group.
+    :param partition_by: columns that partition the files; rows should come sorted by them.
+    :param target_bytes: size at which a file is closed and the next one opened.
+    :param row_group_bytes: size up to which rows are buffered in memory and written as one row group.
     """
 
     table: str
@@ -62,6 +62,7 @@ class IcebergTaskWriter:
                 for run in _runs(rows, self.partition_by):
                     found = tuple(_partition_value(run.column(name)[0]) for name in self.partition_by)
                     if current is not None and (found != values or current.size >= self.target_bytes):
+                        # Forget the file before it is yielded: a caller that stops here must not delete it.
                         done, current = current, None
                         yield done.close()
                     if current is None:
@@ -76,7 +77,7 @@ class IcebergTaskWriter:
 
 
 class _OpenFile:
-    """A Parquet file being written."""
+    """Parquet file being written."""
 
     def __init__(
         self, writer: IcebergTaskWriter, target: tuple[Any, str], name: str, partition: tuple[Any, ...]
@@ -102,7 +103,7 @@ class _OpenFile:
 
     @property
     def size(self) -> int:
-        """Bytes written so far, and those that wait for their row group."""
+        """Number of bytes written so far, and buffered for the next row group."""
         return self._sink.size + self._waiting_bytes
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -127,7 +128,7 @@ class _OpenFile:
         )
 
     def abandon(self) -> None:
-        """Leave nothing behind where that is possible; nobody will ever hear of the file anyway."""
+        """Delete the file, best effort: it is never described, so that an orphan does no harm."""
         self._waiting.clear()
         try:
             self._parquet.close()
@@ -144,7 +145,7 @@ class _OpenFile:
 
 
 class _HashingSink:
-    """Passes bytes on and hashes them."""
+    """Output stream that hashes the bytes that pass through it."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -189,7 +190,7 @@ def _runs(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[pa.RecordB
 
 
 def _partition_value(value: pa.Scalar) -> Any:
-    """The value as Iceberg keeps it in a partition tuple, in JSON: days, microseconds, decimals as text."""
+    """Return the value as in Iceberg's partition tuple, for JSON: days, microseconds, decimals as text."""
     if not value.is_valid:
         return None
     if pa.types.is_temporal(value.type):
@@ -198,7 +199,7 @@ def _partition_value(value: pa.Scalar) -> Any:
 
 
 def _description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> dict[str, Any]:
-    """What a manifest entry needs of the file: partition, row group offsets, and per column id
+    """Return the data of a manifest entry: partition, row group offsets, and per column id
     ``[bytes, values, nulls, lower bound, upper bound]``."""
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     columns = {}
@@ -215,7 +216,7 @@ def _description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> 
 
 
 def _leaves(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, int, pa.DataType]]:
-    """Path, id and type of each column that has one value a row: no parts of lists and maps."""
+    """Yield path, id and type of each column with one value per row: no parts of lists and maps."""
     for field in fields:
         if pa.types.is_struct(field.type):
             yield from _leaves(field.type, f"{prefix}{field.name}.")
@@ -230,26 +231,29 @@ def _offset(chunk: Any) -> int:
 def _column(chunks: list[Any], kind: pa.DataType) -> list[Any]:
     values = sum(chunk.num_values for chunk in chunks)
     known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
-    counted = len(known) == len(chunks) and all(one.has_null_count for one in known)
-    nulls = sum(one.null_count for one in known) if counted else None
-    bounded = [one for one in known if one.has_min_max]
-    whole = counted and all(one.has_min_max or one.num_values == 0 for one in known)
+    counted = len(known) == len(chunks) and all(statistics.has_null_count for statistics in known)
+    nulls = sum(statistics.null_count for statistics in known) if counted else None
+    bounded = [statistics for statistics in known if statistics.has_min_max]
+    # A chunk with values and without bounds makes the file's bounds unknown: a narrower bound would lose rows.
+    whole = counted and all(statistics.has_min_max or statistics.num_values == 0 for statistics in known)
     lower = upper = None
     if whole and bounded:
-        lower = _bound(min(_comparable(one.min, one.min_raw) for one in bounded), kind, upper=False)
-        upper = _bound(max(_comparable(one.max, one.max_raw) for one in bounded), kind, upper=True)
+        least = min(_comparable(statistics.min, statistics.min_raw) for statistics in bounded)
+        greatest = max(_comparable(statistics.max, statistics.max_raw) for statistics in bounded)
+        lower = _bound(least, kind, upper=False)
+        upper = _bound(greatest, kind, upper=True)
     return [sum(chunk.total_compressed_size for chunk in chunks), values, nulls, lower, upper]
 
 
 def _comparable(value: Any, raw: Any) -> Any:
-    """Text and bytes by their bytes, decimals by value, times by the number that is stored."""
+    """Return a value to compare: text and bytes by their bytes, decimals by value, times by the stored number."""
     if isinstance(value, str):
         return value.encode()
     return value if isinstance(value, bool | int | float | bytes) or not isinstance(raw, int) else raw
 
 
 def _bound(value: Any, kind: pa.DataType, *, upper: bool) -> str | None:
-    """Encode a bound as Iceberg's single-value serialisation asks for, in base64; None for none."""
+    """Encode a bound by Iceberg's single-value serialisation, in base64; None if it has no encoding."""
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         shortened = _shortened(value, text=pa.types.is_string(kind), upper=upper)
         return None if shortened is None else base64.b64encode(shortened).decode()
@@ -276,7 +280,7 @@ def _packed(value: Any, kind: pa.DataType) -> bytes | None:
 
 
 def _shortened(value: bytes, *, text: bool, upper: bool) -> bytes | None:
-    """Cut a long bound; an upper one is raised at its end so that it still bounds, None where that cannot be."""
+    """Truncate a long bound; an upper bound's last character is raised so that it stays a bound; None if impossible."""
     if not text:
         return _shortened_bytes(value, upper=upper)
     characters = value.decode("utf-8", "strict")

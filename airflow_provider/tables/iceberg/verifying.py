@@ -1,4 +1,4 @@
-"""Looking that staged output is whole before it is published."""
+"""Check that staged output is complete before it is published."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from airflow_provider.tables import checks, storage
 from airflow_provider.tables.iceberg import manifest_files, manifests
 
 _LISTED_TOGETHER = 16
-"""Number of places that are listed side by side: each is a request of its own to an object store."""
+"""Number of staging directories to list concurrently: each takes a request to an object store."""
 
 
 def verify(io: FileIO, table: EpochTable, output: Sequence[Committable]) -> None:
-    """Refuse *output* of which something is missing; see :meth:`TableFormat.verify`.
+    """Refuse incomplete *output*; see :meth:`TableFormat.verify`.
 
-    :raises Unavailable: naming the first file that is missing or has another size.
+    :raises Unavailable: names the first file that is missing or has another size.
     """
     filled = [committable for committable in output if committable.parts]
     if len(filled) < 2:
@@ -34,7 +34,7 @@ def verify(io: FileIO, table: EpochTable, output: Sequence[Committable]) -> None
 
 
 def _lost(io: FileIO, committable: Committable) -> str | None:
-    """URI of a file of *committable* that is not there as it was staged; None when all are."""
+    """Return the URI of a file of *committable* that is missing or has another size; None if all are there."""
     found = _listed(committable.place)
     for part in committable.parts:
         if found.get(storage.split(part.uri)[1]) != part.size_bytes:
@@ -43,20 +43,20 @@ def _lost(io: FileIO, committable: Committable) -> str | None:
     rows = manifests.names_digest((path, size) for path, size in found.items() if path.endswith(".parquet"))
     if [manifests.names(part) for part in own] == [rows]:
         return None
-    # Files of tasks that failed lie here, too: only the manifest tells them apart.
+    # The directory also has files of failed tasks: only the manifest names those of the output.
     sizes = _named(io, own)
     return next((uri for uri, size in sizes if found.get(storage.split(uri)[1]) != size), None)
 
 
 def _listed(place: str) -> Mapping[str, int]:
-    """Path and size of every file at *place*."""
+    """Return the size in bytes of every file at *place*, by path."""
     filesystem, path = storage.filesystem(place.rstrip("/"))
     selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
     return {info.path: info.size for info in filesystem.get_file_info(selector) if info.is_file}
 
 
 def _named(io: FileIO, parts: Sequence[Part]) -> Iterator[tuple[str, int]]:
-    """URI and size of every file that *parts* name."""
+    """Yield URI and size in bytes of every file that *parts* name."""
     for part in parts:
         for entry in manifest_files.entries(io, manifests.staged(part, 0)):
             yield entry.data_file.file_path, entry.data_file.file_size_in_bytes
