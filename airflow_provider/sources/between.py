@@ -86,10 +86,11 @@ def files_at(store: pafs.FileSystem, paths: Sequence[str]) -> Iterator[pafs.File
         shared = "/" if paths[0].startswith("/") else ""
     looks = [_Look(path=shared, places=_tree(path[len(shared) :] for path in paths))]
     while looks:
-        found = at_once(lambda look: look.found(store), [look.descended() for look in looks])
-        for infos, _ in found:
+        # One level of folders at a time, so that an object store lists all folders of a level concurrently.
+        level = at_once(lambda look: look.found(store), [look.descended() for look in looks])
+        for infos, _ in level:
             yield from infos
-        looks = [deeper for _, following in found for deeper in following]
+        looks = [deeper for _, following in level for deeper in following]
 
 
 @dataclass(kw_only=True)

@@ -134,7 +134,7 @@ def _refuse_other(root: Root, span: Span, table: Table) -> None:
         raise Unavailable(
             f"root {root.name!r}: {root.table} was made anew: expected the table {span.identity}, found "
             f"{table.metadata.table_uuid}.",
-            next_step="declare it as a root of another name: what was recorded is of the table that is gone.",
+            next_step="declare it as a root of another name: the recorded bounds belong to the former table.",
             root=root.name,
             expected=span.identity,
             found=str(table.metadata.table_uuid),
@@ -198,7 +198,7 @@ def _translated(root: Root) -> Iterator[None]:
         # The driver's text may contain addresses and users: the message names the error's class only.
         raise SourceUnavailable(
             f"root {root.name!r}: the catalog or the metadata of {root.table} did not answer: {type(error).__name__}.",
-            next_step="look whether it runs, and whether this host reaches it; the task tries again.",
+            next_step="check that it runs and that this host reaches it; the task tries again.",
             root=root.name,
         ) from error
     except ValueError as error:

@@ -111,8 +111,8 @@ def _expanded(
     store: pafs.FileSystem, base: str, parts: list[str], *, hidden: bool = False
 ) -> Iterator[pafs.FileInfo]:
     head, rest = parts[0], parts[1:]
-    found = listing(store, base)
-    listed = found if hidden else _visible(found)
+    infos = listing(store, base)
+    listed = infos if hidden else _visible(infos)
     if head == "**":
         yield from _expanded(store, base, rest or ["*"], hidden=hidden)
         for info in listed:

@@ -220,7 +220,7 @@ def unread(root: Root, records: Sequence[RootRecord], url: str) -> list[tuple[In
 
 
 class _Ids:
-    """The ids of a root's table, asked of its database."""
+    """Queries for the ids of a root's table."""
 
     def __init__(self, root: Root, connection: psycopg.Connection[Any]) -> None:
         self._root = root
@@ -247,6 +247,7 @@ class _Ids:
                 + ("nulls" if without else type(greatest).__name__),
                 root=root.name,
             )
+        # Read the writers after the greatest id: a transaction that was adding rows at or below it is among them.
         waited_for = self._writers()
         deadline = time.monotonic() + _WRITERS_S
         while waited_for & self._writers():
@@ -262,7 +263,7 @@ class _Ids:
         return greatest
 
     def unreached(self, end: datetime) -> str:
-        """Why the rows are not complete up to *end*, by the root's conditions; empty when they are."""
+        """Return why the rows are not complete up to *end* by the root's conditions; empty if they are."""
         for condition in self._root.complete:
             if condition.kind is ConditionKind.IDS_REACHED:
                 moment = end.isoformat(sep=" ")
@@ -379,7 +380,7 @@ def _connected(root: Root, url: str) -> Iterator[_Ids]:
     except psycopg.Error as error:
         raise SourceUnavailable(
             f"root {root.name!r}: {parsed(url).location} did not answer: {_first_line(error)}.",
-            next_step="look whether it runs, and whether this host reaches it; the task tries again.",
+            next_step="check that it runs and that this host reaches it; the task tries again.",
             root=root.name,
         ) from error
 

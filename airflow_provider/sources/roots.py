@@ -99,7 +99,7 @@ class RootSources:
             if folder:
                 raise SourceUnavailable(
                     f"root {root.name!r}: there is no folder {folder}.",
-                    next_step="look whether it is mounted, and whether this host may read it; or correct the location.",
+                    next_step="check that it is mounted and that this host may read it; or correct the location.",
                     root=root.name,
                 )
 
@@ -161,7 +161,7 @@ class RootSources:
                 field=f"source of root {root.name!r}",
                 value=root.source,
                 expected=f"one of the sources that are known here: {sorted(self._urls)}",
-                next_step=f"make the Airflow connection {root.source!r}; without Airflow say where it is: "
+                next_step=f"make the Airflow connection {root.source!r}; without Airflow, pass its URL: "
                 f"Settings(sources={{{root.source!r}: 'postgresql+psycopg://…'}}).",
             )
         return self._urls[root.source]
@@ -178,7 +178,7 @@ def _answering(root: Root) -> Iterator[None]:
     except OSError as error:
         raise SourceUnavailable(
             f"root {root.name!r}: {root.place} did not answer: {type(error).__name__}.",
-            next_step="look whether it is there, and whether this host may read it; the task tries again.",
+            next_step="check that it exists and that this host may read it; the task tries again.",
             root=root.name,
         ) from error
 

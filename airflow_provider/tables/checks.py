@@ -245,7 +245,7 @@ def lost_output(table: EpochTable, uri: str) -> Unavailable:
     """Build the error for staged output that has lost a file before it was published."""
     return Unavailable(
         f"{uri}, which was staged for table {table.name!r}, is missing or has changed; nothing was published.",
-        next_step="look who deletes files in the warehouse, then clear the task: it is computed again.",
+        next_step="find out what deletes files in the warehouse, then clear the task: it is computed again.",
         uri=uri,
         table=table.name,
     )

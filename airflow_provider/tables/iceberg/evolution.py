@@ -1,4 +1,4 @@
-"""A table's metadata with changed columns (R32)."""
+"""Apply column changes to a table's metadata (R32)."""
 
 from __future__ import annotations
 

@@ -52,18 +52,18 @@ def parted(
     layout: manifests.Layout, listed: Iterable[ManifestFile], shows: Shown, snapshot_id: int
 ) -> Parted:
     """Separate shown from hidden manifests; a manifest with both shown and hidden epochs is rewritten as two."""
-    found = Parted(shown=[], hidden=[])
+    separated = Parted(shown=[], hidden=[])
     after, until = micros(shows.after), micros(shows.until)
     for manifest in listed:
         bounds = manifests.epochs_of(manifest)
         if bounds is not None and after < bounds[0] and bounds[1] <= until:
-            found.shown.append(manifest)
+            separated.shown.append(manifest)
         elif bounds is not None and (bounds[1] <= after or until < bounds[0]):
-            found.hidden.append(manifest)
+            separated.hidden.append(manifest)
         else:
             for is_shown, part in _parts(layout, manifest, shows, snapshot_id):
-                (found.shown if is_shown else found.hidden).append(part)
-    return found
+                (separated.shown if is_shown else separated.hidden).append(part)
+    return separated
 
 
 def _parts(

@@ -35,17 +35,17 @@ def verify(io: FileIO, table: EpochTable, output: Sequence[Committable]) -> None
 
 def _lost(io: FileIO, committable: Committable) -> str | None:
     """Return the URI of a file of *committable* that is missing or has another size; None if all are there."""
-    found = _listed(committable.place)
+    sizes = _listed(committable.place)
     for part in committable.parts:
-        if found.get(storage.split(part.uri)[1]) != part.size_bytes:
+        if sizes.get(storage.split(part.uri)[1]) != part.size_bytes:
             return part.uri
     own = [part for part in committable.parts if manifests.carried_barrier(part) is None]
-    rows = manifests.names_digest((path, size) for path, size in found.items() if path.endswith(".parquet"))
-    if [manifests.names(part) for part in own] == [rows]:
+    listed = manifests.names_digest((path, size) for path, size in sizes.items() if path.endswith(".parquet"))
+    if [manifests.names(part) for part in own] == [listed]:
         return None
     # The directory also has files of failed tasks: only the manifest names those of the output.
-    sizes = _named(io, own)
-    return next((uri for uri, size in sizes if found.get(storage.split(uri)[1]) != size), None)
+    named = _named(io, own)
+    return next((uri for uri, size in named if sizes.get(storage.split(uri)[1]) != size), None)
 
 
 def _listed(place: str) -> Mapping[str, int]:
