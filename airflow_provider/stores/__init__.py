@@ -1,1 +1,1 @@
-"""Metadata stores behind one small contract (``stores.base``); which one is in use only the factory knows."""
+"""Metadata stores behind one small contract (``stores.base``); only the factory knows which one is in use."""

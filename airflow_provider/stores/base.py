@@ -1,8 +1,8 @@
 """The contract of a metadata store.
 
-A store keeps typed, versioned records and changes several of them in one conditional transaction. That is
-all: begin, publish, leases and the rest of the protocol are written once above it. It fits one SQL
-transaction and one ZooKeeper ``multi`` alike.
+A store keeps typed, versioned records and changes several of them in one conditional transaction. Begin,
+publish, leases and the rest of the protocol are written once, above this contract. One such transaction fits
+into one SQL transaction as well as into one ZooKeeper ``multi``.
 
 Rules for every store:
 
@@ -42,14 +42,14 @@ FIRST_CHARACTER = "\x01"
 
 
 class StoreCapability(StrEnum):
-    """What a store offers beyond the contract."""
+    """Features of a store beyond the contract."""
 
     SERVER_TIME = "server time"
     """``now`` and stamps come from one clock for all clients."""
     WATCH = "watch"
     """``watch`` is woken by the commit itself instead of by polling."""
     SNAPSHOT_READ = "snapshot read"
-    """The records of one ``read`` are of one moment."""
+    """All records of one ``read`` come from one snapshot."""
     CATALOG_SWAP = "atomic with an Iceberg catalog"
     """:class:`CatalogSwap` is part of the transaction."""
     CLUSTER = "cluster-wide"
@@ -82,7 +82,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Requires that *key* is there at *version*."""
+    """Requirement that *key* exists at *version*."""
 
     key: Key
     version: int
@@ -90,14 +90,14 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Requires that *key* is not there."""
+    """Requirement that *key* does not exist."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Writes *record* at *key*, whether it was there or not."""
+    """Update that writes *record* at *key*, whether or not the key exists."""
 
     key: Key
     record: Any
@@ -105,14 +105,14 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Removes *key*; nothing happens when it is not there."""
+    """Update that removes *key*; without effect if the key does not exist."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogSwap:
-    """Moves a table's pointer in the Iceberg catalog from *expected* to *new* (compare-and-set)."""
+    """Update that moves a table's pointer in the Iceberg catalog from *expected* to *new* (compare-and-set)."""
 
     namespace: str
     table: str
@@ -122,9 +122,10 @@ class CatalogSwap:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """The transaction takes the domain's next CSN and appends *commit* at it.
+    """Request to take the domain's next CSN and to append *commit* at it.
 
-    :param expected: the CSN that it must be, when something written beforehand names it; None for any.
+    :param expected: the CSN that the transaction must get, because table metadata written beforehand carries it
+        (docs/decisions/expected-csn.md); None for any.
     """
 
     commit: CommitRecord
@@ -133,7 +134,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class SameStore:
-    """Requires that the store has *incarnation*, in which it was decided (R33)."""
+    """Requirement that the store still has *incarnation*, under which the transaction was decided (R33)."""
 
     incarnation: str
 
@@ -142,8 +143,8 @@ class SameStore:
 class Transaction:
     """Requirements plus updates. All keys are of *domain*; a key is updated at most once.
 
-    :param store: what it was decided in; None for any. A store that was restored gives out versions again, so that
-        requirements alone do not tell the two apart.
+    :param store: incarnation under which the transaction was decided; None for any. A restored store gives out the
+        same versions again, so that the requirements alone cannot tell the two histories apart.
     """
 
     domain: DomainName
@@ -168,7 +169,7 @@ class Receipt:
 
 
 Requirement = SameStore | Exists | Absent | CatalogSwap | Number
-"""What a transaction may be refused for."""
+"""Parts of a transaction that the store can refuse."""
 
 
 class RequirementFailed(RetryableError):
@@ -180,7 +181,7 @@ class RequirementFailed(RetryableError):
 
     @classmethod
     def of(cls, requirement: Requirement, found: int | str | None) -> Self:
-        """Build the error for *requirement*, which met *found*."""
+        """Build the error for *requirement*; the store has *found* instead."""
         subject, expected = _required(requirement)
         return cls(
             f"{subject}: expected {_or_absent(expected)}, found {_or_absent(found)}; nothing was changed.",
@@ -210,15 +211,15 @@ def _or_absent(value: int | str | None) -> str:
 
 
 class MetadataReader(ABC):
-    """The side of a store that changes nothing: all that sensors, readers, the UI and ``status`` get."""
+    """Read-only interface of a store; sensors, readers, the UI and ``status`` get no other."""
 
     capabilities: frozenset[StoreCapability] = frozenset()
 
     @property
     def format(self) -> int:
-        """The format in which records are written: what came with a later one waits for `airflow epochs db upgrade`.
+        """Format of the records in this store; fields and kinds of a later one need `airflow epochs db upgrade`.
 
-        As it was when last looked at; it only rises.
+        The value may be old, since it is read when the store is opened. The format of a store only rises.
         """
         return FORMAT
 
@@ -230,7 +231,7 @@ class MetadataReader(ABC):
 
         :param pointers: tables of *domain* in the Iceberg catalog whose pointers are read as well, where a
             :class:`CatalogSwap` can move them.
-        :raises InvalidInput: pointers were asked of a store without a catalog.
+        :raises InvalidInput: *pointers* were given, and the store has no catalog.
         :raises StoreUnavailable: the store did not answer within its deadline.
         :raises StoreIncompatible: a record cannot be decoded, or the schema is older or newer.
         """
@@ -249,14 +250,14 @@ class MetadataReader(ABC):
     ) -> list[Stamped[Any]]:
         """Return the records of a partition with ``start <= item < end``, sorted by item.
 
-        :param limit: at most so many, the first in the order asked for.
-        :param reverse: from the greatest item down.
+        :param limit: maximum number of records, counted in the order asked for.
+        :param reverse: sort from the greatest item down.
         :raises StoreUnavailable: as in :meth:`read`.
         """
 
     @abstractmethod
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
-        """Return the commits with a CSN above *after*, in their order."""
+        """Return the commits with a CSN above *after*, sorted by CSN."""
 
     @abstractmethod
     def domains(self) -> list[DomainName]:
@@ -266,38 +267,40 @@ class MetadataReader(ABC):
     def watch(self, domain: DomainName, after: int, timeout: timedelta) -> int:
         """Wait until the head is above *after* or *timeout* has passed; return the head's CSN.
 
-        A hint: it may return early. No commit before the call is missed.
+        The call may return early. It never misses a commit that was made before it.
         """
 
 
 class MetadataStore(MetadataReader):
-    """A whole store; only coordination gets it."""
+    """Interface of a store that reads and writes; only coordination gets it."""
 
     @abstractmethod
     def transact(self, transaction: Transaction) -> Receipt:
         """Check all requirements and apply all updates, atomically.
 
         Order of checks: the store, requirements in their order, the catalog swaps, the number. The first that fails is
-        reported. Not idempotent by itself: whoever repeats it names in ``requires`` what the first one changes.
+        reported. Not idempotent by itself: a caller that repeats a transaction must require the state that the first
+        try changes.
 
-        :raises RequirementFailed: one did not hold; says expected and found; nothing was changed.
+        :raises RequirementFailed: a requirement did not hold; says expected and found; nothing was changed.
         :raises StoreUnavailable: nothing was changed.
-        :raises OutcomeUnknown: the reply was lost; it may have been applied.
+        :raises OutcomeUnknown: the reply was lost; the transaction may have been applied.
         :raises InvalidInput: a key of another domain, a key updated twice, a record of the wrong type or too
             large; nothing was changed.
         """
 
     def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002 - a hint
-        """A context into which those who publish in *domain* come one after the other, as far as possible.
+        """Queue the publishers of *domain*: return a context that only one of them is in, as far as possible.
 
-        A hint, on which nothing is decided: whoever has waited for *patience* goes on beside the others, so that
-        a holder who was stopped stops nobody, and a store without turns lets all go on at once. It never raises.
+        A hint, on which no decision depends (docs/decisions/turns.md). A publisher that has waited for *patience*
+        enters beside the others, so that a paused holder does not block the domain; a store without turns lets all
+        publishers in at once. It never raises.
         """
         return nullcontext()
 
     @abstractmethod
     def close(self) -> None:
-        """Give back connections; the store must not be used afterwards. May be called twice."""
+        """Close the connections; the store must not be used afterwards. May be called twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -309,12 +312,12 @@ class MetadataStore(MetadataReader):
 
 
 def commit_key(domain: DomainName, csn: int) -> Key:
-    """Address of the commit record that took *csn*; only :class:`Number` writes there."""
+    """Return the key of the commit record that took *csn*; only :class:`Number` writes there."""
     return Key(domain, Kind.COMMIT, "", commit_item(csn))
 
 
 def unchanged(reading: Reading, key: Key) -> Exists | Absent:
-    """Requires that *key* is as *reading* found it."""
+    """Build the requirement that *key* still is as *reading* found it: at the same version, or absent."""
     stamped = reading.get(key)
     return Absent(key) if stamped is None else Exists(key, stamped.version)
 

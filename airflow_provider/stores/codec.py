@@ -1,4 +1,4 @@
-"""How records are written down: JSON with a format version in front, the same in every store.
+"""Encode records as JSON with a format version in front, the same in every store.
 
 A stored record is ``{"format":2,"record":{...}}``, its fields in the order of their declaration, so that equal
 records have equal bytes. Times are ISO 8601 in UTC with microseconds, durations ISO 8601.
@@ -56,7 +56,7 @@ RECORDS: Mapping[Kind, type[Any]] = {
 """The one dataclass of each kind of record."""
 
 UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""For each older format of a kind, what turns the fields of that format into the next one's."""
+"""For each older format of a kind, the function that turns fields of that format into fields of the next one."""
 
 KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.WITHDRAWN: 2}
 """The format that each newer kind of record came with."""
@@ -80,8 +80,8 @@ class _Envelope(msgspec.Struct):
 _envelope = msgspec.json.Decoder(_Envelope)
 
 
-# Made while the module is imported, by one thread: msgspec 0.22 describes a dataclass where other threads find the
-# description before it is whole, and a decoder that uses such a one ends the process.
+# Made at import, by one thread: msgspec 0.22 caches the description of a dataclass before it is complete. A decoder
+# that another thread makes from an incomplete description crashes the process.
 _decoders = {kind: msgspec.json.Decoder(record) for kind, record in RECORDS.items()}
 
 
@@ -90,13 +90,14 @@ def encode(key: Key, record: object, number: int = FORMAT) -> bytes:
 
     :raises InvalidInput: the record is not of the key's kind, a field has a value of another type, or it is
         larger than :data:`MAX_RECORD_BYTES`.
-    :raises StoreIncompatible: it holds what came with a newer format than the store has.
+    :raises StoreIncompatible: the record holds a field, kind or value of a newer format than the store has.
     """
     wanted = RECORDS[key.kind]
     if type(record) is not wanted:
         raise InvalidInput(field=f"record of {key.kind}", value=record, expected=f"a {wanted.__name__}")
     try:
         body = _encoder.encode(record)
+        # msgspec checks types only when it decodes; a list in place of a tuple, say, comes back as another value.
         faithful = _decoders[key.kind].decode(body) == record
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, EpochError) as error:
         raise InvalidInput(
@@ -124,7 +125,10 @@ def encode(key: Key, record: object, number: int = FORMAT) -> bytes:
 
 
 def _as_older(key: Key, record: object, body: bytes, number: int) -> bytes:
-    """Return *body*, which is *record*, without what a store of the format *number* does not know."""
+    """Return *body*, the encoded *record*, without the fields that a store of the format *number* does not know.
+
+    :raises StoreIncompatible: such a field has another value than its default.
+    """
     if KINDS_SINCE.get(key.kind, 1) > number:
         raise older_store(f"record {key}", number, KINDS_SINCE[key.kind])
     plain = _plain.decode(body)
@@ -156,15 +160,15 @@ def _leave_out_field(key: Key, field: Field[Any], value: Any, plain: Any, *, num
 
 
 def without_later(value: object, number: int) -> tuple[Any, bool]:
-    """Return *value* in plain lists and mappings, without the fields that came after the format *number* and have
-    their defaults; and whether another of such fields is left.
+    """Return *value* as plain lists and mappings without those fields of formats after *number* that have their
+    defaults, and whether a field of a later format is left.
     """
     plain = _plain.decode(_encoder.encode(value))
     return plain, _leave_out_defaults(value, plain, number)
 
 
 def _leave_out_defaults(value: Any, plain: Any, number: int) -> bool:
-    """Remove such fields from *plain*, the encoded *value*; return whether another is left."""
+    """Remove later fields with default values from *plain*, the encoded *value*; return whether a later one is left."""
     is_left = False
     if is_dataclass(value) and not isinstance(value, type):
         for field in _fields(value.__class__):
@@ -180,7 +184,7 @@ def _leave_out_defaults(value: Any, plain: Any, number: int) -> bool:
 
 
 def _members(value: Any, plain: Any) -> Iterable[tuple[Any, Any]]:
-    """Pair the members of a list or mapping with those of *plain*; a mapping's were sorted by their names."""
+    """Pair the members of a list or mapping with those of *plain*, where the encoder has sorted a mapping by name."""
     if isinstance(value, list | tuple):
         return zip(value, plain, strict=True)
     if isinstance(value, Mapping):
@@ -199,7 +203,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def older_store(what: str, found: int, expected: int) -> StoreIncompatible:
-    """The error for *what*, which a store of the format *found* cannot hold."""
+    """Build the error for *what*, which a store of the format *found* cannot hold; *expected* is the format needed."""
     return StoreIncompatible(
         f"{what} needs the format {expected} of the store, which has the format {found}: versions of the package that "
         "know no other may still use it.",
@@ -210,20 +214,20 @@ def older_store(what: str, found: int, expected: int) -> StoreIncompatible:
 
 
 def decode(key: Key, stored: bytes | str) -> Any:
-    """Return the record that *stored* is.
+    """Decode *stored*, the record at *key*.
 
-    :raises PackageTooOld: a newer version of the package wrote it.
-    :raises StoreIncompatible: it is damaged, or of a format without a way up.
+    :raises PackageTooOld: a newer version of the package wrote the record.
+    :raises StoreIncompatible: the record is damaged, or of a format that cannot be upgraded.
     """
     body = stored.encode() if isinstance(stored, str) else stored
-    number = _NUMBERS.get(body[: len(_FRONT)])
+    number = _NUMBERS.get(body[: len(_FRONT)])  # formats have one digit, so that all fronts are equally long
     if number == FORMAT or (number is not None and not _steps(key.kind, number)):
         return _decode_current(key, body[len(_FRONT) : -1])
     return _decode_other(key, body)
 
 
 def _steps(kind: Kind, number: int) -> list[int]:
-    """Return the formats from *number* on that turn fields of *kind* into something else."""
+    """Return the formats from *number* on whose fields of *kind* must be upgraded to the next format."""
     return [step for step in range(number, FORMAT) if (kind, step) in UPGRADES]
 
 
@@ -233,13 +237,15 @@ def _decode_current(key: Key, body: bytes) -> Any:
         again = _encoder.encode(record)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, EpochError) as error:
         raise _damaged(key, str(error)) from error
+    # Equal bytes prove that every stored field was understood. Other bytes alone are no error: an older record lacks
+    # the fields that came later.
     if again != body:
         _refuse_unknown_fields(key, _plain.decode(body), _plain.decode(again), "")
     return record
 
 
 def _decode_other(key: Key, body: bytes) -> Any:
-    """Decode what was written by another version of the package, or with other white space."""
+    """Decode a record that another version of the package wrote, or that has other white space."""
     try:
         envelope = _envelope.decode(body)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -257,7 +263,10 @@ def _decode_other(key: Key, body: bytes) -> Any:
 
 
 def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None:
-    """A field that was read and would not be written back must not get lost silently."""
+    """Refuse a stored field that this version does not know: it would be lost when the record is written again.
+
+    :raises PackageTooOld: names the field.
+    """
     if isinstance(stored, dict) and isinstance(known, dict):
         for name, value in stored.items():
             if name not in known:
@@ -272,8 +281,8 @@ def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None
                 )
             _refuse_unknown_fields(key, value, known[name], f"{path}{name}.")
     elif isinstance(stored, list) and isinstance(known, list):
-        for one, other in zip(stored, known, strict=False):
-            _refuse_unknown_fields(key, one, other, path)
+        for stored_item, known_item in zip(stored, known, strict=False):
+            _refuse_unknown_fields(key, stored_item, known_item, path)
 
 
 def _unknown_format(key: Key, found: int) -> StoreIncompatible | PackageTooOld:

@@ -1,6 +1,6 @@
-"""What a store says about the connection that leads to it: a backend's name, its fields, and the URL they make.
+"""Declare the connections that lead to a store: the backend's name, the fields, and the URL that they make.
 
-Airflow keeps connections; nothing here knows Airflow. ``hooks.connection`` reads what all connections have in common.
+Airflow keeps connections; nothing here knows Airflow. ``hooks.connection`` reads the fields that all connections have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORM = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionFields:
-    """A connection as Airflow keeps it, whatever class it comes in."""
+    """Fields of an Airflow connection, independent of Airflow's class."""
 
     conn_id: str
     conn_type: str | None = None
@@ -39,19 +39,20 @@ class ConnectionFields:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormField:
-    """A field of the connection's form that one kind of store adds, in extra."""
+    """Field in extra that one kind of store adds to the connection's form."""
 
     label: str
     description: str
 
 
 class StoreConnection(ABC):
-    """How a connection leads to one kind of store.
+    """Declaration of the connections that lead to one kind of store.
 
-    :attr:`backend` is what its extra ``backend`` says, :attr:`summary` is for whoever chooses one. :attr:`places` says
-    what Airflow's own fields (host, port, schema, login, password) are used for; :attr:`extras` are the fields beyond
-    those that every connection has: an unknown one is a misspelt one, and is refused by name. :attr:`airflows_type` is
-    the type that Airflow's own provider for such a server gives its connections, None when there is none.
+    :attr:`backend` is the value of the connection's extra ``backend``; :attr:`summary` helps users to choose a backend.
+    :attr:`places` says what Airflow's own fields (host, port, schema, login, password) are used for; :attr:`extras` are
+    the fields beyond those that every connection has. An unknown extra is a misspelt one, and is refused by name.
+    :attr:`airflows_type` is the type that Airflow's own provider for such a server gives its connections, None if there
+    is no such provider.
     """
 
     backend: str
@@ -62,16 +63,16 @@ class StoreConnection(ABC):
 
     @abstractmethod
     def url_of(self, connection: ConnectionFields) -> str:
-        """Return the store's URL; opens nothing.
+        """Return the store's URL; connects to nothing.
 
-        :raises InvalidInput: naming the connection's field; no message holds a password.
+        :raises InvalidInput: names the connection's field; no message holds a password.
         """
 
 
 def flag_of(connection: ConnectionFields, name: str, value: object) -> str:
     """Return *value*, the field *name* of *connection*, as "true" or "false"; the empty text is false.
 
-    :raises InvalidInput: it is neither.
+    :raises InvalidInput: *value* is neither.
     """
     text = str(value).lower() if isinstance(value, bool) else "false" if value == "" else value
     if text not in ("true", "false"):
@@ -80,7 +81,7 @@ def flag_of(connection: ConnectionFields, name: str, value: object) -> str:
 
 
 def refused(connection: ConnectionFields, name: str, value: object, expected: str) -> InvalidInput:
-    """The error for the field *name* of *connection*. :param value: what was found, and may be shown."""
+    """Build the error for the field *name* of *connection*. :param value: the field's value; it is shown."""
     return InvalidInput(
         f"connection {connection.conn_id!r}, field {name}: {shown(value, 200)} is not accepted; expected {expected}.",
         next_step=_FORM,
@@ -94,7 +95,7 @@ def refused(connection: ConnectionFields, name: str, value: object, expected: st
 def text_of(connection: ConnectionFields, name: str, value: object) -> str:
     """Return *value*, the field *name* of *connection*, as text that a URL can hold.
 
-    :raises InvalidInput: it is none; a password is not shown.
+    :raises InvalidInput: a URL cannot hold it; a password is not shown.
     """
     try:
         return kept_text(value, name, limit=_MOST_BYTES)
@@ -104,10 +105,10 @@ def text_of(connection: ConnectionFields, name: str, value: object) -> str:
 
 
 def hosts_of(connection: ConnectionFields, default: int) -> str:
-    """Return the servers as a URL writes them, with commas between: each ``host`` or ``host:port``.
+    """Return the servers in the connection's ``host`` as a URL writes them: ``host:port``, separated by commas.
 
-    :param default: the port of those that name none, unless the connection has one.
-    :raises InvalidInput: there is none, or one that is no server.
+    :param default: port of the servers that name none, if the connection has no port either.
+    :raises InvalidInput: no server is given, or one is neither ``host`` nor ``host:port``.
     """
     port = port_or(connection, default)
     return ",".join(_server(connection, text.strip(), port) for text in (connection.host or "").split(","))
@@ -136,9 +137,9 @@ def _one_host(connection: ConnectionFields, given: str) -> str:
 
 
 def port_or(connection: ConnectionFields, default: int) -> int:
-    """Return the port, *default* when there is none.
+    """Return the connection's port, or *default* if it has none.
 
-    :raises InvalidInput: no port.
+    :raises InvalidInput: not a number from 1 to 65535.
     """
     port = connection.port if connection.port is not None else default
     if type(port) is not int or not 1 <= port <= 65_535:

@@ -1,4 +1,4 @@
-"""By what declarations of one job are told apart (R7): a fingerprint for its record, a text for its program's handles.
+"""Identify the declaration of a job (R7): a fingerprint for its record, a text for its program's handles.
 
 Neither holds the name of a class, and a field that comes later changes neither while it has its default. See
 docs/decisions/fingerprints.md.
@@ -22,19 +22,19 @@ from airflow_provider.domain.topology import EpochJob, OnForeignCommit
 from airflow_provider.stores.codec import without_later
 
 _FIRST_FORMATS = 2
-"""All that a declaration says in the record formats up to this one is in the first spelling."""
+"""The first spelling covers the fields of a declaration that came with the record formats up to this one."""
 _LENGTH = 32
 _sorted = msgspec.json.Encoder(order="sorted")
 
 
 def encoded(job: EpochJob | JobDeclaration) -> bytes:
-    """Return *job* as a store would write it down, in the order in which it is declared."""
+    """Return *job* as a store would write it, with its parts in the order of their declaration."""
     plain, _ = without_later(JobDeclaration.of(job), _FIRST_FORMATS)
     return msgspec.json.encode(plain)
 
 
 def fingerprint(job: EpochJob | JobDeclaration) -> str:
-    """Return the identity of *job* among all declarations of its name, in whichever order its parts are declared."""
+    """Return the identity of *job* among all declarations of its name; the order of its parts does not matter."""
     declaration = JobDeclaration.of(job)
     plain, is_later = without_later(declaration, _FIRST_FORMATS)
     if not is_later:
@@ -50,7 +50,7 @@ def _digest(content: bytes) -> str:
 
 # --- the first spelling --------------------------------------------------------------------------------------
 # It was Python's repr() of the dataclasses of that time. Their names, those of their enumerations and the defaults
-# are texts here: whatever becomes of the classes, the fingerprints in the stores are found again.
+# are fixed texts here, so that stored fingerprints are found again after a class is renamed or changed.
 
 _EDGE = {
     "table": "",
@@ -78,11 +78,11 @@ _ROOT_DEFAULTS: Mapping[str, tuple[object, ...]] = {
     "complete": ((),),
     "late_window": (None, timedelta(days=7)),
 }
-"""What is not spelled. A window of seven days is not, since records of older versions hold none for it."""
+"""Values that are left out. A window of seven days is left out too: records of older versions hold none for it."""
 
 
 def _first_spelling(job: JobDeclaration) -> str:
-    """Return what fingerprints have been made of since format 1. What came later stands in it only where it is used."""
+    """Return the text from which fingerprints are made since format 1; later settings stand in it only if used."""
     roots = [(root.name, _more(root)) for root in job.roots]
     changes = [(table.name, table.column_changes) for table in job.outputs if table.column_changes]
     later = {
@@ -92,7 +92,7 @@ def _first_spelling(job: JobDeclaration) -> str:
             table.name for table in job.outputs if table.on_foreign_commit is OnForeignCommit.ADOPT
         ),
         "column_changes": sorted(f"({name!r}, {_changes_spelled(of)})" for name, of in changes),
-        "roots": sorted(one for one in roots if one[1]),
+        "roots": sorted((name, settings) for name, settings in roots if settings),
     }
     parts = (
         job.name,
@@ -109,23 +109,26 @@ def _first_spelling(job: JobDeclaration) -> str:
 
 
 def _spelled(name: str, values: Iterable[Any], names: Mapping[str, str]) -> list[str]:
-    return sorted(_one(name, value, names) for value in values)
+    return sorted(_spelled_instance(name, value, names) for value in values)
 
 
-def _one(name: str, value: Any, names: Mapping[str, str]) -> str:
-    """*value* as a dataclass *name*. :param names: of its fields, each with that of its enumeration, or none."""
+def _spelled_instance(name: str, value: Any, names: Mapping[str, str]) -> str:
+    """Spell *value* as an instance of a dataclass *name*.
+
+    :param names: the fields' names, each with the name of its enumeration; empty for a field of another type.
+    """
     given = ((field, enum, getattr(value, field)) for field, enum in names.items())
     said = (
-        f"{field}=<{enum}.{one.value.upper()}: {one.value!r}>"
-        if enum and isinstance(one, Enum)
-        else f"{field}={one!r}"
-        for field, enum, one in given
+        f"{field}=<{enum}.{part.value.upper()}: {part.value!r}>"
+        if enum and isinstance(part, Enum)
+        else f"{field}={part!r}"
+        for field, enum, part in given
     )
     return f"{name}({', '.join(said)})"
 
 
 def _changes_spelled(changes: tuple[Any, ...]) -> str:
-    texts = [_one("ColumnChange", change, _CHANGE) for change in changes]
+    texts = [_spelled_instance("ColumnChange", change, _CHANGE) for change in changes]
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
@@ -137,7 +140,7 @@ def _calendar(cadence: Cadence) -> str:
 
 
 def _more(root: Root) -> tuple[tuple[str, str], ...]:
-    """What *root* says beyond name and location."""
+    """Return the settings of *root* beyond name and location that differ from their defaults, as texts."""
     said = ((name, getattr(root, name)) for name in _ROOT_DEFAULTS)
     return tuple(
         (name, ", ".join(map(_condition, value)) if isinstance(value, tuple) else str(value))
@@ -146,5 +149,6 @@ def _more(root: Root) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _condition(one: Condition) -> str:
-    return f"{one.kind.value}({one.location or one.column or one.quiet or one.files or ''})"
+def _condition(condition: Condition) -> str:
+    detail = condition.location or condition.column or condition.quiet or condition.files or ""
+    return f"{condition.kind.value}({detail})"

@@ -1,4 +1,4 @@
-"""Which store is in use: the only place that knows their classes. A store's libraries are imported on demand."""
+"""Open stores by URL: the only module that knows their classes. A store's libraries are imported on demand."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _OPENERS = (
     "sql.opening:PostgresqlOpener",
     "zookeeper.opening:ZookeeperOpener",
 )
-"""Every store: a module below this room, and its :class:`~airflow_provider.stores.opening.StoreOpener`.
+"""Every kind of store: a module of this package, and its :class:`~airflow_provider.stores.opening.StoreOpener`.
 
-The first one to which a connection can lead is that of connections that name none.
+The first one with a connection is the default of connections that name no backend.
 """
 
 
@@ -43,7 +43,7 @@ def _stores() -> dict[str, StoreOpener]:
 
 
 _STORES: Mapping[str, StoreOpener] = _stores()
-"""Every store, by the scheme of its URLs."""
+"""The opener of every kind of store, by the scheme of its URLs."""
 
 
 def open_store(
@@ -55,12 +55,12 @@ def open_store(
 ) -> MetadataStore:
     """Open the metadata store at *url*.
 
-    :param require: what the caller cannot do without.
+    :param require: capabilities that the caller cannot do without.
     :param now: the store's clock, for stores that have none of their own (memory, SQLite).
-    :param create: make a store that is a file where there is none. Who only looks makes nothing.
-    :raises InvalidInput: an unknown scheme, or an address that cannot be a store.
-    :raises StoreIncompatible: the store lacks something required, or has another schema; says what to do.
-    :raises StoreUnavailable: it does not answer, or (with ``absent``) is not there and was not to be made.
+    :param create: create a store that is a file if it does not exist; read-only callers pass False.
+    :raises InvalidInput: unknown scheme, or an address that cannot be a store.
+    :raises StoreIncompatible: the store lacks a required capability, or has another schema; says what to do.
+    :raises StoreUnavailable: the store does not answer, or (with ``absent``) does not exist and *create* is False.
     """
     store = _opener(url).unopened(url, now)
     _check_fit(store, url, require)
@@ -68,12 +68,12 @@ def open_store(
 
 
 def check_schema(url: str) -> SchemaStatus | None:
-    """Return how the schema of the store at *url* stands, None when it needs none; changes nothing."""
+    """Return the state of the schema of the store at *url*, None if the store needs no schema. Read-only."""
     return _with(url, lambda store: store.schema_status())
 
 
 def upgrade_schema(url: str) -> SchemaStatus | None:
-    """Make or upgrade the schema of the store at *url*, wholly or not at all; None when it needs none.
+    """Create or upgrade the schema of the store at *url*, wholly or not at all; None if the store needs no schema.
 
     :raises StoreIncompatible: the schema is newer than this version of the package.
     """
@@ -81,11 +81,12 @@ def upgrade_schema(url: str) -> SchemaStatus | None:
 
 
 def new_incarnation(url: str) -> str:
-    """Give the store at *url*, which was restored from a backup, another identity; return it (R33).
+    """Give the store at *url*, which was restored from a backup, a new identity; return it (R33).
 
-    Attempts, sessions and cuts of before are over from then on: none of their requests changes anything.
+    Attempts, sessions and cuts of the previous identity end: none of their requests changes anything any more.
 
-    :raises StoreIncompatible: it has another schema. :raises OutcomeUnknown: do it again.
+    :raises StoreIncompatible: the store has another schema.
+    :raises OutcomeUnknown: no answer came; call again, since a second new identity does no harm.
     """
     store = _opener(url).unopened(url, None)
     try:
@@ -95,9 +96,9 @@ def new_incarnation(url: str) -> str:
 
 
 def catalog_of(store_url: str, catalog_url: str | None = None) -> tuple[str, bool]:
-    """Return where the pointers of tables lie, and whether the store's transactions move them.
+    """Return the URL of the catalog with the tables' pointers, and whether the store's transactions move them.
 
-    :param catalog_url: the catalog that was named; None for the one in the store's own database.
+    :param catalog_url: the configured catalog; None for the one in the store's own database.
     """
     if catalog_url is None or catalog_url == store_url:
         return store_url, True
@@ -109,7 +110,7 @@ def catalog_properties(url: str) -> dict[str, str]:
 
     They may hold a password: never log them.
 
-    :raises InvalidInput: no database that can hold an Iceberg catalog.
+    :raises InvalidInput: the store at *url* cannot hold an Iceberg catalog.
     """
     return _opener(url).catalog_properties(url)
 
@@ -117,27 +118,27 @@ def catalog_properties(url: str) -> dict[str, str]:
 def catalog_engine(url: str) -> Any:
     """Return a SQLAlchemy engine with which pyiceberg's SQL catalog uses the database at *url* as its store does.
 
-    It survives forks, no call of it lasts for ever, and it shares connections with the stores of this process where it
-    can. Dispose of it: others open their connections again.
+    The engine survives forks, bounds the time of every call, and shares connections with the stores of this process
+    where it can. The caller disposes of it; other users of a shared engine open their connections again.
 
-    :raises InvalidInput: no database that can hold an Iceberg catalog.
+    :raises InvalidInput: the store at *url* cannot hold an Iceberg catalog.
     """
     return _opener(url).catalog_engine(url)
 
 
 def catalog_operation(url: str) -> AbstractContextManager[None]:
-    """A context in which the database at *url* is used through an engine of :func:`catalog_engine`; may be nested."""
+    """Return the context in which an engine of :func:`catalog_engine` for *url* must be used; may be nested."""
     return _opener(url).catalog_operation()
 
 
 def backends() -> dict[str, StoreConnection]:
-    """Return how a connection leads to each store, by its backend; the first is that of connections without one."""
+    """Return the connection declaration of each store, by backend; the first is the default backend."""
     forms = [opener.connection for opener in _STORES.values()]
     return {form.backend: form for form in forms if form is not None}
 
 
 def catalog_holders() -> dict[str, str]:
-    """Return the backends of the stores in which an Iceberg catalog can lie, and how they are called."""
+    """Return the display name of each store that can hold an Iceberg catalog, by backend."""
     return {
         opener.connection.backend: opener.name
         for opener in _STORES.values()
@@ -146,15 +147,15 @@ def catalog_holders() -> dict[str, str]:
 
 
 def local_url(folder: Path) -> str:
-    """Return the URL of the store that lies in *folder*, an absolute path: the first one that is a file."""
+    """Return the URL of the store in *folder*, an absolute path; its kind is the first one that is a file."""
     opener = next(opener for opener in _STORES.values() if opener.file)
     return f"{opener.scheme}:///{folder / opener.file}"
 
 
 def folder_of(url: str) -> Path | None:
-    """Return the folder in which the store at *url* lies, as :func:`local_url` has it; None for one that is no file.
+    """Return the folder of the store at *url*, the inverse of :func:`local_url`; None if the store is not a file.
 
-    :raises InvalidInput: an unknown scheme, or no absolute path.
+    :raises InvalidInput: unknown scheme, or not an absolute path.
     """
     opener = _opener(url)
     if not opener.file:
@@ -166,13 +167,16 @@ def folder_of(url: str) -> Path | None:
 
 
 def redacted(url: object) -> str:
-    """Return *url* such that it may be shown: without user, password and options."""
+    """Return *url* without user, password and options, for messages."""
     opener = _STORES.get(url.partition("://")[0]) if isinstance(url, str) else None
     return opening.redacted(url) if opener is None else opener.shown(url)
 
 
 def _opener(url: str) -> StoreOpener:
-    """:raises InvalidInput: no store has such URLs, or it is no URL at all."""
+    """Return the opener for the scheme of *url*.
+
+    :raises InvalidInput: unknown scheme, or not a URL.
+    """
     scheme, separator, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
     if not separator or scheme not in _STORES:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Which hosts are this one."""
+"""Recognize addresses of this host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_this_host(host: str) -> bool:
-    """Whether what is sent to *host* stays on this one, judged without asking a name server.
+    """Return whether a message to *host* stays on this host; never asks a name server.
 
     :param host: a name or an address, without a port; IPv6 with or without brackets.
     """

@@ -1,7 +1,7 @@
 """A metadata store in the memory of one process: for tests, simulations and trying things out.
 
-Stores of the same name share everything, as connections to one server do; what they hold lasts as long as
-the process, or until :func:`forget`. With it comes the catalog that memory tables point into.
+Stores of the same name share everything, as connections to one server do; their contents last as long as
+the process, or until :func:`forget`. The module also has the catalog with the pointers of memory tables.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def system_time() -> datetime:
 class MemoryCatalog:
     """Pointers of the memory tables: what an Iceberg SQL catalog is to Iceberg tables.
 
-    All methods are atomic. :attr:`objects` stands for the warehouse: memory tables keep there, by URI, what
-    pointers and places name.
+    All methods are atomic. :attr:`objects` stands for the warehouse: memory tables keep there, by URI, the
+    objects that pointers and places name.
     """
 
     def __init__(self, lock: RLock) -> None:
@@ -58,12 +58,12 @@ class MemoryCatalog:
         self.objects: dict[str, Any] = {}
 
     def pointer(self, namespace: str, table: str) -> str | None:
-        """Return where the table points, None when it does not exist."""
+        """Return the table's pointer, None if the table does not exist."""
         with self._lock:
             return self._pointers.get((namespace, table))
 
     def create(self, namespace: str, table: str, pointer: str) -> str:
-        """Make the table point at *pointer* unless it exists; return where it points now.
+        """Create the table with *pointer* unless it exists; return its pointer.
 
         Of two racing calls one wins, and both get the winner's pointer.
         """
@@ -71,7 +71,7 @@ class MemoryCatalog:
             return self._pointers.setdefault((namespace, table), pointer)
 
     def move(self, namespace: str, table: str, expected: str, new: str) -> bool:
-        """Let the table point at *new* if it points at *expected*; return whether it did."""
+        """Move the table's pointer to *new* if it is *expected*; return whether it was."""
         with self._lock:
             if self._pointers.get((namespace, table)) != expected:
                 return False
@@ -79,7 +79,7 @@ class MemoryCatalog:
             return True
 
     def drop(self, namespace: str, table: str) -> None:
-        """Forget the table's pointer; nothing happens when it does not exist."""
+        """Remove the table's pointer; without effect if the table does not exist."""
         with self._lock:
             self._pointers.pop((namespace, table), None)
 
@@ -89,7 +89,7 @@ class MemoryCatalog:
             return sorted(table for space, table in self._pointers if space == namespace)
 
     def apply(self, swaps: Sequence[CatalogSwap]) -> None:
-        """Move the pointers that a transaction swaps; the store has checked them under the same lock."""
+        """Move the pointers that a transaction swaps. The caller has checked them, and holds the lock since."""
         with self._lock:
             for swap in swaps:
                 self._pointers[swap.namespace, swap.table] = swap.new
@@ -105,7 +105,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Server:
-    """What the stores of one name share; ``changed`` guards it all."""
+    """State that the stores of one name share; ``lock``, which ``changed`` uses too, guards all of it."""
 
     incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
     format: int = FORMAT
@@ -144,7 +144,7 @@ def _server(name: str) -> _Server:
 
 
 def forget(name: str) -> None:
-    """Drop what the stores called *name* hold; those that are open keep it, new ones begin empty."""
+    """Drop the contents of the stores called *name*: open stores keep them, new ones begin empty."""
     with _servers_lock:
         _servers.pop(name, None)
 
@@ -157,8 +157,8 @@ def memory_catalog(name: str) -> MemoryCatalog:
 class MemoryStore(MetadataStore):
     """A store in memory.
 
-    :param name: stores of one name share everything; None for one of its own.
-    :param now: the store's clock, so that a test or a simulation can own it.
+    :param name: stores of one name share everything; None for a store that shares nothing.
+    :param now: the store's clock, so that a test or a simulation can set it.
     """
 
     capabilities = frozenset(
@@ -190,7 +190,7 @@ class MemoryStore(MetadataStore):
         return self._server.catalog
 
     def new_incarnation(self) -> str:
-        """Give the stores of this name another identity than they had; return it (R33)."""
+        """Give the stores of this name a new identity; return it (R33)."""
         with self._open() as server:
             server.incarnation = uuid.uuid4().hex
             return server.incarnation
@@ -203,12 +203,12 @@ class MemoryStore(MetadataStore):
             head = Head(server.heads.get(domain, 0), server.incarnation)
             now = self._now()
             found = {key: server.entries[key] for key in keys if key in server.entries}
-            named = {one: server.catalog.pointer(domain, one) for one in pointers}
+            named = {table: server.catalog.pointer(domain, table) for table in pointers}
         return Reading(
             head,
             now,
             {key: self._stamped(key, entry) for key, entry in found.items()},
-            {one: location for one, location in named.items() if location is not None},
+            {table: location for table, location in named.items() if location is not None},
         )
 
     def scan(
@@ -299,7 +299,10 @@ class MemoryStore(MetadataStore):
 
 
 def _require(server: _Server, request: CheckedTransaction) -> None:
-    """:raises RequirementFailed: it is another store, or for the first requirement or swap that does not hold."""
+    """Check the store, the requirements and the swaps of *request*, in this order.
+
+    :raises RequirementFailed: for the first that does not hold.
+    """
     if request.store is not None and request.store.incarnation != server.incarnation:
         raise RequirementFailed.of(request.store, server.incarnation)
     for requirement in request.requires:

@@ -1,4 +1,4 @@
-"""The memory of this process as a store."""
+"""Open stores in the memory of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MemoryOpener(StoreOpener):
-    """Stores of one name share everything."""
+    """Opener of stores in memory; stores of one name share everything."""
 
     scheme = "memory"
     form = "memory://NAME"
@@ -34,7 +34,7 @@ class MemoryOpener(StoreOpener):
 
 
 class _Memory:
-    """A store in memory needs no connection and no schema."""
+    """Store in memory, which needs neither connection nor schema."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -44,10 +44,10 @@ class _Memory:
         return self._store
 
     def schema_status(self) -> None:
-        """There is none."""
+        """Return None: a store in memory has no schema."""
 
     def upgrade_schema(self) -> None:
-        """There is none."""
+        """Return None: a store in memory has no schema."""
 
     def new_incarnation(self) -> str:
         return self._store.new_incarnation()

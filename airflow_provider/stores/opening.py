@@ -1,4 +1,4 @@
-"""How a store is opened by its URL: what each store's folder says about itself to the factory. Imports no store."""
+"""Describe a kind of store to the factory: how its URLs look and how a store is opened. Imports no store."""
 
 from __future__ import annotations
 
@@ -25,58 +25,58 @@ class UnopenedStore(Protocol):
     def capabilities(self) -> frozenset[StoreCapability]: ...
 
     def open(self, *, create: bool = True) -> MetadataStore:
-        """Connect, and make sure that the store fits; closes it when it does not.
+        """Connect and check that the store fits this version; close it if it does not.
 
-        :param create: make a store that is a file where there is none.
+        :param create: create a store that is a file if it does not exist.
         """
 
     def schema_status(self) -> SchemaStatus | None:
-        """Look at the schema, None when it needs none; changes nothing."""
+        """Return the state of the schema, None if the store needs no schema. Read-only."""
 
     def upgrade_schema(self) -> SchemaStatus | None:
-        """Make the schema, or bring it up to date."""
+        """Create the schema, or bring it up to date; return its state."""
 
     def new_incarnation(self) -> str:
-        """Give the store another identity than it had; return it."""
+        """Give the store a new identity; return it."""
 
     def close(self) -> None: ...
 
 
 class StoreOpener(ABC):
-    """One kind of store.
+    """Description of one kind of store.
 
-    :attr:`scheme` begins its URLs, :attr:`form` is what they look like. Its libraries are imported on demand.
+    :attr:`scheme` begins its URLs; :attr:`form` shows how they look. Its libraries are imported on demand.
     """
 
     scheme: str
     form: str
     name: str
-    """The store in a sentence."""
+    """Name of the store within a sentence."""
 
     local: bool = False
-    """Whether its URLs hold neither user nor password."""
+    """True if its URLs hold neither user nor password."""
 
     file: str = ""
-    """What it is called in a folder of its own; empty for a store that is no file."""
+    """Name of the store's file in a folder of its own; empty if the store is not a file."""
 
     connection: StoreConnection | None = None
-    """How an Airflow connection leads to it; None when none does."""
+    """Declaration of the Airflow connections that lead to it; None if no connection does."""
 
     holds_catalog: bool = False
-    """Whether an Iceberg catalog can lie in it."""
+    """True if it can hold an Iceberg catalog."""
 
     @abstractmethod
     def unopened(self, url: str, now: Now | None) -> UnopenedStore:
         """Return the store at *url*; connects to nothing.
 
         :param now: the store's clock, for stores that have none of their own.
-        :raises InvalidInput: an address that cannot be a store, or a library is not installed.
+        :raises InvalidInput: the address cannot be a store, or a library is not installed.
         """
 
     def catalog_properties(self, url: str) -> dict[str, str]:
         """Return the properties with which pyiceberg's SQL catalog finds the pointers in the database at *url*.
 
-        :raises InvalidInput: no database that can hold an Iceberg catalog.
+        :raises InvalidInput: such a store cannot hold an Iceberg catalog.
         """
         raise InvalidInput(
             field="store url",
@@ -95,16 +95,16 @@ class StoreOpener(ABC):
         return self.catalog_properties(url)
 
     def catalog_operation(self) -> AbstractContextManager[None]:
-        """A context in which the catalog's database is used, as the store itself uses it; may be nested."""
+        """Return the context in which the catalog's database must be used; may be nested."""
         return nullcontext()
 
     def shown(self, url: object) -> str:
-        """Return *url* such that it may be shown: without user, password and options."""
+        """Return *url* without user, password and options, for messages."""
         return redacted(url, local=self.local)
 
 
 def with_extra(name: str) -> str:
-    """The next step for who lacks the libraries of an extra; as true of a checkout as of a released package."""
+    """Return the next step for a user who lacks the libraries of the extra *name*, in a checkout or an installation."""
     return (
         f"install this package with its extra {name!r} on every host that uses the store; in a checkout: "
         f"pip install -c constraints.txt '.[{name}]'"
@@ -112,9 +112,9 @@ def with_extra(name: str) -> str:
 
 
 def redacted(url: object, *, local: bool = False) -> str:
-    """Return *url* such that it may be shown: without user, password and options.
+    """Return *url* without user, password and options, for messages.
 
-    :param local: it can hold neither user nor password, so that an ``@`` is part of its path.
+    :param local: the URL can hold neither user nor password, so that an ``@`` is part of its path.
     """
     if not isinstance(url, str):
         return repr(url)

@@ -1,8 +1,9 @@
-"""Records that a client has read before, so that it is told only what has been written since.
+"""Remember the records that a client has read, so that a store sends only those written since.
 
-A hint, never an answer: each read says which versions it knows, and the store compares them with its own, all in
-the one look that also reads the head. A version of a key is never used twice, so an equal one is the same record;
-the time of the write is compared too, because a store that was restored from a backup counts on from where it was.
+A hint, never an answer: each read names the versions that the client knows, and the store compares them with its own
+in the same look that reads the head (docs/decisions/remembered-records.md). A version of a key is never used twice, so
+an equal version is the same record. The time of the write is compared too, because a store that was restored from a
+backup gives out versions again.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
 
 READ_AGAIN = frozenset({Kind.TOPOLOGY, Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.SCHEMA})
-"""Kinds whose records every cut and every epoch looks at again."""
+"""Kinds whose records every cut and every epoch reads again."""
 
 MOST_REMEMBERED = 4096
-"""So many of them are remembered; when there would be more, all are forgotten first."""
+"""Maximum number of remembered records; when it is reached, all are forgotten."""
 
 
 class Remembered:
-    """What one client of a store remembers. Threads may share it: records never change."""
+    """Records that one client of a store remembers. Threads may share it: records never change."""
 
     def __init__(self) -> None:
         self._records: dict[Key, Stamped[Any]] = {}
@@ -30,7 +31,7 @@ class Remembered:
         return self._records.get(key)
 
     def among(self, domain: DomainName, keys: Iterable[Key]) -> dict[Key, Stamped[Any]]:
-        """Return those of *keys* that are remembered and of *domain*, as they were."""
+        """Return the remembered records of those *keys* that belong to *domain*."""
         get = self._records.get
         return {key: stamped for key in keys if (stamped := get(key)) is not None and key.domain == domain}
 

@@ -1,4 +1,4 @@
-"""What every store does with a transaction before it sends anything: check it whole, and encode it."""
+"""Check and encode a whole transaction, as every store does before it sends anything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_KEY_BYTES = 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedTransaction:
-    """A transaction that is sound in itself, encoded.
+    """Transaction that is valid in itself, encoded.
 
     :param puts: each record to write, with its body.
     :param commit: the commit record with its body, when the transaction takes a number.
@@ -52,7 +52,7 @@ def checked(
     """Check and encode *transaction*.
 
     :param number: the store's format.
-    :raises InvalidInput: naming what is wrong with it.
+    :raises InvalidInput: names the invalid part.
     :raises StoreIncompatible: a record needs a newer format than the store has.
     """
     updated: set[Key | tuple[str, str]] = set()
@@ -96,9 +96,12 @@ def checked_again(
     number: int,
     look: Callable[[], int],
 ) -> CheckedTransaction:
-    """Check and encode *transaction*; where a record needs a newer format, ask whether the store has it by now.
+    """Check and encode *transaction*; if a record needs a newer format, look whether the store was upgraded meanwhile.
 
-    :param number: the store's format, as it was seen. :param look: returns it as it is.
+    :param number: the store's format when the client last looked.
+    :param look: reads the store's format now.
+    :raises InvalidInput: names the invalid part.
+    :raises StoreIncompatible: a record needs a newer format than the store has.
     """
     try:
         return checked(transaction, capabilities, number)
@@ -109,17 +112,21 @@ def checked_again(
 
 
 def require_format(found: int, expected: int, what: str) -> None:
-    """Refuse, before any work is done, what only a store of the format *expected* can hold.
+    """Refuse a feature that needs a store of the format *expected*, before any work is done.
 
-    :param found: the store's format. :param what: the feature, as the message's subject.
-    :raises StoreIncompatible: the store has an older one; says what to run.
+    :param found: the store's format.
+    :param what: the feature, subject of the message.
+    :raises StoreIncompatible: the store has an older format; says what to run.
     """
     if found < expected:
         raise older_store(what, found, expected)
 
 
 def check_pointers(names: Sequence[str], capabilities: Collection[StoreCapability]) -> None:
-    """:raises InvalidInput: *names* of catalog tables, and the store has no catalog."""
+    """Check that the store can read the pointers of the catalog tables *names*.
+
+    :raises InvalidInput: names are given, and the store has no catalog.
+    """
     if names and StoreCapability.CATALOG_SWAP not in capabilities:
         raise InvalidInput(
             field="pointers",
@@ -129,7 +136,10 @@ def check_pointers(names: Sequence[str], capabilities: Collection[StoreCapabilit
 
 
 def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
-    """:raises InvalidInput: a key of another domain, or one that not every store can keep."""
+    """Check that *keys* belong to *domain* and that every store can hold them.
+
+    :raises InvalidInput: a key of another domain, or a key that some store cannot hold.
+    """
     check_text("domain", domain, empty=False)
     for key in keys:
         if key.domain != domain:
@@ -143,7 +153,11 @@ def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
 
 
 def check_text(field: str, value: object, *, empty: bool) -> None:
-    """:raises InvalidInput: no text, empty, too long, with NUL or with half a surrogate pair."""
+    """Check *value*, a part of a key.
+
+    :param empty: the empty text is allowed.
+    :raises InvalidInput: not a text, empty, longer than :data:`MAX_KEY_BYTES`, with NUL or half a surrogate pair.
+    """
     if value.__class__ is str and _is_plain(value) and (value or empty):
         return
     if not kept_text(value, field, limit=MAX_KEY_BYTES) and not empty:
@@ -152,14 +166,14 @@ def check_text(field: str, value: object, *, empty: bool) -> None:
 
 @lru_cache(maxsize=16_384)
 def _is_plain(value: str) -> bool:
-    """Whether text is what nearly all keys are made of, so that nothing else needs to be looked at."""
+    """Return whether *value* is short, printable ASCII, as nearly all keys are: then no other check is needed."""
     return value.isascii() and value.isprintable() and len(value) <= MAX_KEY_BYTES
 
 
 def check_scan(
     domain: DomainName, partition: str, start: str | None, end: str | None, limit: int | None
 ) -> None:
-    """Check what a scan is asked for.
+    """Check the arguments of a scan.
 
     :raises InvalidInput: a name or a bound that no key can have, or a limit below 1.
     """
@@ -167,7 +181,8 @@ def check_scan(
     check_text("partition", partition, empty=True)
     for name, bound in (("start", start), ("end", end)):
         if bound is not None:
-            check_text(name, bound.removesuffix(FIRST_CHARACTER), empty=True)  # behind the longest name
+            # A page begins right behind the last item of the page before (base.pages), which may be the longest name.
+            check_text(name, bound.removesuffix(FIRST_CHARACTER), empty=True)
     if limit is not None and limit < 1:
         raise InvalidInput(
             field="limit", value=limit, expected="a number of records above 0, or None for all"

@@ -1,4 +1,4 @@
-"""How a database's schema stands to the one that this version of the package needs."""
+"""Compare a store's schema with the one that this version of the package needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider.domain.record_format import FORMAT
 
 
 class Fit(StrEnum):
-    """How a database's schema stands to the one that this version of the package needs."""
+    """Result of comparing a store's schema with the one that this version of the package needs."""
 
     CURRENT = "current"
     EMPTY = "empty"
@@ -19,15 +19,18 @@ class Fit(StrEnum):
     ABSENT = "absent"
     """The database has tables, and none of the store's."""
     UPGRADABLE = "upgradable"
-    """Of an older format, which this version works with until all others know the newer one, too."""
+    """The schema has an older format. This version works with it until every host has this version, too.
+
+    See docs/decisions/rolling-upgrade.md.
+    """
     NEWER = "newer"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaStatus:
-    """What a database has. Revisions are Alembic's; ``found`` is None when the store has no schema yet.
+    """Schema of a store. Revisions are Alembic's (on ZooKeeper, layouts); ``found`` is None if there is no schema yet.
 
-    :param format: in which records are written; what came with a later one is refused until the schema is upgraded.
+    :param format: format of the store's records; fields of a later one are refused until the schema is upgraded.
     """
 
     location: str
@@ -38,9 +41,9 @@ class SchemaStatus:
 
     @classmethod
     def of(cls, location: str, found: str | None, revisions: Sequence[str], *, empty: bool) -> SchemaStatus:
-        """Compare the revision *found* with all that there have been: each came with a format, from 1 on.
+        """Compare the revision *found* with all released *revisions*: each came with a record format, from 1 on.
 
-        :param empty: whether nothing else is there either.
+        :param empty: the database holds nothing else either.
         """
         if found is None:
             fit = Fit.EMPTY if empty else Fit.ABSENT
@@ -52,14 +55,19 @@ class SchemaStatus:
         return cls(location=location, fit=fit, found=found, expected=revisions[-1], format=number)
 
     def require_current(self) -> None:
-        """:raises StoreIncompatible: the schema is not the newest; says what to run."""
+        """Require the newest schema.
+
+        :raises PackageTooOld: the schema is newer than this version of the package.
+        :raises StoreIncompatible: there is no schema, or an older one; says what to run.
+        """
         if self.fit is not Fit.CURRENT:
             raise self._misfit()
 
     def require_usable(self) -> None:
         """Refuse a schema that this version of the package cannot work with.
 
-        :raises PackageTooOld: it is newer. :raises StoreIncompatible: there is none; says what to run.
+        :raises PackageTooOld: the schema is newer than this version of the package.
+        :raises StoreIncompatible: there is no schema; says what to run.
         """
         if self.fit not in (Fit.CURRENT, Fit.UPGRADABLE):
             raise self._misfit()

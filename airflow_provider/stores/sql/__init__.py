@@ -1,1 +1,1 @@
-"""A metadata store in a SQL database: SQLite now; other databases are further dialects beneath it."""
+"""Metadata stores in SQL databases; each database has a dialect."""

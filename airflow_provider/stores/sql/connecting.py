@@ -1,4 +1,4 @@
-"""Connections that lead to a file of SQLite, or to a database of a PostgreSQL server."""
+"""Declare the connections that lead to a SQLite file or to a database of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POSTGRESQL_PORT = 5432
 
 
 class SqliteConnection(StoreConnection):
-    """``host`` is the file."""
+    """Connection to a SQLite file; ``host`` is its path."""
 
     backend = "sqlite"
     airflows_type = "sqlite"
@@ -36,7 +36,7 @@ class SqliteConnection(StoreConnection):
             not parts.is_absolute()
             or ".." in parts.parts
             or not parts.name
-            or any(one in path for one in "?#%\0")
+            or any(character in path for character in "?#%\0")
         ):
             example = self.places["host"]
             expected = (
@@ -50,7 +50,7 @@ class SqliteConnection(StoreConnection):
 
 
 class PostgresqlConnection(StoreConnection):
-    """``schema`` is the database; the way there is encrypted as libpq's own names in extra say."""
+    """Connection to a PostgreSQL database, named by ``schema``; extra has libpq's own TLS options."""
 
     backend = "postgresql"
     airflows_type = "postgres"

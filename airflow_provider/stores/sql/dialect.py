@@ -1,4 +1,4 @@
-"""What differs between SQL databases: everything that ``sql.store`` does not do itself."""
+"""Interface of ``sql.store`` to a SQL database: everything in which databases differ."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from airflow_provider.stores.requests import CheckedTransaction
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """What one look at a domain finds.
+    """Result of one look at a domain.
 
-    :param rows: of the records that are not as the caller knows them; see :mod:`stores.sql.rows`. One that the
-        caller knows and that is gone has no version.
-    :param pointers: of the catalog tables that were looked for; those that exist.
+    :param rows: the records that differ from what the caller knows; see :mod:`stores.sql.rows`. The row of a known
+        record that was deleted has no version.
+    :param pointers: pointers of those wanted catalog tables that exist.
     """
 
     head: Head
@@ -37,12 +37,12 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """What a transaction decides on: it stays as it is until the transaction ends.
+    """State on which a transaction decides; it does not change until the transaction ends.
 
-    :param csn: the number that the transaction takes; None when it takes none.
-    :param versions: of those required records that exist.
-    :param pointers: of the catalog tables to be moved, by namespace and table; those that exist.
-    :param version: for all that is written; no transaction was ever given it before.
+    :param csn: the number that the transaction takes; None if it takes none.
+    :param versions: versions of those required records that exist.
+    :param pointers: pointers of those catalog tables to be moved that exist, by namespace and table.
+    :param version: version of all records that the transaction writes; never given to another transaction.
     :param at_us: the database's time, microseconds since 1970, read after everything else.
     """
 
@@ -56,10 +56,10 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """Records of one partition that are looked for.
+    """Items of one partition to look for.
 
-    :param versions: of those that the caller knows, as rows have them; None of the others.
-    :param times: likewise.
+    :param versions: the version at which the caller knows each item; None for an unknown item.
+    :param times: the time of the write of that version, microseconds since 1970; None for an unknown item.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Wanted:
 
 
 def wanted_of(keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> list[Wanted]:
-    """Return what to look for at *keys*, by partition: the tables of a wide cut are all in one."""
+    """Group *keys* by partition: the tables of a wide cut are all in one."""
     found: dict[tuple[str, str], Wanted] = {}
     for key in keys:
         _, kind, partition, item = key
@@ -85,7 +85,7 @@ def wanted_of(keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> list[Wa
 
 
 class Purpose(Enum):
-    """What a transaction is for."""
+    """Purpose of a transaction."""
 
     READ = auto()
     WRITE = auto()
@@ -93,24 +93,24 @@ class Purpose(Enum):
     AT_ONCE = auto()
     """:meth:`SqlDialect.at_once`."""
     UPGRADE = auto()
-    """Changes the schema; one at a time."""
+    """Change of the schema or of the store's identity; one at a time."""
 
 
 class SqlDialect(ABC):
-    """One database of one kind.
+    """Interface to one database.
 
     :param location: its address for messages, without a password.
     """
 
     capabilities: frozenset[StoreCapability]
     embedded: bool
-    """Whether an empty database gets its schema when it is opened."""
+    """True if an empty database gets its schema when it is opened."""
     location: str
     longest_pause_s: float
     """The longest pause before a transaction is sent again."""
 
     def is_there(self) -> bool:
-        """Whether there is something at the address that can be connected to; servers say so when they are asked."""
+        """Return whether the database exists; always True for a server, whose answer to a connection tells."""
         return True
 
     @abstractmethod
@@ -119,22 +119,22 @@ class SqlDialect(ABC):
 
     @abstractmethod
     def prepare(self, *, create: bool) -> None:
-        """Look at what can be seen before connecting.
+        """Check what can be checked before connecting.
 
-        :param create: make an empty database where there is none.
+        :param create: create an empty database if there is none.
         :raises InvalidInput: the address cannot be a database.
-        :raises StoreIncompatible: the library that speaks to it is too old.
+        :raises StoreIncompatible: the client library is too old.
         """
 
     @abstractmethod
     def operation(self) -> AbstractContextManager[None]:
-        """The context in which a connection is used."""
+        """Return the context in which a connection must be used."""
 
     @abstractmethod
     def transaction(self, connection: Connection, purpose: Purpose) -> AbstractContextManager[None]:
-        """The context of one transaction on *connection*; what is not committed in it is rolled back.
+        """Return the context of one transaction on *connection*; its end rolls back what is not committed.
 
-        Of the driver's errors only SQLAlchemy's leave it.
+        Errors of the driver leave the context as SQLAlchemy's.
         """
 
     @abstractmethod
@@ -146,13 +146,14 @@ class SqlDialect(ABC):
         known: Mapping[Key, Stamped[Any]],
         pointers: Sequence[str],
     ) -> Look:
-        """Read the head, the time, what of *keys* is otherwise than *known*, and *pointers*, all of one moment."""
+        """Read the head, the time, the records at *keys* that differ from *known*, and *pointers*, in one snapshot."""
 
     @abstractmethod
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
-        """Take the number, if one is taken; then read what *request* requires, such that it stays so.
+        """Take the number, if *request* takes one; then read the versions that it requires, and lock them.
 
-        The number comes first: its row is the queue of those who publish. Nothing is kept if nothing is written.
+        The number comes first: the row of the head is the queue of the publishers. If the transaction ends without
+        :meth:`write`, the number is given back.
         """
 
     @abstractmethod
@@ -161,11 +162,11 @@ class SqlDialect(ABC):
     ) -> None:
         """Write the rows *written*, do the deletes and the swaps of *request*, and commit.
 
-        It is done when the transaction's context ends.
+        All of it is done when the transaction's context ends.
         """
 
     def can_at_once(self, request: CheckedTransaction) -> bool:  # noqa: ARG002 - for dialects that can
-        """Whether :meth:`at_once` can do *request*; it takes no number."""
+        """Return whether :meth:`at_once` can do *request*; never for a transaction that takes a number."""
         return False
 
     def at_once(
@@ -173,36 +174,36 @@ class SqlDialect(ABC):
     ) -> Held:
         """Do :meth:`hold` and :meth:`write` in one message, the latter only if all requirements hold.
 
-        :param written: rows without their stamp.
+        :param written: rows whose version and time the database fills in.
         """
         raise NotImplementedError
 
     def lineage(self, connection: Connection) -> str | None:  # noqa: ARG002 - of servers that have one
-        """Return the history that the database is on; None where nothing tells one from another."""
+        """Return the history (server and timeline) that the database is on; None if it does not tell."""
         return None
 
     @abstractmethod
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:
-        """Wait until *head* of *domain* returns more than *after* or *timeout* has passed; return its last."""
+        """Wait until *head*, which reads the CSN of *domain*, is above *after* or *timeout* has passed; return it."""
 
     @abstractmethod
     def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
-        """As :meth:`~airflow_provider.stores.base.MetadataStore.turn`."""
+        """Queue publishers; see :meth:`~airflow_provider.stores.base.MetadataStore.turn`."""
 
     @abstractmethod
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:
-        """Whether nothing was changed and sending the transaction again soon is likely to succeed.
+        """Return whether nothing was changed and another try is likely to succeed soon.
 
         :param committing: as in :meth:`translated`.
         """
 
     @abstractmethod
     def translated(self, error: Exception, *, committing: bool) -> EpochError:
-        """Return what *error* of the driver means to a caller.
+        """Return the package's error for *error* of the driver.
 
-        :param committing: it came from :meth:`write` or a commit, so that the outcome may be unknown.
+        :param committing: *error* came from :meth:`write`, :meth:`at_once` or a commit: the outcome may be unknown.
         """
 
     @abstractmethod
     def patience(self) -> timedelta:
-        """How long a transaction is sent again while its errors are transient."""
+        """Return for how long a transaction with transient errors is tried again."""

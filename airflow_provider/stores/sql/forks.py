@@ -1,8 +1,8 @@
-"""No SQLite connection may be open when the process forks.
+"""Close all SQLite connections before the process forks.
 
-A child that opens a file which its parent had open inherits SQLite's belief that the file is locked already,
-and takes no lock of its own: when the parent closes its last connection it deletes the write-ahead log, and
-what the child commits afterwards is lost without an error. So idle connections are closed before each fork,
+A child that opens a file that its parent had open inherits SQLite's belief that the file is locked already,
+and takes no lock of its own. When the parent closes its last connection, it deletes the write-ahead log, and
+later commits of the child are lost without an error. So idle connections are closed before each fork,
 and a fork waits until running statements have ended. (SQLite, *How To Corrupt An SQLite Database File*, 2.6.)
 """
 
@@ -23,7 +23,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class _Gate:
-    """Lets operations run side by side, and a fork only between them."""
+    """Gate that lets operations run side by side, and a fork only between them."""
 
     def __init__(self) -> None:
         self.engines: WeakSet[Engine] = WeakSet()
@@ -62,6 +62,7 @@ class _Gate:
         with self._changed:
             self._changed.wait_for(lambda: not self._forking)
             self._forking = True
+            # A thread that forks inside an operation cannot wait for its own end.
             own = int(getattr(self._mine, "inside", False))
             if not self._changed.wait_for(lambda: self._running == own, _LONGEST_WAIT_S) or own:
                 log.warning("forking while a transaction of the SQLite metadata store is running")
@@ -81,10 +82,10 @@ os.register_at_fork(
 
 
 def operation() -> AbstractContextManager[None]:
-    """A context in which a connection is used: no fork of another thread happens inside it. May be nested."""
+    """Return the context in which a connection must be used: no other thread forks inside it. May be nested."""
     return _gate.operation()
 
 
 def close_before_forks(engine: Engine) -> None:
-    """Close the idle connections of *engine* before each fork of this process, as long as it lives."""
+    """Close the idle connections of *engine* before each fork of this process, as long as the engine lives."""
     _gate.engines.add(engine)

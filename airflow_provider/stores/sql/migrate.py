@@ -1,4 +1,4 @@
-"""The schema's version: which one a database has, whether it fits, and how it is brought up to date."""
+"""Read, check and upgrade the schema version of a database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCRIPTS = "airflow_provider.stores.sql:migrations"
 
 
 def status(connection: Connection, location: str) -> SchemaStatus:
-    """Look at the schema; changes nothing."""
+    """Return the state of the schema. Read-only."""
     tables = inspect(connection).get_table_names()
     found = None
     if VERSION_TABLE in tables:

@@ -1,4 +1,4 @@
-"""SQL databases as stores: SQLite and PostgreSQL."""
+"""Open stores in SQL databases: SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SQLITE_BUSY_S = "30"
 
 
 class SqlOpener(StoreOpener):
-    """A store in a SQL database, in which Iceberg's SQL catalog lies, too."""
+    """Opener of stores in a SQL database, which can hold Iceberg's SQL catalog, too."""
 
     holds_catalog = True
 
     def dialect(self, url: str, now: Now | None = None) -> SqlDialect:
-        """Return how the database at *url* is spoken to.
+        """Return the dialect of the database at *url*; connects to nothing.
 
-        :raises InvalidInput: no address of a database, or its driver is not installed.
+        :raises InvalidInput: not the address of a database, or its driver is not installed.
         """
         raise NotImplementedError
 
@@ -47,7 +47,7 @@ class SqlOpener(StoreOpener):
 
 
 class SqliteOpener(SqlOpener):
-    """A file."""
+    """Opener of stores in a SQLite file."""
 
     scheme = "sqlite"
     form = "sqlite:////absolute/path/of/the/file.db"
@@ -65,7 +65,7 @@ class SqliteOpener(SqlOpener):
         return {**super().catalog_properties(url), "uri": f"{url}?timeout={_SQLITE_BUSY_S}"}
 
     def catalog_engine(self, url: str) -> Any:
-        """One of its own: the store's transactions begin otherwise."""
+        """Return an engine of its own: the store's engine begins its transactions in other ways."""
         from sqlalchemy import create_engine
 
         from airflow_provider.stores.sql.forks import close_before_forks
@@ -75,7 +75,10 @@ class SqliteOpener(SqlOpener):
         return engine
 
     def _path(self, url: str) -> Path:
-        """:raises InvalidInput: no absolute path of a file."""
+        """Return the path of the database file.
+
+        :raises InvalidInput: not the absolute path of a file.
+        """
         rest = url.partition("://")[2]
         path = rest[1:]
         if not rest.startswith("//") or "?" in path or "\0" in path or path.endswith("/"):
@@ -90,7 +93,7 @@ class SqliteOpener(SqlOpener):
 
 
 class PostgresqlOpener(SqlOpener):
-    """A database of a PostgreSQL server."""
+    """Opener of stores in a PostgreSQL database."""
 
     scheme = "postgresql+psycopg"
     form = "postgresql+psycopg://USER:PASSWORD@HOST:PORT[,HOST:PORT...]/DATABASE"
@@ -111,5 +114,5 @@ class PostgresqlOpener(SqlOpener):
         return PostgresqlDialect(parsed(url))
 
     def catalog_properties(self, url: str) -> dict[str, str]:
-        # one that SQLAlchemy understands; connections are those of the store's own engine
+        # SQLAlchemy only needs a URL that it can parse; the connections come from the store's own engine.
         return {**super().catalog_properties(url), "uri": "postgresql+psycopg://"}

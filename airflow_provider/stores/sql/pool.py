@@ -1,4 +1,4 @@
-"""The pool of a store's connections: one that has ended closes what comes back to it, and idle ones do not stay."""
+"""Pool of a store's connections: it closes idle ones in time, and each one that is returned after its end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util.queue import Queue
 
 LONGEST_IDLE_S = 60.0
-"""A connection that was needed by nobody for so long is closed when another one is given back."""
+"""A connection that was idle for longer than this is closed when another one is returned."""
 
 
 class StorePool(QueuePool):
-    """A queue of open connections, none of which outlives it.
+    """Queue of open connections, none of which outlives the pool.
 
-    SQLAlchemy closes the idle ones when a pool is disposed of; one that is in use at that moment is put back into
-    the queue that nobody reads any more, and stays open until the garbage collector finds it: a session on the
-    server, or a descriptor of a file that no fork may inherit.
+    SQLAlchemy closes only the idle ones when a pool is disposed of. One that is in use at that moment returns to a
+    queue without readers, and stays open until the garbage collector finds it: a session on the server, or a file
+    descriptor that no fork may inherit.
     """
 
     _ended = False
@@ -35,13 +35,17 @@ class StorePool(QueuePool):
             self._close_idle()
 
     def _close_idle(self) -> None:
-        """A task that computes for hours renews its lock by one connection: the other is a session for nothing."""
+        """Close connections that were idle for :data:`LONGEST_IDLE_S`.
+
+        A task that computes for hours needs one connection to renew its lock; any other is an idle session on the
+        server.
+        """
         while (record := self._longest_idle()) is not None:
             record.close()
             self._dec_overflow()
 
     def _longest_idle(self) -> ConnectionPoolEntry | None:
-        """Take out the connection that was given back first, if that is long ago."""
+        """Take the connection that was returned first out of the queue, if it was idle for too long; else None."""
         waiting = self._pool
         if not isinstance(waiting, Queue):
             return None

@@ -1,4 +1,4 @@
-"""Records as rows: the columns that people query stand beside the encoded body."""
+"""Convert records to rows and back: the columns that operators query stand beside the encoded body."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ def key(domain: DomainName, row: Sequence[Any]) -> Key:
 
 
 def is_gone(row: Sequence[Any]) -> bool:
-    """Whether a row says that there is no record at its address."""
+    """Return whether *row* says that no record exists at its address."""
     return row[3] is None
 
 
 def is_same(known: Stamped[Any], row: Sequence[Any]) -> bool:
-    """Whether a row holds the record that is *known* at its address."""
+    """Return whether *row* holds the record *known* of the same address.
+
+    The time is compared as well as the version, because a restored store gives out versions again.
+    """
     _, _, _, version, _, updated_at, _ = row
     return (known.version, micros(known.at)) == (version, updated_at)
 
@@ -45,7 +48,7 @@ def stamped(domain: DomainName, row: Sequence[Any]) -> Stamped[Any]:
 def written(
     request: CheckedTransaction, *, version: int, csn: int | None, at_us: int
 ) -> list[dict[str, Any]]:
-    """Return the rows that *request* writes, the commit record's among them."""
+    """Return the rows that *request* writes, including that of the commit record."""
     bodies = [(put.key, put.record, body) for put, body in request.puts]
     if csn is not None and request.commit is not None:
         bodies.append((commit_key(request.domain, csn), *request.commit))
@@ -66,7 +69,7 @@ def written(
 
 
 def _queried(record: object) -> dict[str, Any]:
-    """What an operator may ask for without reading bodies: the record's state and interval, if it has them."""
+    """Return the columns that operators filter by: state and interval (microseconds), None if the record has none."""
     interval = getattr(record, "interval", None)
     state = getattr(record, "state", None)
     return {

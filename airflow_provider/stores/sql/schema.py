@@ -35,7 +35,8 @@ record_table = Table(
     Column("interval_end", BigInteger),
     Column("body", Text, nullable=False),
 )
-"""One row a record. Times are microseconds since 1970 in UTC; ``body`` is what ``stores.codec`` wrote."""
+"""One row per record, see docs/decisions/one-record-table.md. Times are microseconds since 1970 in UTC; ``body`` is
+encoded by ``stores.codec``."""
 
 head_table = Table(
     "epochs_head",

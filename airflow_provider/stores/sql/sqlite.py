@@ -52,11 +52,11 @@ from airflow_provider.stores.sql.schema import store_table
 from airflow_provider.stores.sql.turns import file_turn
 
 BUSY_TIMEOUT_MS = 20
-"""How long SQLite itself waits for a lock; short, because its waiting is unfair: we wait by ourselves."""
+"""Time that SQLite itself waits for a lock. Short, because its waiting is unfair: the store waits and tries again."""
 POOLED_CONNECTIONS = 5
 MOST_CONNECTIONS = 64
 OLDEST_SQLITE = (3, 35, 0)
-"""The first that knows RETURNING."""
+"""The first version with RETURNING."""
 
 _NEXT_VERSION = (
     update(store_table)
@@ -65,6 +65,7 @@ _NEXT_VERSION = (
 )
 _TRANSIENT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _ROLLED_BACK = _TRANSIENT | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY}
+"""Errors of a commit after which nothing was changed for certain."""
 _NOT_A_STORE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 
 _NEXT_STEPS = {
@@ -83,11 +84,11 @@ def system_time() -> datetime:
 
 
 class SqliteDialect(SqlDialect):
-    """A SQLite file.
+    """Dialect for a SQLite file.
 
     :param path: absolute path of the file.
-    :param now: the clock from which stamps come; all processes of one host share the host's.
-    :param patience: how long to wait for others who write.
+    :param now: the clock for stamps; all processes of one host share the host's clock.
+    :param patience: time to wait for other writers.
     """
 
     capabilities = frozenset(
@@ -160,7 +161,9 @@ class SqliteDialect(SqlDialect):
 
     @contextmanager
     def transaction(self, connection: Connection, purpose: Purpose) -> Iterator[None]:
-        """Reads see one moment; a transaction that writes waits for the one before it."""
+        """Begin a read on one snapshot, or a write behind the write before it."""
+        # IMMEDIATE takes the write lock first. A transaction that reads and then wants to write fails if another one
+        # has committed in between.
         begin = "BEGIN" if purpose is Purpose.READ else "BEGIN IMMEDIATE"
         try:
             with connection.execution_options(epochs_begin=begin).begin():
@@ -199,7 +202,7 @@ class SqliteDialect(SqlDialect):
         if request.commit is not None:
             ((csn,),) = execute(*_sql(statements.take_number(insert), domain=domain)).fetchall()
         if request.requires:
-            required = _addresses(one.key for one in request.requires)
+            required = _addresses(requirement.key for requirement in request.requires)
             found = execute(*_sql(statements.versions(wanted), domain=domain, keys=required)).fetchall()
         pointers = {}
         for swap in request.swaps:
@@ -240,7 +243,7 @@ class SqliteDialect(SqlDialect):
         return csn
 
     def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002
-        """All domains of a file share its turns, as they share its one writer."""
+        """Queue the publishers of all domains: a file has only one writer at a time."""
         return file_turn(self.path.with_name(f"{self.path.name}-turn"), patience)
 
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:  # noqa: ARG002 - rolled back
@@ -285,7 +288,7 @@ class SqliteDialect(SqlDialect):
         return engine
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file, which must exist: a store that vanished is not made anew behind anyone's back."""
+        """Open the file, which must exist: a store that vanished must not be replaced by an empty one silently."""
         connection = sqlite3.connect(
             f"file:{quote(str(self.path))}?mode=rw",
             uri=True,
@@ -309,7 +312,10 @@ class SqliteDialect(SqlDialect):
         return connection
 
     def _refuse_replaced_file(self, _connection: Any, record: Any, _proxy: Any) -> None:
-        """Give up a connection to a file that was deleted or replaced: what it wrote would be lost."""
+        """Close a connection to a file that was deleted or replaced: its writes would be lost.
+
+        :raises DisconnectionError: the pool then opens another connection.
+        """
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -325,13 +331,13 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 @lru_cache
 def _compiled(statement: ClauseElement) -> tuple[str, Mapping[str, Any]]:
-    """Return a statement's text with named parameters, and those that it has of itself."""
+    """Return a statement's text with named parameters, and the values of its own constants."""
     compiled = statement.compile(dialect=sqlite_dialect(paramstyle="named"))
     return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
 
 
 def _sql(statement: ClauseElement, **parameters: Any) -> tuple[str, dict[str, Any]]:
-    """Return what the driver executes: SQLAlchemy writes a statement once, and is not asked again."""
+    """Return text and parameters for the driver; SQLAlchemy compiles each statement only once."""
     text, own = _compiled(statement)
     return text, {**own, **parameters}
 
@@ -362,7 +368,7 @@ def known_items() -> Select[Any]:
 
 
 def _addresses(keys: Iterable[Key]) -> str:
-    """Return *keys* as a value of that parameter."""
+    """Return *keys* as the value of the parameter ``keys``."""
     return _json([(key.kind, key.partition, key.item) for key in keys])
 
 
@@ -371,7 +377,7 @@ def _json(value: object) -> str:
 
 
 def _code(error: BaseException) -> int:
-    """SQLite's primary error code, or 0 for an error that is not SQLite's."""
+    """Return SQLite's primary error code, or 0 for an error that is not SQLite's."""
     if isinstance(error, PoolTimeout):
         return sqlite3.SQLITE_BUSY
     original = error.orig if isinstance(error, DBAPIError) else error

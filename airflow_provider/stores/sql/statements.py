@@ -45,16 +45,16 @@ INCARNATION = select(store_table.c.incarnation)
 """The store's incarnation."""
 
 Wanted = Callable[[], Select[Any]]
-"""Makes the select of the addresses in the parameter ``keys`` ."""
+"""Factory of the select that lists the contents of the parameter ``keys``, in the SQL of one database."""
 
 
 @lru_cache
 def differing(known: Wanted) -> Select[Any]:
-    """Select what is otherwise than the caller knows, of the items of one partition that *known* selects.
+    """Select the records of one partition that differ from what the caller knows, among the items of *known*.
 
-    It selects each item's stamp, too: version and time of the record that is known there, with a blank between.
-    (A store that was restored from a backup gives versions again: the time of the write tells such a record from
-    the one that is known.) A row without a version says that a record is gone.
+    *known* selects item and stamp: version and time of the known record, separated by a blank. (A store that was
+    restored from a backup gives out versions again; the time of the write tells such a record from the known one.)
+    A row without a version says that the record is gone.
     """
     wanted = known().subquery("wanted")
     same_address = (
@@ -79,12 +79,12 @@ def versions(wanted: Wanted) -> Select[Any]:
 
 @lru_cache
 def removal(wanted: Wanted) -> Delete:
-    """Remove those records."""
+    """Delete the records of one domain at the wanted addresses."""
     return delete(record_table).where(_among(wanted))
 
 
 def _among(wanted: Wanted) -> ColumnElement[bool]:
-    """One look-up by the whole primary key for each address, however many records the domain has.
+    """Match the wanted addresses: one look-up by the whole primary key each, however many records the domain has.
 
     (SQLite does so for a tuple IN a select; for a tuple IN a list, or a join, it reads the whole domain.)
     """
@@ -93,7 +93,7 @@ def _among(wanted: Wanted) -> ColumnElement[bool]:
 
 
 def _domains() -> Select[tuple[str]]:
-    """The distinct domains by one index look-up each, however many records there are."""
+    """Select the distinct domains by one index look-up each, however many records there are."""
     found = select(func.min(_record.domain).label("domain")).cte("found", recursive=True)
     beyond = select(func.min(_record.domain)).where(_record.domain > found.c.domain).scalar_subquery()
     found = found.union_all(select(beyond).where(found.c.domain.is_not(None)))
@@ -121,7 +121,7 @@ def scan(*, start: bool, end: bool, limit: bool, reverse: bool) -> Select[Any]:
 
 @lru_cache
 def put(insert: Callable[[Table], Any]) -> Any:
-    """Insert a row, or write over the one that has its key."""
+    """Insert a row, or overwrite the row that has its key."""
     statement = insert(record_table)
     changed = {
         column.name: statement.excluded[column.name]
@@ -146,7 +146,7 @@ _NAMESPACE = (iceberg_tables.c.catalog_name == CATALOG_NAME) & (
 _CATALOG_TABLE = _NAMESPACE & (iceberg_tables.c.table_name == bindparam("table"))
 
 POINTER = select(iceberg_tables.c.metadata_location).where(_CATALOG_TABLE)
-"""Where an Iceberg table's pointer is."""
+"""The pointer of one Iceberg table."""
 
 
 @lru_cache
@@ -161,4 +161,4 @@ SWAP_POINTER = (
     .where(_CATALOG_TABLE)
     .values(metadata_location=bindparam("new"), previous_metadata_location=bindparam("expected"))
 )
-"""Moves the pointer of an Iceberg table, as its SQL catalog would."""
+"""Moves the pointer of an Iceberg table, as Iceberg's SQL catalog does."""

@@ -1,4 +1,4 @@
-"""The metadata store over any SQL database; what databases do differently is in their ``SqlDialect``."""
+"""Metadata store on any SQL database; a ``SqlDialect`` does what differs between databases."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _Answer = TypeVar("_Answer")
 
 
 class SqlStore(MetadataStore):
-    """A store in a SQL database; :meth:`open` makes sure that the database fits.
+    """Store in a SQL database; :meth:`open` checks that the database fits.
 
-    :param dialect: the database, and how it is spoken to.
+    :param dialect: interface to the database.
     """
 
     def __init__(self, dialect: SqlDialect) -> None:
@@ -66,10 +66,10 @@ class SqlStore(MetadataStore):
     def open(self, *, create: bool = True) -> SqlStore:
         """Check the database and, when it is embedded and empty, make its schema.
 
-        :param create: whether to; False is for who only looks.
+        :param create: create the schema of an empty embedded database; read-only callers pass False.
         :raises InvalidInput: the address cannot be a database.
-        :raises StoreIncompatible: it has another schema; says what to run.
-        :raises StoreUnavailable: it does not answer.
+        :raises StoreIncompatible: the database has another schema; says what to run.
+        :raises StoreUnavailable: the database does not answer, or (with ``absent``) does not exist.
         """
         try:
             self._dialect.prepare(create=create and self._dialect.embedded)
@@ -96,14 +96,14 @@ class SqlStore(MetadataStore):
             )
 
     def prepare(self) -> None:
-        """Make an empty database where an embedded one is missing.
+        """Create an empty database if an embedded one is missing.
 
         :raises InvalidInput: the address cannot be a database.
         """
         self._dialect.prepare(create=self._dialect.embedded)
 
     def schema_status(self) -> SchemaStatus:
-        """Look at the schema; changes nothing."""
+        """Return the state of the schema. Read-only."""
         found = self._run(lambda connection: migrate.status(connection, self._dialect.location))
         self._format = found.format
         return found
@@ -125,9 +125,10 @@ class SqlStore(MetadataStore):
         return found
 
     def new_incarnation(self) -> str:
-        """Give the store another identity than it had; return it (R33).
+        """Give the store a new identity; return it (R33).
 
-        When it returns, nothing that was decided under the one before is committed any more.
+        After the return, no transaction that was decided under the previous identity commits any more: the change
+        waits for those that are open (:attr:`Purpose.UPGRADE`), and later ones are refused.
         """
         found = self.schema_status()
         found.require_usable()
@@ -135,6 +136,7 @@ class SqlStore(MetadataStore):
 
         def change(connection: Connection) -> None:
             values = {"incarnation": new}
+            # A schema of format 1 has no column for the lineage.
             if found.format > 1 and (lineage := self._dialect.lineage(connection)) is not None:
                 values["lineage"] = lineage
             connection.execute(update(store_table).values(values))
@@ -180,7 +182,7 @@ class SqlStore(MetadataStore):
         return [self._stamped(domain, row) for row in found]
 
     def _stamped(self, domain: DomainName, row: Sequence[Any]) -> Stamped[Any]:
-        """Return the record in *row*, which is decoded unless it is remembered."""
+        """Return the record in *row*, decoded only if it is not remembered."""
         known = self._remembered.get(rows.key(domain, row))
         if known is not None and rows.is_same(known, row):
             return known
@@ -220,6 +222,8 @@ class SqlStore(MetadataStore):
         def at_once(connection: Connection) -> Held:
             written = rows.written(request, version=0, csn=None, at_us=0)
             held = self._dialect.at_once(connection, request, written)
+            # The statement has checked the same requirements, and has written nothing if one of them fails. So this
+            # check must refuse whatever the statement refuses: otherwise the caller gets a receipt for nothing.
             _require(request, None, held)
             return held
 
@@ -246,9 +250,9 @@ class SqlStore(MetadataStore):
         purpose: Purpose = Purpose.READ,
         finish: Callable[[Connection, _Answer], None] | None = None,
     ) -> _Answer:
-        """Do *work* in one transaction; send it again while others are in the way and patience lasts.
+        """Do *work* in one transaction; try again after transient errors until the dialect's patience ends.
 
-        :param finish: what commits; nothing when the transaction only reads.
+        :param finish: writes and commits; None for a transaction that only reads, or that commits by itself.
         """
         if self._closed:
             raise InvalidInput(
@@ -265,7 +269,7 @@ class SqlStore(MetadataStore):
         purpose: Purpose,
         finish: Callable[[Connection, _Answer], None] | None,
     ) -> _Answer:
-        """Send a transaction whose first try was in vain."""
+        """Repeat a transaction whose first try failed with a transient error."""
         sending = Retrying(
             retry=retry_if_exception_type(_TransientError),
             wait=wait_random_exponential(multiplier=0.0005, max=self._dialect.longest_pause_s),
@@ -284,7 +288,12 @@ class SqlStore(MetadataStore):
         purpose: Purpose,
         finish: Callable[[Connection, _Answer], None] | None,
     ) -> _Answer:
-        """One try: errors of the driver leave it translated, or as transient."""
+        """Try a transaction once.
+
+        :raises _TransientError: nothing was changed, and another try is likely to help.
+        :raises EpochError: the translation of any other error of the driver.
+        """
+        # From here on (at once), or from finish() on, a lost answer may hide a commit.
         committing = purpose is Purpose.AT_ONCE
         dialect = self._dialect
         try:
@@ -313,7 +322,10 @@ class _TransientError(Exception):
 
 
 def _require(request: CheckedTransaction, number: Number | None, held: Held) -> None:
-    """:raises RequirementFailed: it is another store, or for the first requirement, swap or number that fails."""
+    """Check the store, the requirements, the swaps and the number of *request*, in this order.
+
+    :raises RequirementFailed: for the first that does not hold.
+    """
     if request.store is not None and request.store.incarnation != held.incarnation:
         raise RequirementFailed.of(request.store, held.incarnation)
     for requirement in request.requires:

@@ -1,4 +1,4 @@
-"""Turns on one host: whoever holds the lock on a file beside the database goes on, the others look again soon."""
+"""Queue publishers on one host: the turn is a lock on a file beside the database (docs/decisions/turns.md)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PAUSE_S = 0.001
 
 @contextmanager
 def file_turn(path: Path, patience: timedelta) -> Iterator[None]:
-    """Wait until nobody else is in the context for *path*, at most for *patience*; never raises.
+    """Wait until no other caller is in the context for *path*, at most for *patience*; never raises.
 
-    (The system drops the lock when its holder dies.)
+    The operating system drops the lock when the process of its holder ends.
     """
     lock = None
     with suppress(OSError):
@@ -28,7 +28,8 @@ def file_turn(path: Path, patience: timedelta) -> Iterator[None]:
         yield
     finally:
         if lock is not None:
-            with suppress(OSError):  # of the file, so that no child that inherited it goes on holding it
+            # A child that inherited the descriptor would hold the lock beyond our close(), so unlock the file itself.
+            with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_UN)
             os.close(lock)
 

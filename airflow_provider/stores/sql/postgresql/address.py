@@ -1,4 +1,4 @@
-"""From a store's URL to where PostgreSQL is and how it is spoken to. Opens nothing."""
+"""Parse a store's URL into the address of a PostgreSQL database. Opens nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider.stores.hosts import is_this_host
 FORM = "postgresql+psycopg://USER:PASSWORD@HOST:PORT[,HOST:PORT...]/DATABASE"
 DEFAULT_PORT = 5432
 TLS_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
-"""The options that say how the connection is encrypted, and whom it trusts."""
+"""The options for the encryption of the connection, and for the certificates that it trusts."""
 OPTIONS = (*TLS_OPTIONS, "pooled", "target_session_attrs")
 """The options that a URL may have."""
 
@@ -23,12 +23,12 @@ _TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """Where a database is.
+    """Address of a PostgreSQL database.
 
-    :param servers: host and port of each server, of which one is the primary.
-    :param user: empty for the operating system's.
+    :param servers: host and port of each server; one of them is the primary.
+    :param user: empty for the user of the operating system.
     :param tls: values of :data:`TLS_OPTIONS`.
-    :param pooled: whether a pooler stands between, so that each transaction may meet another session.
+    :param pooled: True if a pooler stands before the server: each transaction may get another session.
     """
 
     servers: tuple[tuple[str, int], ...]
@@ -40,17 +40,17 @@ class Address:
 
     @property
     def host(self) -> str:
-        """The first server's."""
+        """Host of the first server."""
         return self.servers[0][0]
 
     @property
     def port(self) -> int:
-        """The first server's."""
+        """Port of the first server."""
         return self.servers[0][1]
 
     @property
     def places(self) -> dict[str, str]:
-        """What libpq is told of the servers: with several, that the primary is wanted."""
+        """Parameters of libpq for the servers; of several, libpq uses the primary (docs/decisions/failover.md)."""
         hosts, ports = (",".join(str(part) for part in parts) for parts in zip(*self.servers, strict=True))
         wanted = {"target_session_attrs": "read-write"} if len(self.servers) > 1 else {}
         return {"host": hosts, "port": ports, **wanted}
@@ -63,9 +63,9 @@ class Address:
 
     @property
     def sslmode(self) -> str:
-        """How the connection is encrypted: as the URL says, else always when it leaves this host.
+        """TLS mode: the URL's, or else ``require`` for other hosts (docs/decisions/encrypted-by-default.md).
 
-        An authority that is named is also asked.
+        If the URL names a root certificate, the server's certificate is verified.
         """
         if "sslmode" in self.tls:
             return self.tls["sslmode"]
@@ -75,9 +75,9 @@ class Address:
 
 
 def parsed(url: str) -> Address:
-    """Read a store's URL.
+    """Parse the URL of a store.
 
-    :raises InvalidInput: it is none; the message holds neither user nor password.
+    :raises InvalidInput: not the URL of a PostgreSQL database; the message holds neither user nor password.
     """
     front, first, others = _separated(url)
     try:
@@ -103,7 +103,7 @@ def parsed(url: str) -> Address:
 
 
 def _separated(url: str) -> tuple[str, str, list[str]]:
-    """Return *url* with its first server alone, the servers as they stand there, and the texts of the others."""
+    """Return *url* with its first server only, the text of all servers, and the texts of the further servers."""
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     login, at, servers = authority.rpartition("@")
@@ -112,7 +112,10 @@ def _separated(url: str) -> tuple[str, str, list[str]]:
 
 
 def _server(text: str) -> tuple[str, int]:
-    """:raises ValueError: neither host nor host:port."""
+    """Return host and port of one server.
+
+    :raises ValueError: neither host nor host:port.
+    """
     if not text:
         return "", DEFAULT_PORT
     given = make_url(f"postgresql://{text}/")

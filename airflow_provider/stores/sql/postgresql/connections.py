@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: what each says when it is opened, and how long it waits for an answer."""
+"""Open connections to PostgreSQL: the settings of a session, and a deadline for every answer."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from airflow_provider.stores.sql.postgresql.address import Address
 
 APPLICATION_NAME = "airflow-provider-epochs"
 OLDEST_SERVER = 140_000
-"""PostgreSQL 14: the first whose ``extract`` is exact."""
+"""PostgreSQL 14, the first with an exact ``extract``."""
 POOLED_CONNECTIONS = 2
-"""Kept open by a process that uses a database: for what runs, and for what renews its lock."""
+"""Connections that a process keeps open to a database: one for transactions, one to renew a lock meanwhile."""
 MOST_CONNECTIONS = 16
-"""Of one process to one database; those beyond :data:`POOLED_CONNECTIONS` are closed when they are given back."""
+"""Maximum of one process to one database; those beyond :data:`POOLED_CONNECTIONS` are closed when returned."""
 MOST_LISTENERS = 2
-"""Watches of a process that wait for a call at a time; further ones poll."""
+"""Maximum number of a process's watches that wait for notifications; further ones poll."""
 _NO_FILE = "/nonexistent"
 _LONGEST_CONNECT_S = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How long each thing may take; every call ends, whatever the server and the network do.
+    """Time limits, with which every call ends, whatever the server and the network do.
 
-    :param lock: how long the server waits for one lock.
-    :param idle: how long a client that is stopped in the middle of a transaction holds its locks.
-    :param read: how long a client waits for the answer to a read.
-    :param write: how long it waits for the answers of one transaction.
+    :param lock: the server's wait for one lock.
+    :param idle: time for which a client that is stopped inside a transaction keeps its locks.
+    :param read: a client's wait for the answer to a read.
+    :param write: a client's wait for the answers of one transaction.
     """
 
     lock: timedelta
@@ -57,17 +57,17 @@ class Limits:
     def within(cls, patience: timedelta) -> Limits:
         """Return limits such that a transaction that waits for a lock ends within *patience*, or little more.
 
-        A stopped client loses its transaction before those who wait for it lose their patience.
+        A stopped client loses its transaction before the clients that wait for its locks give up.
         """
         return cls(lock=patience, idle=patience / 3, read=patience / 2, write=patience * 1.2)
 
     @property
     def connect_s(self) -> int:
-        """How long opening a connection may take, in whole seconds as libpq wants it (2 at least)."""
+        """Time limit for opening a connection, in whole seconds as libpq requires (at least 2)."""
         return max(2, min(_LONGEST_CONNECT_S, round(self.read.total_seconds())))
 
     def settings(self) -> dict[str, str]:
-        """Return what the server is told, by the names of its settings, in milliseconds."""
+        """Return the limits as settings of the server, in milliseconds."""
         limits = {
             "lock_timeout": self.lock,
             "idle_in_transaction_session_timeout": self.idle,
@@ -89,32 +89,32 @@ class ConnectFailed(psycopg.OperationalError):
 
 
 class StandbyMet(ConnectFailed):
-    """The server that answered is a standby: what it says may be old, however fresh it looks."""
+    """The server that answered is a standby: its answers may be old, and nothing in them tells."""
 
 
 class BoundedConnection(psycopg.Connection[TupleRow]):
-    """A connection that waits for the server until :attr:`deadline` and no longer.
+    """Connection that waits for the server until :attr:`deadline` and no longer.
 
-    The server's own time-outs do not help when the network swallows what it says.
+    The server's own time-outs do not help when the network loses its messages.
     """
 
     deadline: float | None = None
     """On ``time.monotonic``; None for no end."""
     sending: psycopg.Pipeline
-    """Of the transaction that writes."""
+    """Pipeline of the transaction that writes."""
 
     def answer(self) -> None:
-        """Wait for the answers to all that was sent.
+        """Wait for the answers to all statements that were sent.
 
-        (Leaving the pipeline would do so too, but sends a Flush behind the Sync: a server that has read it no
-        longer counts the time for which we leave a transaction idle.)
+        (Leaving the pipeline would wait, too, but sends a Flush behind the Sync. A server that has read the Flush
+        no longer counts the time for which the client leaves its transaction idle.)
         """
         self.sending.sync()
 
     def require_session(self) -> None:
-        """Look, without waiting, whether the server has ended the session meanwhile.
+        """Check, without waiting, that the server has not ended the session.
 
-        :raises SessionEnded: it has; what was not sent yet cannot have happened.
+        :raises SessionEnded: it has; statements that were not sent yet cannot have happened.
         """
         readable = select.poll()
         readable.register(self.fileno(), select.POLLIN)
@@ -125,7 +125,7 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
             raise SessionEnded(*error.args) from error
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
-        """Do as psycopg does, which asks *gen* again every tenth of a second."""
+        """Wait as psycopg does, which resumes *gen* every tenth of a second, but no longer than the deadline."""
         if self.deadline is None:
             return super().wait(gen, *args, **options)
         return super().wait(self._until(gen, self.deadline), *args, **options)
@@ -145,10 +145,10 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
 
 
 def connect(address: Address, limits: Limits) -> BoundedConnection:
-    """Open a connection. What says who we are comes from *address* alone, not from files or the environment.
+    """Open a connection. User and password come from *address* alone, not from files or the environment.
 
-    :raises ConnectFailed: none could be opened, or only one to a standby.
-    :raises StoreIncompatible: the server is too old, its database keeps no Unicode, or a pooler stands before it
+    :raises ConnectFailed: no server accepted the connection, or only a standby did.
+    :raises StoreIncompatible: the server is too old, its database is not in UTF-8, or a pooler stands before it
         that the address does not mention.
     """
     try:
@@ -166,7 +166,10 @@ def connect(address: Address, limits: Limits) -> BoundedConnection:
 
 
 def _agree(connection: BoundedConnection, address: Address, limits: Limits) -> None:
-    """Tell the session its limits, and hear whose it is. A pooler's sessions are told in each transaction."""
+    """Set the limits of the session and check who answers: the server itself, a pooler or a standby.
+
+    The limits of a pooler's session are set in each transaction instead.
+    """
     connection.autocommit = True
     try:
         told = (
@@ -195,11 +198,12 @@ def _agree(connection: BoundedConnection, address: Address, limits: Limits) -> N
 
 
 class Shared:
-    """What all stores and catalogs of one process that use one database have together.
+    """State that all stores and catalogs of one process share for one database.
 
-    :ivar answered: whether the server has answered, so that one that cannot be reached is being restarted.
-    :ivar listeners: watches that wait for a call, each with a connection; further ones poll.
-    :ivar turns: by domain, the thread that has its turn or asks for it: only that one has a connection for it.
+    :ivar answered: True once the server has answered: if it cannot be reached later, it is being restarted.
+    :ivar listeners: permits for watches to wait for notifications, each on a connection; further ones poll.
+    :ivar turns: by domain, the lock of the thread that has the turn or asks for it: the only one with a connection
+        for it.
     """
 
     def __init__(self) -> None:
@@ -211,8 +215,8 @@ class Shared:
 def engine_of(address: Address, limits: Limits) -> Engine:
     """Return this process's engine for *address*, made at the first call; opens no connection by itself.
 
-    What it has stays with the parent when the process forks. Whoever disposes of it closes its idle connections;
-    others that use it open theirs again.
+    Its connections stay with the parent when the process forks. Disposing of the engine closes the idle ones; other
+    users of the engine open theirs again.
     """
     with _lock:
         key = (repr(address), address.password, limits)
@@ -247,7 +251,9 @@ def _new_engine(address: Address, limits: Limits) -> Engine:
         driver.deadline = monotonic() + limits.write.total_seconds()
         try:
             driver.require_session()
-            driver.autocommit = False  # which the store changes for itself
+            driver.autocommit = (
+                False  # for SQLAlchemy and catalogs; the store sets its own mode in each transaction
+            )
         except psycopg.Error as error:
             raise DisconnectionError from error
 
@@ -260,7 +266,7 @@ def _new_engine(address: Address, limits: Limits) -> Engine:
 
 
 def _tell(connection: Connection, told: str) -> None:
-    """Say in a transaction of others than the store, such as Iceberg's catalog, how long it may take."""
+    """Set the limits in a transaction that is not the store's, such as one of Iceberg's catalog."""
     driver = connection.connection.driver_connection
     if isinstance(driver, BoundedConnection) and not driver.autocommit:
         driver.execute(told.encode(), prepare=False)
@@ -272,7 +278,7 @@ _lock = Lock()
 
 
 def _after_fork() -> None:
-    """What a child inherited belongs to its parent: it is neither used nor closed."""
+    """Leave inherited connections to the parent: the child neither uses nor closes them."""
     global _lock  # noqa: PLW0603 - another thread of the parent may hold it
     _lock = Lock()
     for engine, shared in list(_shared.items()):

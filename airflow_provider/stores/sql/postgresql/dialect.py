@@ -1,4 +1,4 @@
-"""PostgreSQL as a SQL store: one or two messages a transaction, one a read, and a call for those who watch."""
+"""PostgreSQL as a SQL store: one or two messages per transaction, one per read, and notifications for watches."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from airflow_provider.stores.sql.postgresql.connections import (
 
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 SLOWEST_POLL = timedelta(seconds=1)
-"""How often a watch looks by itself, in case that a call was lost."""
+"""Interval at which a watch reads the head by itself, in case a notification was lost."""
 
 
 class PostgresqlDialect(SqlDialect):
-    """A PostgreSQL database.
+    """Dialect for a PostgreSQL database.
 
-    A transaction looks in one message and writes and commits in a second one; one that only puts records does all
-    in one message. Locks are taken in one order by
-    all: the head of the domain, pointers by name, records by key. A record that must be absent cannot be
-    locked; making it fails if somebody else did meanwhile.
+    A transaction reads in one message, and writes and commits in a second one; a transaction that only puts records
+    does all in one message. All transactions take locks in one order, so that they cannot deadlock: the head of the
+    domain, pointers by name, records by key. A record that must be absent cannot be locked; creating it fails if
+    another transaction has created it meanwhile.
 
-    :param patience: how long to wait for others who write, and for a server that is restarted.
+    :param patience: time to wait for other writers, and for a server that is being restarted.
     """
 
     capabilities = frozenset(StoreCapability)
@@ -63,7 +63,7 @@ class PostgresqlDialect(SqlDialect):
         return self._engine
 
     def prepare(self, *, create: bool) -> None:
-        """There is nothing to see before connecting."""
+        """Do nothing: there is nothing to check before connecting."""
 
     def operation(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -80,7 +80,7 @@ class PostgresqlDialect(SqlDialect):
         except psycopg.Error as error:
             raise self._given_up(connection, error) from error
         finally:
-            driver.deadline = monotonic() + limit_s  # for what the pool does with it
+            driver.deadline = monotonic() + limit_s  # for the pool's own rollback
 
     def _context(self, driver: BoundedConnection, purpose: Purpose) -> AbstractContextManager[None]:
         if purpose is Purpose.UPGRADE:
@@ -93,7 +93,10 @@ class PostgresqlDialect(SqlDialect):
 
     @contextmanager
     def _told(self, driver: BoundedConnection, purpose: Purpose) -> Iterator[None]:
-        """Leave no transaction open. For one, and for it alone, a pooler's session can be told how long to wait."""
+        """Bound a transaction that reads through a pooler, and leave no transaction open.
+
+        A pooler may give every transaction another session, so the limits are set for the transaction only.
+        """
         try:
             if purpose is Purpose.READ:
                 driver.execute(statements.opened(self.limits.settings()), prepare=False)
@@ -103,14 +106,14 @@ class PostgresqlDialect(SqlDialect):
                 driver.execute("ROLLBACK", prepare=False)
 
     def _share(self, driver: BoundedConnection) -> None:
-        """Hold the store's identity until the transaction ends; waits for nothing but who changes that."""
+        """Lock the store's identity until the transaction ends; waits only for a transaction that changes it."""
         pooled = self._address.pooled
         driver.execute(statements.sharing(self.limits.settings()) if pooled else statements.SHARE_STORE)
 
     def lineage(self, connection: Connection) -> str | None:
-        """Which history the server is on; None for one that does not tell, such as a server with other storage."""
+        """Return the history that the server is on; None if it does not tell, such as a server with other storage."""
         try:
-            with connection.begin_nested():
+            with connection.begin_nested():  # an error must not end the caller's transaction
                 return cast("str", connection.exec_driver_sql(statements.LINEAGE).scalar_one())
         except DBAPIError:
             return None
@@ -142,6 +145,7 @@ class PostgresqlDialect(SqlDialect):
         driver, domain = _driver(connection), request.domain
         taken = pointers = None
         driver.execute(statements.BEGIN, prepare=False)
+        # TAKE_NUMBER locks the store's identity itself, behind the row of the head: see LOCK_HEADS.
         if not request.commit:
             self._share(driver)
         elif self._address.pooled:
@@ -160,29 +164,36 @@ class PostgresqlDialect(SqlDialect):
         )
 
     def can_at_once(self, request: CheckedTransaction) -> bool:
-        """Whether nothing is taken, moved or deleted, and nothing must be absent that is not made.
+        """Return whether one statement can do *request*.
 
-        Nor may two requirements be of one record: the statement compares each record with one expectation.
+        It takes no number, moves no pointer and deletes nothing, and every record that must be absent is created,
+        since only its creation proves that. Two requirements of one record do not fit either: the statement compares
+        each record with one expected version.
         """
         puts = {put.key for put, _ in request.puts}
-        absent = {one.key for one in request.requires if isinstance(one, Absent)}
-        contested = len({one.key for one in request.requires}) < len(request.requires)
+        absent = _absent(request)
+        contested = len({requirement.key for requirement in request.requires}) < len(request.requires)
         return not (request.commit or request.swaps or request.deletes or absent - puts or contested)
 
     def at_once(
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
     ) -> Held:
         driver, domain = _driver(connection), request.domain
+        # Before the first message: what is lost after it may have been committed.
         driver.require_session()
-        absent = {one.key for one in request.requires if isinstance(one, Absent)}
+        absent = _absent(request)
         rows_by_need = {
             "made": statements.listed_rows(row for row in written if _key(domain, row) in absent),
             "put": statements.listed_rows(row for row in written if _key(domain, row) not in absent),
         }
         pooled = self._address.pooled
-        with driver.pipeline():  # one transaction by itself, of the isolation that the session was told
+        # A pipeline in autocommit is one transaction, of the session's default isolation. A pooler's session has no
+        # defaults of ours, so there the transaction is begun explicitly.
+        with driver.pipeline():
             if pooled:
                 driver.execute(statements.BEGIN, prepare=False)
+            # In a statement before AT_ONCE: a statement that waits for a lock still sees the snapshot of before, and
+            # would read the incarnation that was replaced while it waited.
             self._share(driver)
             stamped = driver.execute(statements.AT_ONCE, statements.held(request) | rows_by_need)
             if pooled:
@@ -193,8 +204,10 @@ class PostgresqlDialect(SqlDialect):
         self, connection: Connection, request: CheckedTransaction, written: Sequence[Mapping[str, Any]]
     ) -> None:
         driver, domain = _driver(connection), request.domain
+        # Before COMMIT is sent: if the session has ended by now, the server has rolled back for certain.
         driver.require_session()
-        absent = {one.key for one in request.requires if isinstance(one, Absent)}
+        absent = _absent(request)
+        # A record that must stay absent is created and deleted again, see _placeholder.
         proven = absent - {_key(domain, row) for row in written}
         made = [row for row in written if _key(domain, row) in absent] + [_placeholder(key) for key in proven]
         put = [row for row in written if _key(domain, row) not in absent]
@@ -227,12 +240,14 @@ class PostgresqlDialect(SqlDialect):
         return csn
 
     def _listen(self, domain: DomainName, head: Callable[[], int], after: int, deadline: float) -> int:
-        """Look whenever somebody calls, and slowly without a call; what was committed before is seen first."""
+        """Read the head after each notification, and once a second without one; return its CSN."""
         with self._engine.connect() as connection:
             driver = _driver(connection)
             driver.deadline = monotonic() + self.limits.read.total_seconds()
             driver.autocommit = True
-            driver.execute(f"LISTEN {statements.CHANNEL}")
+            driver.execute(
+                f"LISTEN {statements.CHANNEL}"
+            )  # before the first head(), so that no commit is missed
             driver.deadline = None
             try:
                 while (csn := head()) <= after and (left_s := deadline - monotonic()) > 0:
@@ -244,12 +259,12 @@ class PostgresqlDialect(SqlDialect):
 
     @contextmanager
     def turn(self, domain: DomainName, patience: timedelta) -> Iterator[None]:
-        """A lock that PostgreSQL hands on in the order in which it was asked for, in a transaction beside ours.
+        """Queue for an advisory lock, which PostgreSQL hands on in order, in a transaction on a second connection.
 
-        Threads of one process queue in its memory, so that all of them together have one connection for it.
+        Threads of one process queue in its memory first, so that all of them together use one such connection.
         """
         until, turns = monotonic() + patience.total_seconds(), self._shared.turns[domain]
-        # Those who publish through a pooler need its sessions for that.
+        # Behind a pooler there are no turns: they would take the few sessions that publishing itself needs.
         if self._address.pooled or not turns.acquire(timeout=patience.total_seconds()):
             yield
             return
@@ -260,7 +275,7 @@ class PostgresqlDialect(SqlDialect):
             turns.release()
 
     def _turn(self, domain: DomainName, patience: timedelta) -> ExitStack:
-        """Return what gives the turn on at its end; nothing, and no connection, when it was not had in time."""
+        """Return the context that ends the turn; an empty one, without a connection, if the turn did not come."""
         with ExitStack() as stack, suppress(SQLAlchemyError, psycopg.Error):
             driver = _driver(stack.enter_context(self._engine.connect()))
             stack.callback(_end_turn, driver)
@@ -282,12 +297,12 @@ class PostgresqlDialect(SqlDialect):
         return self._patience
 
     def _given_up(self, connection: Connection, error: psycopg.Error) -> DBAPIError:
-        """Return *error* as SQLAlchemy's own; when the session is over, others opened before it are suspect too."""
+        """Return *error* as SQLAlchemy's own error, after closing the connection if its session is lost."""
         driver = _driver(connection)
         lost = driver.closed or driver.broken
         if lost:
             connection.invalidate(error)
-            self._engine.dispose()
+            self._engine.dispose()  # what ended this session, such as a restart, has probably ended the idle ones, too
         return DBAPIError(None, None, error, connection_invalidated=lost)
 
 
@@ -295,9 +310,13 @@ def _driver(connection: Connection) -> BoundedConnection:
     return cast("BoundedConnection", connection.connection.driver_connection)
 
 
+def _absent(request: CheckedTransaction) -> set[Key]:
+    return {requirement.key for requirement in request.requires if isinstance(requirement, Absent)}
+
+
 @contextmanager
 def _pipelined(driver: BoundedConnection) -> Iterator[None]:
-    """Send statements without waiting; the end of the context waits for all that was sent."""
+    """Send statements without waiting for each; the end of the context waits for all answers."""
     with driver.pipeline() as driver.sending:
         try:
             yield
@@ -308,9 +327,9 @@ def _pipelined(driver: BoundedConnection) -> Iterator[None]:
 
 @contextmanager
 def _alone(driver: BoundedConnection) -> Iterator[None]:
-    """Change the schema or the store's identity, once all transactions that were decided under it have ended.
+    """Change the schema or the store's identity after all transactions that were decided under it have ended.
 
-    It may take as long as it takes; only locks are not waited for.
+    A migration has no time limit; only the wait for a lock keeps the session's.
     """
     driver.deadline = None
     driver.execute("SET LOCAL statement_timeout = 0")
@@ -348,7 +367,7 @@ def _key(domain: DomainName, row: Mapping[str, Any]) -> Key:
 
 
 def _placeholder(key: Key) -> dict[str, Any]:
-    """A row that is made and deleted again: proof that nobody else makes it meanwhile."""
+    """Return a row that is created and deleted again: proof that no other transaction creates it meanwhile."""
     return {
         "domain": key.domain,
         "kind": key.kind.value,
@@ -365,7 +384,7 @@ def _placeholder(key: Key) -> dict[str, Any]:
 
 
 def _await_call(driver: BoundedConnection, domain: DomainName, longest_s: float) -> None:
-    """Return when a commit of *domain* is announced, at the latest after so many seconds."""
+    """Wait until a commit of *domain* is announced, at most *longest_s* seconds."""
     until = monotonic() + longest_s
     while (left_s := until - monotonic()) > 0:
         for call in driver.notifies(timeout=left_s, stop_after=1):

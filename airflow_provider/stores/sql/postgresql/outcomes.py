@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean: whether something was changed, whether trying again helps, what to do."""
+"""Interpret PostgreSQL's errors: was something changed, does another try help, what should the user do."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TRANSIENT = frozenset(
     {
         "40001",  # serialization failure
         "40P01",  # deadlock: another of those involved goes on
-        "23505",  # somebody made the record that must be absent: the next look finds it
-        "25P03",  # we were stopped for so long that the server rolled back
+        "23505",  # another transaction created the record that must be absent: the next try finds it
+        "25P03",  # this client was stopped for so long that the server rolled back
     }
 )
 _SHUTTING_DOWN = "57P"
@@ -38,7 +38,7 @@ _TOO_LARGE = "54"
 """Class: a limit of the server, which only the key of a record can reach."""
 _NOT_ALLOWED = "42501"
 _STANDBY = "55000"
-"""Asked for its place in a log that it does not write."""
+"""A standby was asked for its position in the log, which only a primary writes."""
 
 _PRIMARY = (
     "name the primary server in the store's address, not a standby; or all of them: HOST:PORT,HOST:PORT."
@@ -59,9 +59,11 @@ _CHECK_CONNECTION = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """Why a server that was reached lets nobody in with this address: the address is wrong, not the moment.
+    """Reason of a server to refuse every connection with this address, now and later.
 
-    :param field: as the Airflow connection has it.
+    :param said: pattern of the server's message.
+    :param field: the field of the Airflow connection that is wrong.
+    :param expected: a value that the server would accept.
     """
 
     said: re.Pattern[str]
@@ -91,27 +93,27 @@ _REFUSALS = tuple(
         ),
     )
 )
-"""What servers and libpq say, in English: neither tells a code for a connection that was refused. In another
-language the error counts as :class:`StoreUnavailable`, with the server's own words."""
+"""Messages of servers and libpq, in English: neither gives a code for a refused connection. In another language the
+error counts as :class:`StoreUnavailable`, with the server's own words."""
 
 
 def refusal(error: BaseException | None) -> Refusal | None:
-    """Return why the server refused the connection for good, None when it did not or did not say."""
+    """Return the server's reason to refuse the connection for good; None if it did not, or gave no known reason."""
     if not isinstance(error, ConnectFailed):
         return None
-    return next((one for one in _REFUSALS if one.said.search(str(error))), None)
+    return next((known for known in _REFUSALS if known.said.search(str(error))), None)
 
 
 def sqlstate(error: BaseException) -> str:
-    """The code that the server gave, or empty for an error that it did not send."""
+    """Return the server's error code, or an empty text for an error that the server did not send."""
     original = error.orig if isinstance(error, DBAPIError) else error
     return str(getattr(original, "sqlstate", None) or "")
 
 
 def is_transient(error: BaseException, *, committing: bool, answered: bool) -> bool:
-    """Whether nothing was changed and trying again soon is likely to help.
+    """Return whether nothing was changed and another try is likely to help soon.
 
-    :param answered: the server has answered before, so that one that cannot be reached is being restarted.
+    :param answered: the server has answered before: if it cannot be reached now, it is being restarted.
     """
     original = error.orig if isinstance(error, DBAPIError) else None
     if isinstance(original, ConnectFailed):
@@ -127,7 +129,7 @@ def is_transient(error: BaseException, *, committing: bool, answered: bool) -> b
 
 
 def translated(error: Exception, location: str, *, committing: bool) -> EpochError:
-    """Return what *error* means to a caller."""
+    """Return the package's error for *error*."""
     code = sqlstate(error)
     original = error.orig if isinstance(error, DBAPIError) else error
     reason = " ".join(str(original).split()) or type(original).__name__
@@ -171,7 +173,7 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
 
 
 def _refused(why: Refusal, location: str) -> InvalidInput:
-    """The server's own words are left out: they name the user."""
+    """Build the error for a refused connection, without the server's own words: they name the user."""
     return InvalidInput(
         f"{location} refuses the connection: {why.field} is not accepted; expected {why.expected}.",
         next_step=f"correct {why.field} in the store's URL; in Airflow, in the connection that leads there "
@@ -184,5 +186,5 @@ def _refused(why: Refusal, location: str) -> InvalidInput:
 
 
 def _is_refusal(code: str) -> bool:
-    """Whether the server said that it did not do it; an end of the session says nothing about a commit."""
+    """Return whether the server said that it did not commit; the end of a session says nothing about a commit."""
     return bool(code) and not code.startswith((_CONNECTION, _SHUTTING_DOWN))

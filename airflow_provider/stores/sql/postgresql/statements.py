@@ -1,4 +1,4 @@
-"""The statements of a transaction as psycopg sends them, several at a time; values are bound, never written in.
+"""Statements of a transaction for psycopg, which sends several at a time; values are bound, never written in.
 
 Lists travel as JSON, so that a statement's text is the same for any number of records and is prepared once.
 Each address is one look-up by the whole primary key, in the order given, whatever the planner believes about
@@ -41,9 +41,10 @@ _AT_ADDRESS = (
 _LINEAGE: Final = """(
     (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
 )"""
-"""The history that the server is on: whose data directory it has, and its timeline, which every promotion changes.
+"""The history that the server is on: the identity of its data directory, and its timeline, which every promotion
+changes (docs/decisions/failover.md).
 
-It ends with an error on a standby.
+The expression raises an error on a standby.
 """
 LINEAGE: Final[LiteralString] = f"SELECT {_LINEAGE}"
 
@@ -51,9 +52,10 @@ _INCARNATION: Final = (
     "(store.incarnation || CASE WHEN to_jsonb(store) ->> 'lineage' IS NULL THEN '' "
     f"WHEN to_jsonb(store) ->> 'lineage' = {_LINEAGE} THEN '' ELSE '@' || {_LINEAGE} END)"
 )
-"""Of ``epochs_store AS store``: another one than was stored once the server is on another history.
+"""Incarnation of ``epochs_store AS store``: the stored one, with the server's history behind it if that is another one
+than was stored.
 
-As JSON, because a schema of format 1 lacks the column.
+The row is read as JSON, because a schema of format 1 lacks the column ``lineage``.
 """
 
 GREETING: Final = sql.SQL("pg_backend_pid(), pg_is_in_recovery()")
@@ -74,13 +76,14 @@ _DIFFERING: Final = f"""
 LOOK: Final[LiteralString] = f"""
 {_LOOKED} {_DIFFERING}) AS found ON true
 """
-"""One snapshot of everything; a row without a kind when no record is otherwise than the caller knows it.
+"""Head, time, and the records that differ from what the caller knows, in one snapshot.
 
-As :func:`~airflow_provider.stores.sql.statements.differing`: without a version, it is gone.
+If no record differs, there is one row without a kind. A row without a version says that the record is gone, as in
+:func:`~airflow_provider.stores.sql.statements.differing`.
 """
 
 POINTER: Final = "pointer"
-"""The kind of a row of :data:`LOOK_WITH_POINTERS` that is no record: name and pointer of a table of the catalog."""
+"""The kind of those rows of :data:`LOOK_WITH_POINTERS` that hold name and pointer of a catalog table, not a record."""
 
 LOOK_WITH_POINTERS: Final[LiteralString] = f"""
 {_LOOKED} {_DIFFERING} UNION ALL
@@ -93,18 +96,19 @@ LOOK_WITH_POINTERS: Final[LiteralString] = f"""
 """
 
 _TURNS: Final = 0x65706F63
-"""Sets the package's advisory locks apart from those of others."""
+"""Class of the advisory locks for turns, apart from those of other programs."""
 
 _OF_STORE: Final = 0x65706F64
-"""The advisory lock that every transaction shares, so that whoever gives the store another identity waits for all."""
+"""Advisory lock that every transaction shares, so that a change of the store's identity waits for all of them."""
 
 BEGIN: Final[LiteralString] = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""Each statement sees what was committed before it; what a transaction decides on it has locked by then."""
+"""Each statement sees what was committed before it. A transaction decides only on rows that it has locked."""
 ISOLATION: Final = {"default_transaction_isolation": "read committed"}
-"""The setting by which transactions without a :data:`BEGIN` see the same."""
+"""Setting that gives transactions without a :data:`BEGIN` the same isolation."""
 
 SHARE_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"
-"""Before the statement that reads the incarnation, which sees what was committed when the lock was given."""
+"""Sent before the statement that reads the incarnation, so that this one sees all that was committed until the lock
+was granted."""
 
 LOCK_STORE: Final[LiteralString] = f"SELECT pg_advisory_xact_lock({_OF_STORE}, 0)"
 
@@ -113,14 +117,14 @@ DO $$ BEGIN
     IF to_regclass('epochs_head') IS NOT NULL THEN LOCK TABLE epochs_head IN SHARE ROW EXCLUSIVE MODE; END IF;
 END $$
 """
-"""Before :data:`LOCK_STORE`, as :data:`TAKE_NUMBER` does: who takes a number has locked the heads when it waits for the
-store, and a migration that then altered them would wait for it. Readers go on."""
+"""Taken before :data:`LOCK_STORE`, in the order of :data:`TAKE_NUMBER`. A publisher that waits for the store has locked
+its head already: a migration that held the store and then wanted the heads would deadlock with it. Readers go on."""
 
 TAKE_NUMBER: Final[LiteralString] = f"""
 INSERT INTO epochs_head AS head (domain, csn) VALUES (%(domain)s, 1)
 ON CONFLICT (domain) DO UPDATE SET csn = head.csn + 1 RETURNING csn, pg_advisory_xact_lock_shared({_OF_STORE}, 0)
 """
-"""Then share the store's identity, as :data:`SHARE_STORE` does."""
+"""Raises the head and locks its row; then locks the store's identity, as :data:`SHARE_STORE` does."""
 
 _HELD: Final[LiteralString] = f"""
     json_to_recordset(%(keys)s::json)
@@ -133,7 +137,11 @@ _HELD: Final[LiteralString] = f"""
     ) AS kept ON true
     CROSS JOIN LATERAL (SELECT coalesce(written.version, kept.version) AS version) AS held
 """
-"""Locks the records that exist, one after the other, and reads their versions."""
+"""Locks the records that exist, in the order of the keys, and reads their versions.
+
+A record that the transaction changes is locked FOR UPDATE; one that must only stay as it is FOR SHARE, so that
+several transactions can require it at the same time.
+"""
 
 _VERSIONS: Final[LiteralString] = """
     json_agg(json_build_array(wanted.kind, wanted.partition, wanted.item, held.version))
@@ -145,7 +153,7 @@ SELECT (SELECT {_VERSIONS} FROM {_HELD}) AS held,
     {_INCARNATION} AS incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
 FROM epochs_store AS store
 """
-"""What a transaction decides on; then the stamp of what it writes."""
+"""Locks and reads the versions on which a transaction decides; then takes the stamp for its writes."""
 
 POINTERS: Final[LiteralString] = f"""
 SELECT found.* FROM json_to_recordset(%(swaps)s::json) AS wanted (namespace text, "table" text)
@@ -176,7 +184,7 @@ _COLUMNS: Final[Mapping[str, LiteralString]] = {
     "interval_end": "bigint",
     "body": "text",
 }
-"""What differs between the rows of one transaction."""
+"""The columns in which rows of one transaction differ."""
 
 CREATE: Final[LiteralString] = f"""
 INSERT INTO epochs_record (domain, version, csn, updated_at, {", ".join(_COLUMNS)})
@@ -184,7 +192,7 @@ SELECT %(domain)s::text, %(version)s::bigint, %(csn)s::bigint, %(updated_at)s::b
 FROM json_to_recordset(%(rows)s::json)
     AS written ({", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())})
 """
-"""Fails when one of the records is there: somebody made it since this transaction looked."""
+"""Fails if one of the records exists: another transaction has created it since this one looked."""
 
 _OVER: Final[LiteralString] = """ON CONFLICT (domain, kind, partition, item) DO UPDATE SET
     version = excluded.version, csn = excluded.csn, updated_at = excluded.updated_at, state = excluded.state,
@@ -218,37 +226,53 @@ WITH held AS MATERIALIZED (
 )
 SELECT versions, incarnation, version, at_us FROM stamp
 """
-"""A whole transaction without number, deletions and swaps; writes nothing when a requirement does not hold."""
+"""A whole transaction in one statement: without number, deletions and swaps.
+
+``held`` locks the records and compares them, ``stamp`` takes version and time, ``made`` and ``put`` write. Why it can
+decide and write in one step:
+
+* Nothing is written unless ``fine`` says that all requirements hold; the caller finds the one that failed in the
+  versions that are returned.
+* Each part reads from the one before it, and MATERIALIZED keeps the planner from merging or repeating them. So the
+  locks are taken once, and before the stamp: writers of one record get rising versions and times.
+* A row that another transaction has changed while we waited for its lock is read again in its newest version.
+* A record that must be absent has no row to lock. ``made`` inserts it without ON CONFLICT: if another transaction has
+  created it since our snapshot, the whole statement fails with 23505, and the next try finds the record.
+* ``made`` and ``put`` run to their end, although the final SELECT does not read them.
+"""
 
 LOCK_SCHEMA: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtext('epochs_alembic_version'))"
 
 
 def set_for(settings: Mapping[str, str], *, local: bool) -> sql.Composed:
-    """Return what a SELECT sets: for the session, or for its transaction."""
+    """Return the expressions of a SELECT that change *settings*, for the session or (*local*) for its transaction."""
     return sql.SQL(", ").join(
         sql.SQL("set_config({}, {}, {})").format(name, value, local) for name, value in settings.items()
     )
 
 
 def opened(settings: Mapping[str, str]) -> sql.Composed:
-    """Return what begins a transaction in a session that was told nothing, all in one message."""
+    """Return the text that begins a transaction with *settings* in a pooler's session, in one message.
+
+    On a standby it raises an error: behind a pooler, any transaction may meet one.
+    """
     return sql.SQL("BEGIN; SELECT {}, CASE WHEN pg_is_in_recovery() THEN pg_current_wal_lsn() END").format(
         set_for(settings, local=True)
     )
 
 
 def sharing(settings: Mapping[str, str]) -> sql.Composed:
-    """Return :data:`SHARE_STORE`, and what a session that was told nothing is told for the transaction."""
+    """Return :data:`SHARE_STORE` together with *settings* for the transaction, for a pooler's session."""
     return sql.SQL("{}, {}").format(sql.SQL(SHARE_STORE), set_for(settings, local=True))
 
 
 def telling(settings: Mapping[str, str]) -> sql.Composed:
-    """Return what tells a session that was told nothing for the transaction, and locks nothing."""
+    """Return the statement that changes *settings* for the transaction and locks nothing, for a pooler's session."""
     return sql.SQL("SELECT {}").format(set_for(settings, local=True))
 
 
 def taking_turn(domain: str, patience: timedelta) -> sql.Composed:
-    """Return what opens a transaction and waits in it for the domain's turn, all in one message."""
+    """Return the text that opens a transaction and waits in it for the domain's turn, in one message."""
     return sql.SQL("BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock({}, {})").format(
         max(1, round(patience.total_seconds() * 1000)), _TURNS, crc32(domain.encode()) - 2**31
     )
@@ -260,19 +284,22 @@ def in_order(keys: Iterable[Key]) -> list[Key]:
 
 
 def looked_for(domain: str, keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> dict[str, Any]:
-    """Return the parameters of :data:`LOOK`: the records *known* are not to be sent again."""
+    """Return the parameters of :data:`LOOK`; records that are as *known* are not sent again."""
     return {"domain": domain, "wanted": msgspec.json.encode(wanted_of(keys, known)).decode()}
 
 
 def at(domain: str, keys: Iterable[Key]) -> dict[str, Any]:
-    """Return the parameters of a statement about *keys*, in order."""
+    """Return the parameters of a statement about *keys*, in the order of locking."""
     return {"domain": domain, "keys": _listed(_address(key) for key in in_order(keys))}
 
 
 def held(request: CheckedTransaction) -> dict[str, Any]:
-    """Return the parameters that say what is locked: for a change, or only to stay as it is."""
+    """Return the parameters of :data:`HOLD` and :data:`AT_ONCE`: the records to lock, and the expected versions."""
     changed = {*request.deletes, *(put.key for put, _ in request.puts)}
-    expected = {one.key: one.version if isinstance(one, Exists) else None for one in request.requires}
+    expected = {
+        requirement.key: requirement.version if isinstance(requirement, Exists) else None
+        for requirement in request.requires
+    }
     listed = [
         _address(key)
         | {"changed": key in changed, "required": key in expected, "expected": expected.get(key)}
@@ -283,22 +310,21 @@ def held(request: CheckedTransaction) -> dict[str, Any]:
 
 
 def of_rows(written: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of a statement that writes rows of one transaction; there must be one."""
+    """Return the parameters of a statement that writes rows of one transaction; *written* must not be empty."""
     alike = {name: written[0][name] for name in ("domain", "version", "csn", "updated_at")}
     return alike | {"rows": listed_rows(written)}
 
 
 def listed_rows(written: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as a parameter, without what the transaction's stamp says of them."""
+    """Return rows as a parameter, in the order of locking, with the columns in which they differ."""
     ordered = sorted(written, key=lambda row: (row["kind"], row["partition"], row["item"]))
     return _listed({name: row[name] for name in _COLUMNS} for row in ordered)
 
 
 def of_swaps(swaps: Iterable[CatalogSwap]) -> dict[str, Any]:
-    """Return the parameters of a statement about catalog tables, sorted: all lock them in one order."""
-    return {
-        "swaps": _listed(asdict(one) for one in sorted(swaps, key=lambda one: (one.namespace, one.table)))
-    }
+    """Return the parameters of a statement about catalog tables, sorted: all transactions lock them in one order."""
+    ordered = sorted(swaps, key=lambda swap: (swap.namespace, swap.table))
+    return {"swaps": _listed(asdict(swap) for swap in ordered)}
 
 
 def _address(key: Key) -> dict[str, Any]:

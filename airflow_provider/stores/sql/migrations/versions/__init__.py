@@ -1,1 +1,1 @@
-"""One module a schema version. A released one is never changed."""
+"""Migrations, one module per schema version. A released one is never changed."""

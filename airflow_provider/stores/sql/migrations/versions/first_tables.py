@@ -19,7 +19,7 @@ _READABLE_TIME = {
     " || printf('.%06dZ', ({0} % 1000000 + 1000000) % 1000000)",
     "postgresql": "to_timestamp({0} / 1000000.0)",
 }
-"""How microseconds since 1970 become a time that people read."""
+"""Expression that turns microseconds since 1970 into a readable time, by database."""
 
 
 def upgrade() -> None:
@@ -63,7 +63,7 @@ def _create_records() -> None:
 
 
 def _create_iceberg_catalog() -> None:
-    """As pyiceberg makes them; a catalog that is in the database already stays as it is."""
+    """Create the catalog's tables as pyiceberg does; an existing catalog stays as it is."""
     op.create_table(
         "iceberg_tables",
         sa.Column("catalog_name", sa.String(255), primary_key=True),
@@ -85,7 +85,7 @@ def _create_iceberg_catalog() -> None:
 
 
 def _create_views() -> None:
-    """What operators look at: the records of three kinds, with times that people read."""
+    """Create the views for operators: the records of three kinds, with readable times."""
     op.execute(_view("epochs_epochs", "epoch", "partition AS job, state"))
     op.execute(_view("epochs_slices", "slice", "partition AS table_name, item"))
     op.execute(_view("epochs_commits", "commit", "item AS sequence_number"))
