@@ -1,1 +1,1 @@
-"""ZooKeeper as a metadata store: for several hosts, where an ensemble is there already."""
+"""Metadata store on ZooKeeper: for several hosts, if there is an ensemble already."""

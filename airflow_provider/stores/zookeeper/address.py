@@ -1,4 +1,4 @@
-"""From a store's URL to where ZooKeeper is and how it is spoken to. Opens nothing."""
+"""Parse a store's URL into the address of a ZooKeeper ensemble. Opens nothing."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ _DEFAULT_SESSION_S = 10.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """Where a store is.
+    """Address of a store.
 
     :param hosts: ``host:port`` of each server.
     :param chroot: absolute path of the node under which everything lies.
-    :param user: empty for nobody. :param auth: how the user is proven, ``digest`` or ``sasl`` (DIGEST-MD5).
+    :param user: empty for an anonymous client.
+    :param auth: authentication of the user, ``digest`` or ``sasl`` (DIGEST-MD5).
     :param tls: ``off``, ``verify-ca``, or ``verify-full`` (the certificate's names are compared, too).
-    :param ca: file with the authorities that are trusted. :param cert: the client's certificate, and
-    :param key: its key.
-    :param readers: scheme and id of who else may read the nodes that are made; empty for nobody.
-    :param session_timeout_s: how long the ensemble keeps the session of a silent client.
+    :param ca: file with the trusted authorities.
+    :param cert: file with the client's certificate.
+    :param key: file with the key of that certificate.
+    :param readers: scheme and id of the further clients that may read new nodes; empty for none.
+    :param session_timeout_s: time after which the ensemble ends the session of a silent client.
     """
 
     hosts: tuple[str, ...]
@@ -56,14 +58,14 @@ class Address:
 
     @property
     def has_identity(self) -> bool:
-        """Whether the servers know who we are, so that nodes can be ours alone."""
+        """True if the servers know the client's identity, so that nodes can be its own."""
         return bool(self.user or self.cert)
 
 
 def parsed(url: str) -> Address:
-    """Read a store's URL.
+    """Parse the URL of a store.
 
-    :raises InvalidInput: it is none; the message holds neither user nor password.
+    :raises InvalidInput: not the URL of a ZooKeeper store; the message holds neither user nor password.
     """
     rest, _, query = url.partition("://")[2].partition("?")
     authority, slash, path = rest.rpartition("@")[2].partition("/")
@@ -105,7 +107,10 @@ def _host(text: str) -> str:
 
 
 def _require_this_host(hosts: tuple[str, ...]) -> None:
-    """A password goes over a network only where somebody has said how."""
+    """Refuse to send a password over a network unless the URL says how (docs/decisions/encrypted-by-default.md).
+
+    :raises InvalidInput: a server on another host.
+    """
     far = [host for host in hosts if not is_this_host(host.rpartition(":")[0])]
     if far:
         raise _refused(

@@ -1,4 +1,4 @@
-"""Connections that lead to a node of a ZooKeeper ensemble."""
+"""Declare the connections that lead to a node of a ZooKeeper ensemble."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 class ZookeeperConnection(StoreConnection):
-    """``host`` are the servers, ``schema`` is the node; the extras are the options of the store's URL."""
+    """Connection to a node of an ensemble: ``host`` names the servers, ``schema`` the node; extra has URL options."""
 
     backend = "zookeeper"
     summary = "for several hosts, where an ensemble is there already"
@@ -56,7 +56,7 @@ class ZookeeperConnection(StoreConnection):
     }
 
     def url_of(self, connection: ConnectionFields) -> str:
-        hosts = [_server(connection, one.strip()) for one in (connection.host or "").split(",")]
+        hosts = [_server(connection, text.strip()) for text in (connection.host or "").split(",")]
         chroot = (connection.schema or "").strip("/")
         if not _CHROOT.fullmatch(chroot) or {".", "..", "zookeeper"} & set(chroot.split("/")):
             expected = "the path of the node under which everything lies, such as epochs or services/epochs"
@@ -84,7 +84,10 @@ def _option(connection: ConnectionFields, name: str, value: object) -> str:
 
 
 def _refuse_open_login(connection: ConnectionFields, hosts: Sequence[str]) -> None:
-    """A password goes over a network only where somebody has said how."""
+    """Refuse to send a password over a network unless extra says how (docs/decisions/encrypted-by-default.md).
+
+    :raises InvalidInput: a server on another host.
+    """
     if not all(is_this_host(host.rpartition(":")[0]) for host in hosts):
         expected = (
             "'verify-full' (with ca and the secure port), since there is a login; 'off' on a trusted network"

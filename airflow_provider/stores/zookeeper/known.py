@@ -1,6 +1,6 @@
-"""What a client believes about the store: hints that save round trips. Every one may be outdated at any time.
+"""Remember hints about the store that save round trips. Each of them may be outdated at any time.
 
-A transaction says the versions that it was decided on, so a wrong hint makes it fail, never succeed wrongly.
+A transaction names the versions on which it was decided, so a wrong hint makes it fail, never succeed wrongly.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ from airflow_provider.stores.zookeeper.nodes import Copy, Index
 Partition = tuple[DomainName, Kind, str]
 
 CLEARED = frozenset({Kind.LOCK, Kind.LEASE})
-"""Kinds of which many are made and deleted: the empty nodes that stand for them are cleared away."""
+"""Kinds with many deletions: the empty nodes of their deleted records are cleared away."""
 _MOST = 50_000
 _MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A record's node: the version of its data, whether it holds a record or stands for a deleted one, its base."""
+    """A record's node.
+
+    :param version: version of the node's data.
+    :param live: it holds a record; False for the empty node of a deleted one.
+    :param base: base of the record's versions.
+    """
 
     version: int
     live: bool
@@ -31,14 +36,17 @@ class Seen:
 
     @property
     def record_version(self) -> int | None:
-        """The version of the record, None when there is none."""
+        """Version of the record, None for the empty node of a deleted one."""
         return self.base + self.version + 1 if self.live else None
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A folder in which deleted records are cleared away: the version of its data, None when there is no folder,
-    and the base of what is made in it."""
+    """Floor of a folder in which deleted records are cleared away.
+
+    :param version: version of the folder's data; None if the folder does not exist.
+    :param base: base of the nodes that are made in it.
+    """
 
     version: int | None
     base: int
@@ -46,7 +54,11 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class SeenHead:
-    """A domain's head; *version* is that of its node, None when there is none."""
+    """A domain's head.
+
+    :param version: version of its node; None if the domain has no head yet.
+    :param transaction: name of the transaction that set it.
+    """
 
     version: int | None = None
     csn: int = 0
@@ -56,7 +68,7 @@ class SeenHead:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The store's identity, and the version of the node that holds it."""
+    """The store's identity, and the version of its node, which a transaction can check."""
 
     name: str
     version: int
@@ -70,11 +82,12 @@ class SeenCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SeenTable:
-    """A table's record, and where the head's index led to it: the version that the tail gives for the table, or
-    the name of the checkpoint. While the index says the same, the table was not written.
+    """A table's record, and the entry of the head's index under which it was read.
 
-    :param generation: of the connection, from before that head was asked for. Behind another one may be a server
-        that lagged, or was restored: there the index says nothing of what was read before.
+    :param index: the table's version in the tail, or else the name of the checkpoint. While the index has the same
+        entry, the table was not written.
+    :param generation: of the connection, taken before the head was asked for. The server of another connection may
+        lag behind or have been restored, so that its index says nothing about earlier reads.
     """
 
     index: int | str
@@ -84,13 +97,13 @@ class SeenTable:
 
 
 class Known:
-    """All hints of one store in one process. Threads may share it: each entry is replaced as a whole."""
+    """Hints about one store in one process. Threads may share them: each entry is replaced as a whole."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: the store is another one than before."""
+        """Forget everything: the store has another identity than before."""
         self.incarnation: Incarnation | None = None
         self.records: dict[Key, Seen | None] = {}
         self.folders: set[str] = set()
@@ -102,7 +115,7 @@ class Known:
         self.tables: dict[Key, SeenTable] = {}
 
     def see_incarnation(self, answer: Any) -> Incarnation:
-        """Learn the identity from kazoo's answer; all hints are of the store that had it."""
+        """Learn the identity from kazoo's answer; if it has changed, forget all hints of the store before."""
         seen = Incarnation(answer[0].decode(), answer[1].version) if answer else Incarnation("", -1)
         if self.incarnation is not None and self.incarnation.name != seen.name:
             self.clear()
@@ -115,7 +128,7 @@ class Known:
         self.records[key] = seen
 
     def see_floor(self, partition: Partition, floor: Floor) -> None:
-        """Learn a folder's floor. What was believed about its records under another one is worth nothing."""
+        """Learn a folder's floor; if it has changed, forget the hints about the records in the folder."""
         if self.floors.get(partition) != floor:
             self.forget_floor(partition)
             self.floors[partition] = floor
@@ -143,14 +156,14 @@ class Known:
         return table
 
     def keep_segment(self, generation: int, domain: DomainName, number: int, copies: list[Copy]) -> None:
-        """Remember a segment for as long as the connection of that generation lasts: a restored store may have
-        another one of the same number."""
+        """Remember a segment as long as the connection of *generation* lasts: a restored store may have another one
+        of the same number."""
         if len(self.segments) > _MOST_SEGMENTS:
             self.segments.clear()
         self.segments[generation, domain, number] = copies
 
     def forget(self, keys: Iterable[Key], folders: Iterable[str]) -> None:
-        """Drop what was believed about *keys* and *folders*."""
+        """Forget the hints about *keys* and *folders*."""
         for key in keys:
             self.records.pop(key, None)
             if key.kind in CLEARED:

@@ -1,4 +1,4 @@
-"""Ranges of names, and which domains there are."""
+"""Choose ranges of items, and list the domains of a store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from airflow_provider.stores.zookeeper.session import Deadline, Get, Session
 
 KINDS = frozenset(kind.value for kind in Kind)
 _FLIGHT = 50
-"""Nodes of a domain that are looked at together."""
+"""Number of nodes of a domain that are read together."""
 
 
 def within(start: str | None, end: str | None, reverse: bool) -> Callable[[list[str]], list[str]]:
-    """Return what chooses ``start <= item < end`` from sorted items."""
+    """Return the function that chooses ``start <= item < end`` from sorted items."""
 
     def choose(items: list[str]) -> list[str]:
         low = 0 if start is None else bisect_left(items, start)
@@ -30,12 +30,12 @@ def within(start: str | None, end: str | None, reverse: bool) -> Callable[[list[
 
 
 def domains(session: Session, paths: Paths, records: Records, deadline: Deadline) -> list[DomainName]:
-    """Return the domains that have a record, sorted; a folder alone is none."""
+    """Return the domains that have a record, sorted; a folder without records does not count."""
     _, names = session.ask(deadline, [records.sync, children(paths.domains)])
     unsure = [DomainName(decoded(name)) for name in names or []]
     answers = session.ask(deadline, [Get(paths.head(domain)) for domain in unsure])
     heads = {domain: records.see_head(domain, answer) for domain, answer in zip(unsure, answers, strict=True)}
-    found = {domain for domain, head in heads.items() if head.csn > 0}  # they have commits
+    found = {domain for domain, head in heads.items() if head.csn > 0}  # a commit is a record
     left = {domain: [paths.domain(domain)] for domain in unsure if domain not in found}
     for kinds in (KINDS, None, None):
         left = _below(session, left, kinds, deadline)
@@ -59,7 +59,7 @@ def domains(session: Session, paths: Paths, records: Records, deadline: Deadline
 def _below(
     session: Session, nodes: dict[DomainName, list[str]], names: frozenset[str] | None, deadline: Deadline
 ) -> dict[DomainName, list[str]]:
-    """Return the nodes right below *nodes*, those called one of *names*."""
+    """Return the children of *nodes*, by domain; with *names*, only those with one of these names."""
     answers = iter(session.ask(deadline, [children(path) for paths in nodes.values() for path in paths]))
     return {
         domain: [

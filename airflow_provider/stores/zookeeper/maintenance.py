@@ -1,15 +1,15 @@
-"""What is done behind a transaction so that reading stays cheap: checkpoints, segments, no deleted records.
+"""Keep reading cheap behind a transaction: make checkpoints and segments, clear deleted records away.
 
-Nothing depends on it being done: whoever is interrupted leaves nodes that nobody refers to, and the next one
-does it again. Nothing that it does changes what is read.
+Nothing depends on this work: if a client is interrupted, it leaves nodes without references, and the next client
+does the work again. None of it changes what is read.
 
 **A checkpoint is never wrong.** Its author reads the head at version *v*, then the nodes of all tables in the tail
-(and the former checkpoint for the others), and writes them into new nodes that nobody refers to yet. Then it
-sets the head, at whatever version that has by now, to the new checkpoint and to those entries of the tail that
-are younger than *v*. A table without such an entry was not written since *v*: its copy is its node's content at *v*
-and at the head that is being set. A table with one is read from its node. The head is set only if it still
-names the former checkpoint, and if all parts of the new one are there; and if the nodes were read over the connection
-over which the head was, since the server of another one may lag behind it.
+(and the former checkpoint for the others), and writes the copies into new nodes, to which nothing refers yet. Then it
+sets the head, at the version that it has by now, to the new checkpoint and to those entries of the tail that are
+younger than *v*. A table without such an entry was not written since *v*: its copy is its node's content at *v* and
+at the head that is being set. A table with such an entry is read from its node. The head is set only if it still
+names the former checkpoint, if all parts of the new one are there, and if the nodes were read over the same connection
+as the head, since the server of another connection may lag behind it.
 """
 
 from __future__ import annotations
@@ -60,30 +60,30 @@ from airflow_provider.stores.zookeeper.session import Deadline, Get, Operation, 
 log = logging.getLogger(__name__)
 
 LONGEST_TAIL = 32
-"""Tables read from their nodes, before a checkpoint is made; a sixteenth of all, when those are many."""
+"""Number of tables in the tail above which a checkpoint is made; a sixteenth of all tables, if that is more."""
 MAX_PART_BYTES = 400_000
 """Largest node of a checkpoint or a segment, before it is compressed."""
 _CHANCE = 1 / 8
-"""Of a commit that finds the tail too long: someone else may have failed to shorten it."""
+"""Probability that a commit that finds the tail too long shortens it: the client whose turn it was may have failed."""
 _TRIES = 20
 _FEWEST_CLEARED = 32
-"""Empty nodes that are worth a transaction: about as many are left in a folder."""
+"""Number of empty nodes that are worth a transaction; about as many stay in a folder."""
 _MOST_CLEARED = 500
 _LONGEST_S = 5.0
-"""A commit that was made is not kept waiting for longer."""
+"""Time for which the caller of a finished commit waits for maintenance at most."""
 _MOST_SEGMENTS = 8
-"""Segments made behind one commit, when earlier ones were left out."""
+"""Maximum number of segments made behind one commit, if earlier commits have left some out."""
 
 
 class Maintenance:
-    """Keeps reading cheap."""
+    """Maintenance of one store, done by its clients after their transactions."""
 
     def __init__(self, session: Session, paths: Paths, known: Known, records: Records) -> None:
         self._session, self._paths, self._known, self._records = session, paths, known, records
-        self.random = Random()  # noqa: S311 - whose turn it is to tidy up needs no secrecy
+        self.random = Random()  # noqa: S311 - the choice of the client that tidies up needs no secrecy
 
     def follow(self, plan: Plan, deadline: Deadline) -> None:
-        """Do what a transaction makes necessary; never fails."""
+        """Do the maintenance that a transaction makes due; never fails."""
         deadline = Deadline(min(_LONGEST_S, deadline.left_s()))
         try:
             for partition in {partition_of(key) for key in plan.deletes if key.kind in CLEARED}:
@@ -103,10 +103,10 @@ class Maintenance:
             self.checkpoint(domain, deadline)
 
     def clear(self, partition: Partition, deadline: Deadline) -> int:
-        """Remove the nodes that stand for deleted records of *partition*; return how many.
+        """Remove the empty nodes of deleted records of *partition*; return their number.
 
-        The folder gets a base above all their versions in the same transaction. Everybody who requires or makes a
-        record in it checks the folder's version, so that nobody takes a new node for one that was removed.
+        The same transaction gives the folder a base above all their versions. Every transaction that requires or makes
+        a record in the folder checks the folder's version, so that none takes a new node for one that was removed.
         """
         path = self._paths.partition(*partition)
         _, folder, names = self._session.ask(deadline, [self._records.sync, Get(path), children(path)])
@@ -114,8 +114,8 @@ class Maintenance:
             return 0
         paths = [f"{path}/{name}" for name in names or []]
         empty = [
-            (one, stat.version, base_of(data))
-            for one, (data, stat) in self._there(paths, deadline)
+            (node, stat.version, base_of(data))
+            for node, (data, stat) in self._there(paths, deadline)
             if is_deleted(data)
         ][:_MOST_CLEARED]
         if len(empty) < _FEWEST_CLEARED:
@@ -125,7 +125,7 @@ class Maintenance:
             deadline,
             [
                 Operation("set_data", path, packed_floor(floor), folder[1].version),
-                *(Operation("delete", one, version=version) for one, version, _ in empty),
+                *(Operation("delete", node, version=version) for node, version, _ in empty),
             ],
         )
         self._known.forget_floor(partition)
@@ -136,17 +136,18 @@ class Maintenance:
         return [(path, answer) for path, answer in zip(paths, answers, strict=True) if answer is not None]
 
     def limit(self, domain: DomainName) -> int:
-        """Return how long the tail may be."""
+        """Return the maximum length of the tail."""
         checkpoint = self._known.checkpoints.get(domain)
         return max(LONGEST_TAIL, len(checkpoint.copies) // 16 if checkpoint else 0)
 
     # --- checkpoints -----------------------------------------------------------------------------------------
 
     def checkpoint(self, domain: DomainName, deadline: Deadline) -> bool:
-        """Make a checkpoint of the domain's tables; return whether it is the newest one now."""
+        """Make a checkpoint of the domain's tables; return whether the head names it now."""
         generation = self._session.generation
         head = self._records.head(domain, deadline)
         copies = self._copies(domain, head, deadline)
+        # After a reconnect, the copies may come from a server that lags behind the head.
         if head.version is None or self._session.generation != generation:
             return False
         name = f"{head.csn:020d}-{new_transaction().hex()}"
@@ -162,11 +163,13 @@ class Maintenance:
         return made
 
     def _copies(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> dict[tuple[str, str], Copy]:
-        """Return all tables as of *head* or later: of the former checkpoint, if it is there, what did not change."""
+        """Return copies of all tables as of *head* or later; unchanged ones come from the former checkpoint, if any."""
         former = self._records.checkpoint(domain, head, deadline)
         copies = dict(former.copies) if former else {}
         names = (
-            [(one.partition, one.item) for one in head.index.tail] if former else self._all(domain, deadline)
+            [(changed.partition, changed.item) for changed in head.index.tail]
+            if former
+            else self._all(domain, deadline)
         )
         paths = [self._paths.record(Key(domain, Kind.TABLE, *name)) for name in names]
         for name, answer in zip(
@@ -193,12 +196,16 @@ class Maintenance:
     def _publish(
         self, domain: DomainName, base: SeenHead, new: Checkpoint, paths: Sequence[str], deadline: Deadline
     ) -> bool:
-        """Let the head name the checkpoint, unless it names another one by now."""
+        """Set the head to the checkpoint *new*, unless it names another one than *base* does by now.
+
+        :param base: the head from which the checkpoint was made.
+        :param paths: the parts of the checkpoint; a client that swept them away meanwhile makes this fail.
+        """
         for _ in range(_TRIES):
             head = self._records.head(domain, deadline)
             if head.index.checkpoint != base.index.checkpoint or head.version is None or base.version is None:
                 return False
-            younger = tuple(one for one in head.index.tail if one.version > base.version)
+            younger = tuple(changed for changed in head.index.tail if changed.version > base.version)
             index = Index(new, head.index.checkpoint, younger)
             transaction = new_transaction()
             answers = self._session.change(
@@ -219,7 +226,10 @@ class Maintenance:
         return False
 
     def _sweep(self, domain: DomainName, deadline: Deadline) -> None:
-        """Remove what no head refers to: older checkpoints, and those whose authors were interrupted."""
+        """Remove checkpoints that the head does not name: older ones, and those of interrupted authors.
+
+        The previous one stays for readers that have read the head before it was set.
+        """
         head = self._records.head(domain, deadline)
         kept = {head.index.checkpoint.name, head.index.previous.name}
         folder = self._paths.folder(domain, "checkpoints")
@@ -231,14 +241,14 @@ class Maintenance:
     # --- segments --------------------------------------------------------------------------------------------
 
     def fold(self, domain: DomainName, csn: int, deadline: Deadline) -> None:
-        """Fold the commits that are old at the head *csn*, newest first, until some are folded already."""
+        """Fold the commits that are old at the head *csn*, newest first, until a segment is folded already."""
         newest = (csn - UNFOLDED) // SEGMENT - 1
         for number in range(newest, max(-1, newest - _MOST_SEGMENTS), -1):
             if not self._fold(domain, number, deadline):
                 return
 
     def _fold(self, domain: DomainName, number: int, deadline: Deadline) -> bool:
-        """Move 64 commits into one node, all or none; return whether they had not been moved."""
+        """Move the commits of a segment into one node, all or none; return False if they were moved before."""
         csns = range(number * SEGMENT + 1, (number + 1) * SEGMENT + 1)
         paths = [self._paths.record(commit_key(domain, csn)) for csn in csns]
         answers = self._session.ask(deadline, [Get(path) for path in paths])
@@ -259,7 +269,7 @@ class Maintenance:
         )
 
     def _create(self, path: str, data: bytes, deadline: Deadline, *, more: Sequence[Operation] = ()) -> bool:
-        """Make a node and its folders, together with *more*; return whether that was done."""
+        """Create a node and its folders, together with *more*, all or nothing; return whether it was done."""
         folders = self._paths.parents(path)
         unknown = [folder for folder in folders if folder not in self._known.folders]
         there: list[Any] = self._session.ask(deadline, [Get(folder) for folder in unknown]) if unknown else []
@@ -275,7 +285,7 @@ class Maintenance:
 
 
 def shared_out(copies: Sequence[Copy]) -> list[list[Copy]]:
-    """Return *copies* in lists none of which is too large for a node."""
+    """Split *copies* into lists that fit into one node each."""
     lists: list[list[Copy]] = [[]]
     size = 0
     for copy in copies:

@@ -1,7 +1,7 @@
-"""Many nodes by one request: ZooKeeper's ``multiRead`` (since 3.6), which kazoo 2.11 does not have.
+"""Read many nodes by one request: ZooKeeper's ``multiRead`` (since 3.6), which kazoo 2.11 does not have.
 
-Its parts are read in their order, by one thread of the server; they are no snapshot. Measured in kazoo, one node
-by one request costs as much as thirty by one of these.
+The server reads the nodes in their order, in one thread; they are no snapshot. Measured in kazoo, one request for
+one node costs as much as one of these for thirty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Nodes(list[Any]):
 
 
 class MultiRead:
-    """A request as kazoo's connection sends it."""
+    """Request for several nodes, in the form that kazoo's connection sends."""
 
     type = 22
 
@@ -30,7 +30,7 @@ class MultiRead:
         self._paths = paths
 
     def serialize(self) -> bytearray:
-        """As the protocol has it: each part behind a header, and one header more."""
+        """Encode the request: each part behind a header, and a last header at the end."""
         message = bytearray()
         for path in self._paths:
             message += MultiHeader(GetData.type, False, -1).serialize()
@@ -40,7 +40,7 @@ class MultiRead:
 
     @staticmethod
     def deserialize(message: bytes, offset: int) -> Nodes:
-        """Return for each path its data and stat, None for no such node, or the error."""
+        """Decode the answer: for each path its data and stat, None if there is no such node, or the error."""
         answers = Nodes()
         while True:
             header, offset = MultiHeader.deserialize(message, offset)
@@ -57,7 +57,7 @@ class MultiRead:
 
 
 def flights(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return *paths* in runs that fit into one request each."""
+    """Split *paths* into runs that fit into one request each."""
     first, size = 0, 0
     for position, path in enumerate(paths):
         size += len(path) + 16

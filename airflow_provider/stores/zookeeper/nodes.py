@@ -1,10 +1,10 @@
-"""What is in a node: a small header and a body, compressed where that helps.
+"""Encode the contents of a node: a small header and a body, compressed where that helps.
 
 A node begins with one byte for the version of this form, one for flags, eight for the CSN of the transaction
-that wrote it (0: it took none), four for its base, and eight random ones that name this transaction: with them
-a lost reply is asked about. A record's version is its base plus that of its node's data plus one. A deleted record
-is a node without a body; so a version of a key never comes twice. Where many are deleted, such nodes are
-removed in the end, and those that are made later have a base above all versions that there were.
+that wrote it (0: it took none), four for its base, and eight random ones that name this transaction: they tell
+the outcome after a lost reply. A record's version is its base plus that of its node's data plus one. A deleted record
+is a node without a body, so that a version of a key is never used twice. Where many are deleted, such nodes are
+removed in the end, and those that are made later have a base above all earlier versions.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _DELETED, _COMPRESSED = 1, 2
 _SHORTEST_COMPRESSED = 64
 _LEVEL = 1
 _WINDOW_BITS, _MEMORY = 12, 4
-"""For what fits into so small a window: zlib's own take longer to set up than such a body takes to compress."""
+"""Parameters for bodies that fit into the window: setting up zlib's defaults takes longer than compressing one."""
 
 
 def new_transaction() -> bytes:
-    """A name that no other transaction has."""
+    """Return a random name for a transaction."""
     return secrets.token_bytes(TRANSACTION_BYTES)
 
 
@@ -47,7 +47,7 @@ class Node:
 
 
 def packed(body: bytes | None, csn: int | None, transaction: bytes, *, base: int = 0) -> bytes:
-    """Return a node's data."""
+    """Encode a node's data; *body* is None for a deleted record."""
     flags, content = 0, b""
     if body is None:
         flags = _DELETED
@@ -68,10 +68,10 @@ def _compressed(body: bytes) -> bytes:
 
 
 def unpacked(where: object, data: bytes) -> Node:
-    """Return what a node's data says.
+    """Decode a node's data.
 
     :param where: the key or path, for the message.
-    :raises StoreIncompatible: it is of another form, or damaged.
+    :raises StoreIncompatible: the data has another form, or is damaged.
     """
     if len(data) < _HEADER.size or data[0] != FORM:
         raise _unreadable(where, f"form {data[0]}" if data else "nothing", f"form {FORM}")
@@ -89,12 +89,12 @@ def unpacked(where: object, data: bytes) -> Node:
 
 
 def base_of(data: bytes) -> int:
-    """The base of a node's versions."""
+    """Return the base of a node's versions, without decoding its body."""
     return int(_BASE.unpack_from(data, _BASE_AT)[0]) if len(data) >= _HEADER.size else 0
 
 
 def packed_floor(floor: int) -> bytes:
-    """Return a folder's data: the base of the nodes that will be made in it."""
+    """Encode a folder's data: the base of the nodes that will be made in it."""
     return _BASE.pack(floor)
 
 
@@ -103,7 +103,7 @@ def unpacked_floor(data: bytes) -> int:
 
 
 def is_deleted(data: bytes) -> bool:
-    """Whether a node's data stands for a deleted record."""
+    """Return whether a node's data stands for a deleted record."""
     return len(data) >= _HEADER.size and bool(data[1] & _DELETED)
 
 
@@ -111,7 +111,7 @@ def is_deleted(data: bytes) -> bool:
 
 
 class Changed(msgspec.Struct, array_like=True, frozen=True):
-    """A table that was written since the checkpoint; *version* is the head's version after that write."""
+    """Table that was written since the checkpoint; *version* is the head's version after that write."""
 
     partition: str
     item: str
@@ -119,14 +119,17 @@ class Changed(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
-    """The name of a checkpoint, and in how many nodes it lies. No name: there is none."""
+    """Name of a checkpoint and the number of its nodes; the name is empty if there is no checkpoint."""
 
     name: str = ""
     parts: int = 0
 
 
 class Index(msgspec.Struct, array_like=True, frozen=True):
-    """Where the domain's tables are found without reading each: a checkpoint, and what changed since."""
+    """Index of the domain's tables, so that not each must be read: a checkpoint, and the tables written since.
+
+    :param previous: the checkpoint before, which stays for readers of an older head.
+    """
 
     checkpoint: Checkpoint = Checkpoint()
     previous: Checkpoint = Checkpoint()
@@ -142,7 +145,10 @@ def packed_head(index: Index, csn: int, transaction: bytes) -> bytes:
 
 
 def unpacked_index(where: object, node: Node) -> Index:
-    """:raises StoreIncompatible: it is damaged."""
+    """Decode the index in a head.
+
+    :raises StoreIncompatible: the index is damaged.
+    """
     try:
         return _index.decode(node.body or b"")
     except msgspec.MsgspecError as error:
@@ -153,7 +159,7 @@ def unpacked_index(where: object, node: Node) -> Index:
 
 
 class Copy(msgspec.Struct, array_like=True, frozen=True):
-    """A node as it was, in a checkpoint or a segment: its name, version, time in milliseconds and data."""
+    """Copy of a node in a checkpoint or a segment: its name, version, time in milliseconds and data."""
 
     partition: str
     item: str
@@ -170,7 +176,10 @@ def packed_copies(copies: Iterable[Copy], transaction: bytes) -> bytes:
 
 
 def unpacked_copies(where: object, data: bytes) -> list[Copy]:
-    """:raises StoreIncompatible: it is damaged."""
+    """Decode the copies in a part of a checkpoint or in a segment.
+
+    :raises StoreIncompatible: the data is damaged.
+    """
     node = unpacked(where, data)
     try:
         return _copies.decode(node.body or b"")

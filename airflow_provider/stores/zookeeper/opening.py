@@ -1,4 +1,4 @@
-"""ZooKeeper as a store."""
+"""Open stores on ZooKeeper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from airflow_provider.stores.zookeeper.connecting import ZookeeperConnection
 
 
 class ZookeeperOpener(StoreOpener):
-    """A node of an ensemble."""
+    """Opener of stores under a node of a ZooKeeper ensemble."""
 
     scheme = "zookeeper"
     form = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"

@@ -1,15 +1,15 @@
-"""Where each record lies, and names as parts of a path.
+"""Compute the path of each record, and encode names as parts of a path.
 
 ::
 
     CHROOT/schema                                   version of this layout
     CHROOT/incarnation                              identity of the store
     CHROOT/clock                                    set by every transaction: its time is the servers'
-    CHROOT/domains/DOMAIN/head                      last CSN, which tables changed since the checkpoint
+    CHROOT/domains/DOMAIN/head                      last CSN, tables that changed since the checkpoint
     CHROOT/domains/DOMAIN/KIND/PARTITION/ITEM       one record
     CHROOT/domains/DOMAIN/segments/NUMBER           commits that were folded
-    CHROOT/domains/DOMAIN/checkpoints/NAME          all tables as they stood
-    CHROOT/domains/DOMAIN/turns/NUMBER              who waits for the head
+    CHROOT/domains/DOMAIN/checkpoints/NAME          copies of all tables
+    CHROOT/domains/DOMAIN/turns/NUMBER              a client that waits for the head
 
 Names are percent-encoded byte by byte, all but ASCII letters, digits and ``_-:+=@,~``: ASCII alone, so that
 neither ZooKeeper nor kazoo changes a path; one name for one text, since what is encoded is UTF-8 and every
@@ -34,12 +34,12 @@ _ENCODED = [chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in range(25
 
 @lru_cache(maxsize=16_384)
 def encoded(text: str) -> str:
-    """Return *text* as one part of a path; no two texts have the same."""
+    """Encode *text* as one part of a path; different texts have different parts."""
     return "".join([_ENCODED[byte] for byte in text.encode()]) or _EMPTY
 
 
 def decoded(part: str) -> str:
-    """The inverse of :func:`encoded`."""
+    """Decode a part of a path, the inverse of :func:`encoded`."""
     return "" if part == _EMPTY else unquote(part, errors="strict")
 
 
@@ -75,7 +75,7 @@ class Paths:
         return f"{self.domain(domain)}/head"
 
     def folder(self, domain: DomainName, name: str) -> str:
-        """A folder of the domain that holds no records of its own: segments, checkpoints, turns."""
+        """Return a folder of the domain that is not a kind of records: segments, checkpoints, turns."""
         return f"{self.domain(domain)}/{name}"
 
     def partition(self, domain: DomainName, kind: Kind, partition: str) -> str:
@@ -85,7 +85,7 @@ class Paths:
         return _record(self.chroot, key)
 
     def parents(self, path: str) -> Sequence[str]:
-        """The nodes above *path* and below the folder of all domains, the uppermost first."""
+        """Return the nodes above *path* and below the folder of all domains, the uppermost first."""
         return _down_to(self.domains, path.rpartition("/")[0])
 
 
@@ -97,7 +97,7 @@ def _record(chroot: str, key: Key) -> str:
 
 @lru_cache(maxsize=16_384)
 def _down_to(top: str, folder: str) -> tuple[str, ...]:
-    """The nodes below *top*, down to *folder*."""
+    """Return the nodes below *top*, down to *folder*."""
     if folder == top:
         return ()
     parts = folder.removeprefix(f"{top}/").split("/")

@@ -1,8 +1,12 @@
-"""From a transaction to one ZooKeeper ``multi``, given what is known of the nodes that it touches.
+"""Translate a transaction into one ZooKeeper ``multi``, from hints about the nodes that it touches.
 
-The parts stand in the order in which the contract reports failures: the store, requirements in their order,
-updates, the number. A record that must be absent and was never there is created, one that was deleted is required
-at the version of its empty node; a record that must be absent and stays so is created and deleted again.
+The operations stand in the order in which the contract reports failures: the store, requirements in their order,
+updates, the number. A ``multi`` can require nothing but versions of existing nodes. So a record that must be absent
+and never existed is created, and deleted again if it must stay absent; a record that was deleted is required at the
+version of its empty node. See docs/decisions/zookeeper-layout.md.
+
+Hints may be wrong, and then a plan must fail, never succeed wrongly. So every operation names the version on which it
+relies, creates a node (which fails if there is one), or sets a node (which fails if there is none).
 """
 
 from __future__ import annotations
@@ -29,22 +33,29 @@ from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.session import Operation
 
 MAX_TRANSACTION_BYTES = 900_000
-"""Largest ``multi``: ZooKeeper drops the connection at 1 MiB, and says nothing."""
+"""Largest ``multi``: at 1 MiB ZooKeeper drops the connection without an answer, so that the outcome seems unknown."""
 
 
 class Role(Enum):
-    """What a part of a ``multi`` is for: what its failure means."""
+    """Role of an operation of a ``multi``; it says what the operation's failure means."""
 
     RECORD = "a requirement or an update"
+    """A requirement does not hold, or a hint was wrong: only reading tells which."""
     HEAD = "the head, which others move"
+    """Another commit came first: plan again on the new head."""
     TURN = "our place in the queue for the head"
+    """The session that made the place has ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """What one transaction is planned on; other threads do not change it meanwhile.
+    """Hints on which one transaction is planned; a copy that other threads do not change.
 
-    :param records: the nodes of every key that it touches. :param floors: of the partitions that need one.
+    :param records: the node of every key that the transaction touches; None if there is none.
+    :param floors: floors of the touched partitions in which deleted records are cleared away.
+    :param folders: paths of the touched folders that exist.
+    :param head: the domain's head.
+    :param incarnation: the store's identity.
     """
 
     records: Mapping[Key, Seen | None]
@@ -54,7 +65,7 @@ class View:
     incarnation: Incarnation | None
 
     def base(self, key: Key) -> int:
-        """The base of the versions that *key* has, or would have when it is made."""
+        """Return the base of the versions of *key*; for a new node that of its folder's floor."""
         seen = self.records[key]
         if seen is not None:
             return seen.base
@@ -64,13 +75,19 @@ class View:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """A ``multi`` that stands for a transaction.
+    """A ``multi`` that performs a transaction.
 
-    :param puts: for each key that is put, the position of the operation that does it.
+    :param transaction: the random name that stands in everything that the ``multi`` writes.
+    :param csn: the number that the transaction takes; None if it takes none.
+    :param roles: the role of each operation.
+    :param puts: for each key that is put, the position of its operation, whose answer has the new version.
     :param bases: for each key that is put or deleted, the base of its versions.
-    :param witness: path of a node that says afterwards whether the transaction was made.
-    :param before: the head that it was planned on.
-    :param head: the head as the transaction leaves it, None when it leaves it alone.
+    :param deletes: for each key that is deleted, the position of its operation.
+    :param made: paths of the folders that are created.
+    :param witness: path of a node that shows after a lost reply whether the transaction was applied; None if the
+        transaction writes nothing.
+    :param before: the head on which it was planned.
+    :param head: the head after the transaction; None if the transaction does not set it.
     """
 
     domain: DomainName
@@ -102,24 +119,24 @@ class _Draft:
 
 
 def touched(request: CheckedTransaction) -> list[Key]:
-    """Every key that a transaction requires or changes, except commits, each once."""
-    keys = [one.key for one in request.requires]
+    """Return every key that a transaction requires or changes, except commits, each once."""
+    keys = [requirement.key for requirement in request.requires]
     keys += [put.key for put, _ in request.puts]
     keys += request.deletes
     return [key for key in dict.fromkeys(keys) if key.kind is not Kind.COMMIT]
 
 
 def writes_head(request: CheckedTransaction) -> bool:
-    """Whether a transaction sets the head: it takes a number, or it changes what the head lists."""
+    """Return whether a transaction sets the head: it takes a number, or it changes tables, which the head lists."""
     changed = (*(put.key for put, _ in request.puts), *request.deletes)
     return request.commit is not None or any(key.kind is Kind.TABLE for key in changed)
 
 
 def plan(request: CheckedTransaction, view: View, paths: Paths, *, turn: str | None = None) -> Plan:
-    """Return the ``multi`` for a transaction whose keys and folders are all known.
+    """Return the ``multi`` for *request*, planned on *view*.
 
-    :param turn: path of our node in the queue for the head, which goes with the transaction.
-    :raises InvalidInput: it is too large for ZooKeeper.
+    :param turn: path of our node in the queue for the head; the ``multi`` removes it.
+    :raises InvalidInput: the ``multi`` is too large for ZooKeeper.
     """
     head = view.head
     transaction = new_transaction()
@@ -132,22 +149,28 @@ def plan(request: CheckedTransaction, view: View, paths: Paths, *, turn: str | N
     positions: dict[Key, int] = {}
     if request.store is not None and view.incarnation is not None:
         draft.add("check", paths.incarnation, version=view.incarnation.version)
+    # Where deleted nodes are cleared away, a path may belong to another node than the hint's, with another base: the
+    # folder's version tells. A folder that does not exist yet is created below, which proves as much.
     for partition, floor in view.floors.items():
         if floor.version is not None:
             draft.add("check", paths.partition(*partition), version=floor.version)
     for requirement in dict.fromkeys(request.requires):
         key = requirement.key
         if key.kind is Kind.COMMIT:
+            # A commit that exists is never removed, so the look before the plan is enough. One that must be absent
+            # stays so as long as the head does not move; its own node proves nothing, since commits are folded.
             if isinstance(requirement, Absent):
                 _hold_head(draft, paths, key.domain, view)
             continue
-        data = updates.pop(key, None)
+        data = updates.pop(key, None)  # one operation requires and updates
         positions[key] = _require(draft, paths, view, requirement, data, delete=key in request.deletes)
     for key, data in updates.items():
         positions[key] = _update(draft, paths, view, key, data, delete=key in request.deletes)
+    # The head comes behind the records: a requirement that fails is reported as such, even if the head has moved, too.
     after = _move_head(draft, paths, view, request, head=head, csn=csn, transaction=transaction)
     if turn is not None:
-        draft.add("delete", turn, role=Role.TURN)
+        draft.add("delete", turn, role=Role.TURN)  # the commit itself wakes the next in the queue
+    # Last, so that its answer is the last one: its time is that of every node of this multi.
     draft.add("set_data", paths.clock)
     _check_size(draft.operations)
     puts = {put.key: positions[put.key] for put, _ in request.puts}
@@ -179,18 +202,26 @@ def _require(
     *,
     delete: bool,
 ) -> int:
-    """Add a requirement, together with the update of the same key."""
+    """Add a requirement, together with the update of the same key; return the position of its operation.
+
+    :param data: the node's new data; None if the key is not updated.
+    :param delete: the update deletes the record.
+    """
     path = paths.record(requirement.key)
     seen = view.records[requirement.key]
     if isinstance(requirement, Exists):
+        # The writer has compared the record's version with the hint; here the version of the hint's node counts.
+        # Without a node the check fails, as it should.
         version = seen.version if seen is not None else requirement.version - 1
     else:
         if seen is None:
+            # Creating the node proves that there was none.
             _make_folders(draft, paths, view, path)
             position = draft.add("create", path, b"" if delete else data or b"")
             if data is None or delete:
                 draft.add("delete", path)
             return position
+        # The empty node of a deleted record: at this version, no record was made at the key since.
         version = seen.version
         data = None if delete else data
     if data is None:
@@ -199,19 +230,21 @@ def _require(
 
 
 def _update(draft: _Draft, paths: Paths, view: View, key: Key, data: bytes, *, delete: bool) -> int:
-    """Add an update of a key that is not required."""
+    """Add an update of a key that is not required; return the position of its operation."""
     path = paths.record(key)
     if view.records[key] is not None:
         return draft.add("set_data", path, data)
     _make_folders(draft, paths, view, path)
     position = draft.add("create", path, data)
     if delete:
+        # Nothing to delete, as far as we know: if the record was made meanwhile, the create fails, and the next plan
+        # deletes it.
         draft.add("delete", path)
     return position
 
 
 def _hold_head(draft: _Draft, paths: Paths, domain: DomainName, view: View) -> None:
-    """Require that no commit is made meanwhile."""
+    """Require that the domain's head does not move, so that no commit is made meanwhile."""
     path = paths.head(domain)
     if view.head.version is not None:
         draft.add("check", path, version=view.head.version, role=Role.HEAD)
@@ -231,6 +264,11 @@ def _move_head(
     csn: int | None,
     transaction: bytes,
 ) -> SeenHead | None:
+    """Add the commit, if the transaction takes a number, and the new head; return that head.
+
+    The head is set at the version on which it was planned. So two transactions never take one number, none is left
+    out, and every write of a table is in the head's list, behind which readers trust a checkpoint.
+    """
     if not writes_head(request):
         return None
     path = paths.head(request.domain)
@@ -251,16 +289,19 @@ def _move_head(
 
 
 def with_changes(index: Index, keys: Iterable[Key], version: int) -> Index:
-    """Return *index* after a transaction that wrote the tables *keys* and gave the head *version*."""
+    """Return *index* after a transaction that wrote the tables *keys* and set the head to *version*.
+
+    The entries carry this version, so that a checkpoint can be made while others commit (``maintenance``).
+    """
     fresh = {(key.partition, key.item): Changed(key.partition, key.item, version) for key in keys}
     if not fresh:
         return index
-    kept = [one for one in index.tail if (one.partition, one.item) not in fresh]
+    kept = [changed for changed in index.tail if (changed.partition, changed.item) not in fresh]
     return Index(index.checkpoint, index.previous, (*kept, *fresh.values()))
 
 
 def folders_of(paths: Paths, domain: DomainName, keys: Iterable[Key], *, number: bool) -> list[str]:
-    """The folders in which nodes for *keys*, and for a commit, would be made."""
+    """Return the folders of the nodes of *keys* and (*number*) of a commit, the uppermost first."""
     wanted = [paths.record(key) for key in keys]
     if number:
         wanted.append(paths.record(commit_key(domain, 1)))

@@ -1,16 +1,15 @@
-"""Reading records: by their nodes, tables by checkpoint and tail, commits by number.
+"""Read records: by their nodes, tables by checkpoint and tail, commits by number.
 
 **Tables by checkpoint and tail.** A cut over a thousand tables must not cost a thousand reads. So the head lists
 the tables that were written since the newest checkpoint: every transaction that writes or deletes a table's record
-also sets the head. A table that is in the checkpoint and not in the tail was not written between the moment of
-the checkpoint and the moment at which the head was read: its copy in the checkpoint is what its node held at the
-head that was read. Everything else is read from its node, behind the head, as every record is. Checkpoints are
-never changed, so one that a client has decoded once it needs not read again. Nor does it read a table again while
-the head lists the same version for it as when it was read: all that a cut then asks for is the head. (As long as the
-connection lasts: the server of the next one may lag behind the head that was read, or have been restored.)
+also sets the head. A table that is in the checkpoint and not in the tail was not written between the checkpoint and
+the read of the head: its copy in the checkpoint is the content of its node at that head. Everything else is read
+from its node, after the head, as every record is. Checkpoints never change, so a client decodes each only once.
+Nor does it read a table again while the head lists the same version for it as before: then a cut asks for the head
+only. (As long as the connection lasts: the server of the next one may lag behind the head, or have been restored.)
 
-**Commits by number.** Their numbers have no gaps, so no list of them is ever asked for. Old ones are folded,
-64 to a node; where a commit is not found at the one place it is looked for at the other.
+**Commits by number.** Their numbers have no gaps, so they are never listed. Old ones are folded, 64 to a node; a
+commit that is not found in one of the two places is looked for in the other.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ from airflow_provider.stores.zookeeper.paths import Paths, decoded
 from airflow_provider.stores.zookeeper.session import Deadline, Get, Request, Session
 
 FEW_TABLES = 16
-"""So many tables are read from their nodes, without looking at the checkpoint."""
+"""Maximum number of tables that are read from their nodes, without the checkpoint."""
 SEGMENT = 64
-"""Commits that are folded into one node."""
+"""Number of commits that are folded into one node."""
 UNFOLDED = 64
-"""At least so many of the newest commits have nodes of their own."""
+"""Minimum number of the newest commits that have nodes of their own."""
 _FLIGHT = 1000
-"""Records asked for at once."""
+"""Maximum number of records asked for at once."""
 _TRIES = 5
-"""How often what is being folded or replaced meanwhile is looked for."""
+"""Number of looks for a commit that may be folded meanwhile."""
 
 
 def children(path: str) -> Request:
@@ -65,17 +64,21 @@ def children(path: str) -> Request:
 
 
 class Records:
-    """Reads what a store holds, and learns from it."""
+    """Reader of a store's records, which learns hints from all that it reads."""
 
     def __init__(self, session: Session, paths: Paths, known: Known) -> None:
         self._session, self._paths, self._known = session, paths, known
         self.sync: Request = lambda client: client.sync_async(paths.domains)
-        """Makes the server that we are connected to catch up with all commits before this moment."""
+        """Request that makes the connected server catch up with all commits that were made before it."""
 
     def look(
         self, domain: DomainName, keys: Sequence[Key], deadline: Deadline, *, more: Sequence[Request] = ()
     ) -> tuple[SeenHead, dict[Key, Stamped[Any]], list[Any]]:
-        """Return the head, those of *keys* that exist, and the answers to *more*, which is asked first."""
+        """Return the head, the records of those *keys* that exist, and the answers to *more*, which is asked first.
+
+        The order of the flight counts: the head is read before the records, as the contract of ``read`` demands, and a
+        folder's floor before the records in the folder.
+        """
         wanted = list(dict.fromkeys(keys))
         generation = self._session.generation
         tables = [key for key in wanted if key.kind is Kind.TABLE]
@@ -99,7 +102,8 @@ class Records:
         if apart:
             found |= self.tables(domain, tables, head, generation, deadline)
         csns = {csn: key for key in wanted if key.kind is Kind.COMMIT and (csn := csn_of(key)) is not None}
-        found |= {csns[csn]: one for csn, one in self.commits(domain, csns, head.csn, deadline).items()}
+        commits = self.commits(domain, csns, head.csn, deadline)
+        found |= {csns[csn]: commit for csn, commit in commits.items()}
         return head, found, asked
 
     def head(self, domain: DomainName, deadline: Deadline) -> SeenHead:
@@ -119,7 +123,7 @@ class Records:
         return seen
 
     def nodes(self, keys: Sequence[Key], deadline: Deadline) -> dict[Key, Stamped[Any]]:
-        """Return those of *keys* that exist, each from its node."""
+        """Return the records of those *keys* that exist, each from its node."""
         found: dict[Key, Stamped[Any]] = {}
         for first in range(0, len(keys), _FLIGHT):
             flight = keys[first : first + _FLIGHT]
@@ -143,22 +147,22 @@ class Records:
         return found
 
     def stamped(self, key: Key, data: bytes, version: int, at_ms: int) -> Stamped[Any] | None:
-        """Return the record that a node holds, None for a deleted one."""
+        """Return the record in a node, None for a deleted one."""
         before = self._known.decoded.get(key)
         if before is not None and (before.version, before.at) == (base_of(data) + version + 1, moment(at_ms)):
-            return before  # a store that was restored gives versions again, at other times
+            return before  # the time is compared because a restored store gives out versions again
         node = unpacked(key, data)
         if node.body is None:
             return None
         return self._known.keep(_stamped(key, node, node.base + version + 1, at_ms))
 
     def unknown_floors(self, keys: Iterable[Key]) -> list[Partition]:
-        """The partitions of *keys* in which deleted records are cleared away, and of which we know nothing."""
+        """Return the partitions of *keys* in which deleted records are cleared away, and whose floor is not known."""
         partitions = dict.fromkeys(partition_of(key) for key in keys if key.kind in CLEARED)
         return [partition for partition in partitions if partition not in self._known.floors]
 
     def learn_floors(self, partitions: Sequence[Partition], answers: Sequence[Any]) -> None:
-        """Learn floors from kazoo's answers, before the records that were read behind them."""
+        """Learn floors from kazoo's answers. A new floor makes records forgotten, so these are learned after it."""
         for partition, answer in zip(partitions, answers, strict=True):
             floor = Floor(None, 0) if answer is None else Floor(answer[1].version, unpacked_floor(answer[0]))
             self._known.see_floor(partition, floor)
@@ -229,14 +233,15 @@ class Records:
     def tables(
         self, domain: DomainName, keys: Sequence[Key], head: SeenHead, generation: int, deadline: Deadline
     ) -> dict[Key, Stamped[Any]]:
-        """Return those of the tables *keys* that exist, as of *head* or later.
+        """Return the records of those tables *keys* that exist, as of *head* or later.
 
-        :param generation: of the connection, from before *head* was asked for.
+        :param generation: of the connection, taken before *head* was asked for.
         """
         checkpoint = self.checkpoint(domain, head, deadline) if len(keys) > FEW_TABLES else None
         if checkpoint is None:
             return self.nodes(keys, deadline)
-        changed = {Key(domain, Kind.TABLE, one.partition, one.item): one.version for one in head.index.tail}
+        tail = head.index.tail
+        changed = {Key(domain, Kind.TABLE, entry.partition, entry.item): entry.version for entry in tail}
         found, rest = {}, []
         for key in keys:
             index = changed.get(key, checkpoint.name)
@@ -256,7 +261,7 @@ class Records:
         return found | read
 
     def _copied(self, key: Key, checkpoint: SeenCheckpoint, generation: int) -> SeenTable | None:
-        """Return a table as it is in the checkpoint, None when it is not there."""
+        """Return a table from the checkpoint, None if it is not there."""
         copy = checkpoint.copies.get((key.partition, key.item))
         stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
         if copy is None or stamped is None:
@@ -265,7 +270,7 @@ class Records:
         return self._known.keep_table(SeenTable(checkpoint.name, generation, stamped, seen))
 
     def checkpoint(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> SeenCheckpoint | None:
-        """Return the checkpoint that *head* names; None when there is none, or it is gone already."""
+        """Return the checkpoint that *head* names; None if it names none, or if a later one has replaced it."""
         name, parts = head.index.checkpoint.name, head.index.checkpoint.parts
         if not name:
             return None
@@ -290,12 +295,17 @@ class Records:
     def commits(
         self, domain: DomainName, csns: Iterable[int], head_csn: int, deadline: Deadline
     ) -> dict[int, Stamped[Any]]:
-        """Return the commits *csns*, those that there can be at the head *head_csn*."""
+        """Return the commits *csns* by CSN; numbers above the head *head_csn* are left out.
+
+        :raises StoreIncompatible: a commit below the head is missing.
+        """
         found: dict[int, Stamped[Any]] = {}
         missing = [csn for csn in csns if 1 <= csn <= head_csn]
         for attempt in range(_TRIES):
             if not missing:
                 return found
+            # First each commit where it probably is. Then both places, the segment first: a commit is moved from its
+            # node into the segment in one transaction, possibly between our two looks.
             folded = [csn for csn in missing if attempt or is_old(csn, head_csn)]
             own = [csn for csn in missing if attempt or not is_old(csn, head_csn)]
             found |= self._from_segments(domain, folded, deadline)
@@ -348,7 +358,7 @@ class Records:
 
 
 def _commit(domain: DomainName, csn: int, data: bytes, at_ms: int) -> Stamped[Any]:
-    """A commit's version is its number: it is written once, and every one has another."""
+    """Decode a commit. Its version is its CSN: a commit is written once, in a node or folded."""
     key = commit_key(domain, csn)
     return _stamped(key, unpacked(key, data), csn, at_ms)
 
@@ -358,7 +368,7 @@ def _stamped(key: Key, node: Node, version: int, at_ms: int) -> Stamped[Any]:
 
 
 def csn_of(key: Key) -> int | None:
-    """The CSN that a commit's key names, None when no commit can have that key."""
+    """Return the CSN that a commit's key names, None if no commit can have that key."""
     item = key.item
     if key.partition or not (item.isascii() and item.isdigit()) or commit_item(int(item)) != item:
         return None
@@ -366,7 +376,7 @@ def csn_of(key: Key) -> int | None:
 
 
 def segment_of(csn: int) -> int:
-    """The number of the segment into which a commit is folded."""
+    """Return the number of the segment into which a commit is folded."""
     return (csn - 1) // SEGMENT
 
 
@@ -375,10 +385,10 @@ def segment_path(paths: Paths, domain: DomainName, number: int) -> str:
 
 
 def is_old(csn: int, head_csn: int) -> bool:
-    """Whether a commit is likely to have been folded at that head."""
+    """Return whether the commit *csn* is probably folded at the head *head_csn*."""
     return (segment_of(csn) + 1) * SEGMENT + UNFOLDED <= head_csn
 
 
 def checkpoint_parts(paths: Paths, domain: DomainName, name: str, parts: int) -> list[str]:
-    """The nodes of a checkpoint."""
+    """Return the paths of a checkpoint's nodes."""
     return [f"{paths.folder(domain, 'checkpoints')}/{name}.{part}" for part in range(parts)]

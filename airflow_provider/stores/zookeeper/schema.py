@@ -1,4 +1,4 @@
-"""The version of the layout: which one a chroot has, whether it fits, and how the first one is made."""
+"""Read, check, create and upgrade the layout under a chroot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES = 5
 
 
 def status(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
-    """Look at the layout; changes nothing."""
+    """Return the state of the layout. Read-only."""
     _, answer, names = session.ask(
         deadline, [lambda client: client.sync_async("/"), Get(paths.schema), children(paths.chroot)]
     )
@@ -28,9 +28,9 @@ def status(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
 
 
 def upgrade(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
-    """Make the layout where there is none, or raise its version; each step may be done by several at once.
+    """Create the layout if there is none, or raise its version; several clients may do each step at the same time.
 
-    :raises PackageTooOld: it is newer than this version of the package.
+    :raises PackageTooOld: the layout is newer than this version of the package.
     """
     for _ in range(_TRIES):
         found = status(session, paths, deadline)
@@ -39,7 +39,7 @@ def upgrade(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
         if found.fit is Fit.NEWER:
             found.require_usable()
         if found.fit is Fit.UPGRADABLE:
-            with suppress(ReplyLostError):  # the next look tells
+            with suppress(ReplyLostError):  # the next look tells whether it was done
                 session.change(deadline, [Operation("set_data", paths.schema, LAYOUTS[-1].encode())])
         else:
             _make(session, paths, deadline)
@@ -47,9 +47,10 @@ def upgrade(session: Session, paths: Paths, deadline: Deadline) -> SchemaStatus:
 
 
 def new_incarnation(session: Session, paths: Paths, deadline: Deadline) -> str:
-    """Give the store another identity; whoever decided under the one before is refused from then on.
+    """Give the store a new identity and return it; transactions decided under the previous one are refused from now on.
 
-    :raises StoreUnavailable: the servers refuse to. :raises OutcomeUnknown: no answer came.
+    :raises StoreUnavailable: the servers refuse the change.
+    :raises OutcomeUnknown: no answer came; call again.
     """
     new = uuid.uuid4().hex
     try:
@@ -88,9 +89,9 @@ def _make(session: Session, paths: Paths, deadline: Deadline) -> None:
 
 
 def _create(session: Session, deadline: Deadline, operations: list[Operation]) -> None:
-    """Create nodes, all or none; that others did meanwhile is as good. A lost reply is looked after by the caller.
+    """Create nodes, all or none. It is as good if another client has created them; after a lost reply, look again.
 
-    :raises StoreUnavailable: the servers refuse to.
+    :raises StoreUnavailable: the servers refuse the change.
     """
     try:
         answers = session.change(deadline, operations)

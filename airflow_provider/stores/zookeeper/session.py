@@ -1,7 +1,7 @@
-"""The connection to ZooKeeper: opened on first use, again in a forked child, and no call of it lasts for ever.
+"""Connect to ZooKeeper: on first use, again in a forked child, with a deadline for every call.
 
 kazoo's own waiting is not used: its plain calls hang while the connection is suspended, and its retries repeat
-changes blindly. Every call here is asynchronous and waited for until one deadline.
+changes blindly. Every call here is asynchronous, and its answer is waited for until a deadline.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _GONE = (ConnectionLoss, SessionExpiredError, SessionMovedError, ConnectionClose
 _LONGEST_PAUSE_S = 0.2
 _LONGEST_CLOSE_S = 3.0
 _DROPPED = "Connection dropped"
-"""As kazoo says that a server ended a connection: it stops, or takes no more clients of this host."""
+"""Text with which kazoo reports that a server ended a connection: it stops, or accepts no more clients of this host."""
 _TOO_MANY = (
     " Where it runs: a server drops further clients of a host that has maxClientCnxns of them (zoo.cfg, 60 by default; "
     "`echo cons | nc HOST PORT` lists them): raise it there, or open fewer stores on this host."
 )
 _REFUSALS = 2
-"""So often in a row it is final: a server that is being stopped ends SASL as one does that refuses."""
+"""Refusals in a row that are final. One is not: a server that is being stopped ends SASL like one that refuses."""
 _SHARE_FOR_ASKING = 0.3
-"""Of the time that a change has left: kept to ask what became of it."""
+"""Share of a change's remaining time that is kept to find out its outcome after a lost reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Asks for a node's data and stat."""
+    """Request for a node's data and stat."""
 
     path: str
 
@@ -68,11 +68,11 @@ class Get:
 
 
 Request = Get | Callable[[KazooClient], Any]
-"""Sends one request and returns kazoo's promise of an answer."""
+"""Function that sends one request and returns kazoo's promise of the answer."""
 
 
 class ReplyLostError(Exception):
-    """The answer to a change never came; it may have been made."""
+    """The reply to a change was lost; the change may have been made."""
 
 
 class Deadline:
@@ -82,15 +82,15 @@ class Deadline:
         self._end = monotonic() + seconds
 
     def left_s(self) -> float:
-        """Seconds until then, 0 when it has passed."""
+        """Return the seconds until the deadline, 0 if it has passed."""
         return max(0.0, self._end - monotonic())
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One part of a change: ``create``, ``set_data``, ``check`` or ``delete``.
+    """One operation of a change: ``create``, ``set_data``, ``check`` or ``delete``.
 
-    :param version: of the node's data, -1 for any; not for ``create``.
+    :param version: expected version of the node's data, -1 for any; not for ``create``.
     """
 
     verb: str
@@ -100,13 +100,13 @@ class Operation:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in a message: its fields, and the ACL of a created node."""
+        """Approximate size in a message: the fields, and the ACL of a created node."""
         return len(self.path) + len(self.data) + 80
 
     def part(self, acl: Sequence[Any]) -> Any:
-        """Return it as kazoo sends it.
+        """Return the operation in kazoo's form.
 
-        :param acl: of what is created.
+        :param acl: access list of a created node.
         """
         match self.verb:
             case "create":
@@ -120,13 +120,13 @@ class Operation:
 
 
 class _Reasons(logging.Handler):
-    """Keeps the last thing that kazoo complained about; its own log would hold passwords."""
+    """Handler that keeps kazoo's last warning; kazoo's own log would hold passwords."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.last = ""
         self.refused = False
-        """Whether SASL ended with an error that kazoo does not report otherwise."""
+        """True if SASL ended with an error; kazoo reports it only in its log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.last = record.getMessage()
@@ -136,10 +136,10 @@ class _Reasons(logging.Handler):
 
 
 class Session:
-    """A connection that is opened on first use.
+    """Connection that is opened on first use.
 
-    :attr:`generation` changes whenever the connection was lost: what must be true only of one server's life
-    is asked again then.
+    :attr:`generation` changes whenever the connection was lost: hints that hold only behind one server are read again
+    then.
     """
 
     def __init__(self, address: Address) -> None:
@@ -167,12 +167,12 @@ class Session:
     # --- asking ----------------------------------------------------------------------------------------------
 
     def ask(self, deadline: Deadline, requests: Sequence[Request]) -> list[Any]:
-        """Send *requests*, all that only read or may be repeated, in one flight; return their answers.
+        """Send *requests* in one flight and return their answers, None for a node that does not exist.
 
-        None stands for a node that does not exist. After a lost connection all are sent again.
+        After a lost connection all are sent again, so that they must only read, or be harmless to repeat.
 
         :raises StoreUnavailable: no answer until *deadline*.
-        :raises StoreIncompatible: we may not read that.
+        :raises StoreIncompatible: this user may not read a node.
         """
         while True:
             client = self._connected(deadline)
@@ -194,17 +194,21 @@ class Session:
     def change(self, deadline: Deadline, operations: Sequence[Operation]) -> list[Any]:
         """Send *operations* as one transaction; return the answer to each, exceptions among them if it failed.
 
-        :raises StoreUnavailable: it was not sent.
+        It is sent once: a change whose reply was lost may have been made.
+
+        :raises StoreUnavailable: the transaction was not sent.
         :raises ReplyLostError: it was sent, and no answer came.
         """
         client = self._connected(deadline)
         promise = client.handler.async_result()
         # Past kazoo's own builder, which takes each path apart and puts it together again.
-        client._call(Transaction([one.part(self._acl) for one in operations]), promise)  # noqa: SLF001
+        client._call(Transaction([operation.part(self._acl) for operation in operations]), promise)  # noqa: SLF001
         try:
             answers: list[Any] = promise.get(timeout=deadline.left_s() * (1 - _SHARE_FOR_ASKING))
         except AuthFailedError:
-            return self.change(deadline, operations)  # it was not sent: nothing is before we are known
+            return self.change(
+                deadline, operations
+            )  # not sent: kazoo sends nothing before the login succeeds
         except (KazooException, KazooTimeoutError, RuntimeError) as error:
             raise ReplyLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
         for answer in answers:
@@ -213,22 +217,22 @@ class Session:
         return answers
 
     def send(self, deadline: Deadline, request: Request) -> Any:
-        """Send one request once; return its answer, None when it failed for whatever reason."""
+        """Send one request once; return its answer, None if it failed for any reason."""
         with suppress(KazooException, KazooTimeoutError, EpochError):
             return request(self._connected(deadline)).get(timeout=deadline.left_s())
         return None
 
     def _answers(self, promise: Any, deadline: Deadline) -> list[Any]:
-        """Wait for the answer to one message, which may be the answers to many requests."""
+        """Wait for the reply to one message, and return its answers: one, or those of a :class:`MultiRead`."""
         try:
             answer = promise.get(timeout=deadline.left_s())
         except NoNodeError:
             return [None]
         if not isinstance(answer, Nodes):
             return [answer]
-        for one in answer:
-            if isinstance(one, KazooException):
-                raise one
+        for node in answer:
+            if isinstance(node, KazooException):
+                raise node
         return answer
 
     # --- connecting ------------------------------------------------------------------------------------------
@@ -239,7 +243,7 @@ class Session:
             if client.connected:
                 return client
             if self._refused or self._reasons.refused:
-                self._ended = True  # whoever comes next tries again
+                self._ended = True  # the next call connects again
                 self._refusals += 1
                 if self._refusals >= _REFUSALS:
                     raise self._not_allowed(AuthFailedError())
@@ -289,7 +293,7 @@ class Session:
 
         def listen(state: str) -> None:
             if self._client is not client:
-                return  # of a connection that was given up
+                return  # an event of a client that was closed
             self.generation += 1
             if state == KazooState.LOST:
                 self._refused = client.client_state == KeeperState.AUTH_FAILED
@@ -323,7 +327,7 @@ class Session:
     # --- ending ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the session, so that what lives with it is removed; may be called twice."""
+        """End the session, which removes its ephemeral nodes; may be called twice."""
         if self._process != os.getpid():
             self._leave_to_parent()
         with self._lock:
@@ -339,14 +343,17 @@ class Session:
         self._changed.set()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: the connection is the parent's; its threads do not exist here."""
+        """Leave the connection to the parent, in a forked child; its threads do not exist here.
+
+        The child only closes its copies of the sockets: a message on them would break the parent's session.
+        """
         client = self._client
         self._forget()
         if client is not None:
             connection = client._connection  # noqa: SLF001 - kazoo has no other way to let go of a socket
-            for one in (connection._socket, connection._read_sock, connection._write_sock):  # noqa: SLF001
+            for socket in (connection._socket, connection._read_sock, connection._write_sock):  # noqa: SLF001
                 with suppress(OSError, AttributeError):
-                    os.close(one.detach())
+                    os.close(socket.detach())
 
     # --- errors ----------------------------------------------------------------------------------------------
 
@@ -374,7 +381,7 @@ class Session:
 
 
 def _sent(client: KazooClient, requests: Sequence[Request]) -> Iterator[Any]:
-    """Send *requests* in their order, nodes that stand side by side together; return the promises."""
+    """Send *requests* in their order, neighbouring nodes in one message; return the promises."""
     for together, run in groupby(requests, key=lambda request: isinstance(request, Get)):
         if not together:
             yield from [request(client) for request in run]
@@ -384,11 +391,11 @@ def _sent(client: KazooClient, requests: Sequence[Request]) -> Iterator[Any]:
                 yield client.get_async(paths[0])
                 continue
             promise = client.handler.async_result()
-            client._call(MultiRead(paths), promise)  # noqa: SLF001 - the door for requests that kazoo lacks
+            client._call(MultiRead(paths), promise)  # noqa: SLF001 - kazoo has no public call for other requests
             yield promise
 
 
 def _end(client: KazooClient) -> None:
-    with suppress(Exception):  # a socket that is gone already; there is nobody left to tell
+    with suppress(Exception):  # the socket may be gone already; no caller waits for the outcome
         client.stop()
         client.close()

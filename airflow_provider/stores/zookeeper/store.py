@@ -1,4 +1,4 @@
-"""The metadata store on ZooKeeper: every change is one ``multi``."""
+"""Metadata store on ZooKeeper: every change is one ``multi`` (docs/decisions/zookeeper-layout.md)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _Answer = TypeVar("_Answer")
 
 
 class ZookeeperStore(MetadataStore):
-    """A store under a chroot of a ZooKeeper ensemble; :meth:`open` makes sure that it fits.
+    """Store under a chroot of a ZooKeeper ensemble; :meth:`open` checks that it fits.
 
-    :param patience: how long to wait for others who write, and for an ensemble that elects a leader.
+    :param patience: time to wait for other writers, and for an ensemble that elects a leader.
     """
 
     capabilities = frozenset({StoreCapability.SERVER_TIME, StoreCapability.WATCH, StoreCapability.CLUSTER})
@@ -62,7 +62,10 @@ class ZookeeperStore(MetadataStore):
         self._begin()
 
     def _begin(self) -> None:
-        """Know nothing; in a forked child, too: what its parent's threads held while it was made stays held."""
+        """Begin without hints and locks, at first and in a forked child.
+
+        A lock that a thread of the parent held at the fork would stay locked in the child for ever.
+        """
         self._process = os.getpid()
         self._generation = -1
         self._reads_only = False
@@ -83,7 +86,7 @@ class ZookeeperStore(MetadataStore):
     def open(self, *, create: bool = True) -> ZookeeperStore:  # noqa: ARG002 - none is made by opening
         """Check the layout.
 
-        :raises StoreIncompatible: it is missing or another one, or we may not read it; says what to do.
+        :raises StoreIncompatible: the layout is missing or another one, or this user may not read it; says what to do.
         :raises StoreUnavailable: the ensemble does not answer.
         """
         try:
@@ -95,18 +98,18 @@ class ZookeeperStore(MetadataStore):
         return self
 
     def schema_status(self) -> SchemaStatus:
-        """Look at the layout; changes nothing."""
+        """Return the state of the layout. Read-only."""
         found = schema.status(self._session, self._paths, self._opening())
         self._format = found.format
         return found
 
     def upgrade_schema(self) -> SchemaStatus:
-        """Make the layout where there is none."""
+        """Create the layout, or bring it up to date."""
         self._opening_check()
         return schema.upgrade(self._session, self._paths, Deadline(self._patience_s))
 
     def new_incarnation(self) -> str:
-        """Give the store another identity than it had; return it (R33)."""
+        """Give the store a new identity; return it (R33)."""
         self.schema_status().require_usable()
         new = schema.new_incarnation(self._session, self._paths, self._deadline())
         self._known.clear()
@@ -122,7 +125,8 @@ class ZookeeperStore(MetadataStore):
         def look() -> Reading:
             incarnation = self._greet(deadline)
             head, found, _ = self._records.look(domain, keys, deadline)
-            now = max([self._clock.now(), *(one.at for one in found.values())])
+            # The clock is a lower bound: a record that was read may be younger.
+            now = max([self._clock.now(), *(stamped.at for stamped in found.values())])
             return Reading(Head(head.csn, incarnation.name), now, found)
 
         return self._of_one_connection(look)
@@ -193,10 +197,10 @@ class ZookeeperStore(MetadataStore):
     # --- the connection --------------------------------------------------------------------------------------
 
     def _of_one_connection(self, look: Callable[[], _Answer]) -> _Answer:
-        """Return what *look* finds while the connection lasts; again after it was lost on the way.
+        """Return the result of *look* over one connection; look again if the connection was lost meanwhile.
 
-        A look may take several messages, each behind what the one before it said. The server of a new session may
-        lag behind that, or have been restored. *look* ends at its deadline, however often connections are lost.
+        A look may take several messages, each of which relies on the answer to the one before. The server of a new
+        session may lag behind that answer, or have been restored. *look* raises at its deadline, so the loop ends.
         """
         while True:
             generation = self._session.generation
@@ -223,7 +227,7 @@ class ZookeeperStore(MetadataStore):
     def _greet(self, deadline: Deadline, *, touch: bool = True) -> Incarnation:
         """Learn the servers' time and the store's identity: at first, after a lost connection, and now and then.
 
-        :param touch: whether their time is wanted, which only a write tells.
+        :param touch: the servers' time is wanted; only a write tells it.
         """
         generation = self._session.generation
         known = self._known.incarnation
@@ -247,7 +251,7 @@ class ZookeeperStore(MetadataStore):
         return self._known.see_incarnation(answer)
 
     def _look_at_clock(self, deadline: Deadline, *, touch: bool) -> list[Any]:
-        """Ask for the clock and the incarnation. For who may not write, this host's time stands for the servers'."""
+        """Ask for clock and incarnation. A user who may not write uses this host's time instead of the servers'."""
         writes = touch and not self._reads_only
         asked: Request = (
             (lambda client: client.set_async(self._paths.clock, b"")) if writes else Get(self._paths.clock)

@@ -1,4 +1,10 @@
-"""Changing a store: look up what is not known, plan, send, and find out what became of it."""
+"""Apply transactions: look up what is not known, plan, send, and find out the outcome.
+
+A client remembers nodes and versions (:mod:`~airflow_provider.stores.zookeeper.known`), and may guess that a record is
+new. A plan that relies on a wrong hint fails as one of which a requirement does not hold. So a failed ``multi`` is
+never reported as it is: everything that the transaction requires is read, and either a requirement fails by what was
+read, or the transaction is planned again.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +33,19 @@ from airflow_provider.stores.zookeeper.session import Deadline, Get, ReplyLostEr
 from airflow_provider.stores.zookeeper.turns import Turns
 
 RACES_BEFORE_TURN = 2
-"""Races for the head that a transaction loses before it queues up."""
+"""Number of lost races for the head after which a transaction queues for its turn."""
 _GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.ROOT})
-"""Kinds that are written once: not looked up before they are made."""
+"""Kinds that are written once: guessed to be absent, instead of looked up, before they are created."""
 
 
 @dataclass(slots=True)
 class _Tries:
-    """How often one transaction lost the race for the head, whether a guess was wrong, its place in the queue."""
+    """Progress of one transaction.
+
+    :param lost: number of lost races for the head.
+    :param wrong: a hint or a guess was wrong, so that nothing is guessed any more.
+    :param turn: path of its node in the queue for the head; None if it does not queue.
+    """
 
     lost: int = 0
     wrong: bool = False
@@ -55,9 +66,9 @@ class Writer:
     def apply(
         self, request: CheckedTransaction, number: Number | None, deadline: Deadline
     ) -> tuple[Receipt, Plan]:
-        """Apply *request*, sending it again while others move the head and *deadline* lasts.
+        """Apply *request*; try again until *deadline* while other commits move the head.
 
-        :raises RequirementFailed: as :meth:`MetadataStore.transact`, and so are the other errors.
+        :raises RequirementFailed: see :meth:`MetadataStore.transact`, also for the other errors.
         """
         held = self.turns.held(request.domain) if planning.writes_head(request) else None
         tries = _Tries(turn=held)
@@ -65,17 +76,18 @@ class Writer:
             while True:
                 view = self._look_up(request, deadline, guess=not tries.wrong)
                 if self._seems_refused(request, number, view) or requires_commit(request):
+                    # Hints cannot refuse. If all requirements hold by what is read now, the hints are right after it.
                     self._refuse(request, number, deadline)
                     view = self._look_up(request, deadline, guess=not tries.wrong)
                 with self._alone(request, deadline):
                     if tries.lost >= RACES_BEFORE_TURN and tries.turn is None:
                         tries.turn = self.turns.take(request.domain, deadline)
-                        self._known.heads.pop(request.domain, None)
+                        self._known.heads.pop(request.domain, None)  # others have moved it while we waited
                     outcome = self._try(request, number, view, tries, deadline=deadline)
                 if outcome is not None:
                     if tries.turn == held:
                         self.turns.given_on(request.domain)
-                    tries.turn = held  # it went with the transaction
+                    tries.turn = held  # the transaction has removed our node, so there is nothing to leave
                     return outcome
                 if deadline.left_s() <= 0:
                     raise StoreUnavailable(
@@ -89,7 +101,7 @@ class Writer:
 
     @contextmanager
     def _alone(self, request: CheckedTransaction, deadline: Deadline) -> Iterator[None]:
-        """Threads of one process do not race each other for a domain's head."""
+        """Keep threads of one process from racing each other for a domain's head; at the deadline they go on."""
         lock = self._domains.setdefault(request.domain, Lock()) if planning.writes_head(request) else Lock()
         mine = lock.acquire(timeout=deadline.left_s())
         try:
@@ -107,12 +119,17 @@ class Writer:
         *,
         deadline: Deadline,
     ) -> tuple[Receipt, Plan] | None:
-        """Send it once; None when it failed because of what was not known."""
+        """Plan and send *request* once; return None if it must be planned again.
+
+        :raises RequirementFailed: by what was read after the failure.
+        :raises OutcomeUnknown: the reply was lost, and the store does not show the transaction.
+        """
         if needs_head(request):
+            # Now, with the lock held: another thread of this process may have moved the head since the look-up.
             head = self._known.heads.get(request.domain) or self._records.head(request.domain, deadline)
             view = replace(view, head=head)
         if self._seems_refused(request, number, view):
-            return None  # by the next look
+            return None  # because of the newer head; the next round reads and refuses
         plan = planning.plan(request, view, self._paths, turn=tries.turn)
         try:
             answers = self._session.change(deadline, plan.operations)
@@ -131,7 +148,7 @@ class Writer:
         match plan.roles[failed]:
             case Role.TURN:
                 self.turns.given_on(request.domain)
-                tries.turn = None  # its session has ended
+                tries.turn = None  # its node has ended with its session
             case Role.HEAD:
                 tries.lost += 1
                 self._known.heads.pop(request.domain, None)
@@ -160,15 +177,20 @@ class Writer:
     # --- what is not known -----------------------------------------------------------------------------------
 
     def _look_up(self, request: CheckedTransaction, deadline: Deadline, *, guess: bool) -> View:
-        """Gather what the plan needs; ask for what nobody has told us yet, in one flight."""
+        """Gather the hints for a plan; ask for those that are missing, in one flight.
+
+        :param guess: records that are usually new are taken to be absent without asking.
+        """
         while True:
             view = self._looked_up(request, deadline, guess=guess)
+            # Another client has made the folder since its floor was read: the plan would neither create nor check
+            # it, and so rely on a floor that nothing proves.
             made = [
                 partition
                 for partition, floor in view.floors.items()
                 if floor.version is None and self._paths.partition(*partition) in view.folders
             ]
-            for partition in made:  # meanwhile, by others
+            for partition in made:
                 self._known.forget_floor(partition)
             if not made:
                 return view
@@ -176,10 +198,10 @@ class Writer:
     def _looked_up(self, request: CheckedTransaction, deadline: Deadline, *, guess: bool) -> View:
         keys = planning.touched(request)
         floors = self._records.unknown_floors(keys)
-        for partition in floors:  # what was believed about its records is worth nothing
+        for partition in floors:  # hints about records are only good together with the floor of their folder
             self._known.forget_floor(partition)
-        absent = {one.key for one in request.requires if isinstance(one, Absent)}
-        required = {one.key for one in request.requires if isinstance(one, Exists)}
+        absent = {requirement.key for requirement in request.requires if isinstance(requirement, Absent)}
+        required = {requirement.key for requirement in request.requires if isinstance(requirement, Exists)}
         records: dict[Key, Seen | None] = {}
         unknown = []
         for key in keys:
@@ -194,7 +216,7 @@ class Writer:
         creating = [key for key in keys if records.get(key) is None and key not in required]
         wanted = planning.folders_of(self._paths, request.domain, creating, number=request.commit is not None)
         folders = [path for path in wanted if path not in self._known.folders]
-        if guess and any(key.kind is Kind.EPOCH for key in creating):  # then its log is new, too
+        if guess and any(key.kind is Kind.EPOCH for key in creating):  # a new epoch has no log yet
             logs = {self._paths.partition(*partition_of(key)) for key in creating if key.kind is Kind.BARRIER}
             folders = [path for path in folders if path not in logs]
         head = self._known.heads.get(request.domain)
@@ -225,9 +247,9 @@ class Writer:
         )
 
     def _seems_refused(self, request: CheckedTransaction, number: Number | None, view: View) -> bool:
-        """Whether what is known contradicts a requirement, or cannot tell."""
-        if len({one.key for one in request.requires}) < len(set(request.requires)):
-            return True  # two that cannot both hold
+        """Return whether the hints contradict a requirement, or are not enough to tell."""
+        if len({requirement.key for requirement in request.requires}) < len(set(request.requires)):
+            return True  # two requirements of one key that cannot both hold
         for requirement in request.requires:
             if requirement.key.kind is Kind.COMMIT:
                 if isinstance(requirement, Absent) and (csn_of(requirement.key) or 0) in range(
@@ -244,11 +266,11 @@ class Writer:
         return number is not None and number.expected not in (None, view.head.csn + 1)
 
     def _refuse(self, request: CheckedTransaction, number: Number | None, deadline: Deadline) -> None:
-        """Look at everything that is required, now.
+        """Read everything that *request* requires, and correct the hints.
 
-        :raises RequirementFailed: for the first requirement that does not hold; none, if all of them do.
+        :raises RequirementFailed: for the first requirement that does not hold.
         """
-        keys = [*(one.key for one in request.requires), *planning.touched(request)]
+        keys = [*(requirement.key for requirement in request.requires), *planning.touched(request)]
         head, found, (answer,) = self._records.look(
             request.domain, keys, deadline, more=[Get(self._paths.incarnation)]
         )
@@ -268,11 +290,13 @@ class Writer:
     def _ask(
         self, plan: Plan, request: CheckedTransaction, deadline: Deadline, lost: ReplyLostError
     ) -> Receipt | None:
-        """Ask what became of a transaction whose reply was lost: its name stands in what it wrote.
+        """Find out the outcome of a transaction whose reply was lost, by its name in the nodes that it writes.
 
-        :return: None when it changes nothing, so that it may be sent again.
-        :raises OutcomeUnknown: its name is not there. It may still come, or others wrote over it.
+        :return: its receipt; None if it writes nothing, so that it may be sent again.
+        :raises OutcomeUnknown: its name is missing. The transaction may still arrive at the leader, or its nodes
+            were overwritten.
         """
+        # Either outcome makes these hints wrong.
         self._known.forget(planning.touched(request), plan.made)
         self._known.heads.pop(request.domain, None)
         if plan.witness is None:
@@ -287,6 +311,8 @@ class Writer:
             answer is not None and unpacked(path, answer[0]).transaction == plan.transaction
             for path, answer in zip(paths, answers, strict=True)
         ]
+        # The witness alone proves that it was applied. The receipt needs the versions of all puts, and a node that was
+        # overwritten does not tell its former version any more.
         if not all(ours):
             raise self._unknown(lost)
         versions = {
@@ -304,13 +330,16 @@ class Writer:
 
 
 def needs_head(request: CheckedTransaction) -> bool:
-    """Whether a plan cannot be made without the head."""
+    """Return whether *request* can only be planned on the head."""
     return planning.writes_head(request) or requires_commit(request)
 
 
 def requires_commit(request: CheckedTransaction) -> bool:
-    """Whether a requirement is about a commit, which may have been folded."""
-    return any(one.key.kind is Kind.COMMIT for one in request.requires)
+    """Return whether *request* requires a commit, or its absence.
+
+    Commits are folded into segments, so that no version of a node can be checked for it: they are always read.
+    """
+    return any(requirement.key.kind is Kind.COMMIT for requirement in request.requires)
 
 
 def _expected(requirement: Exists | Absent) -> int | None:
@@ -318,7 +347,7 @@ def _expected(requirement: Exists | Absent) -> int | None:
 
 
 def _failed(answers: Sequence[Any]) -> int | None:
-    """The position of the operation that failed; the others were rolled back or never tried."""
+    """Return the position of the operation that failed, None if none did; the others are rolled back or not tried."""
     for position, answer in enumerate(answers):
         if isinstance(answer, KazooException) and not isinstance(
             answer, RolledBackError | RuntimeInconsistency
@@ -328,5 +357,5 @@ def _failed(answers: Sequence[Any]) -> int | None:
 
 
 def _data_version(answer: Any) -> int:
-    """The version of a node's data after it was set, or made."""
+    """Return the version of a node's data after ``set_data`` (in the answer) or ``create`` (always 0)."""
     return int(answer.version) if hasattr(answer, "version") else 0

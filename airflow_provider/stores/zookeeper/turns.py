@@ -1,9 +1,8 @@
-"""A fair turn at a domain's head, for those who have lost the race for it.
+"""Queue clients for a domain's head, fairly, after they have lost the race for it (docs/decisions/turns.md).
 
-It is a hint, and nothing depends on it: a client makes a node that lives as long as its session, and waits a
-little while until the one before it is gone. Whoever is paused while it stands in the queue is passed: after
-a quarter of a second nobody waits for it any more. The node goes with the transaction that it was made for,
-so that the next in the queue is woken by the commit itself.
+The queue is a hint on which nothing depends: a client makes a node that lives as long as its session, and waits a
+little while until the node before it is gone. A client that is paused in the queue is passed after a quarter of a
+second. The transaction removes the node that was made for it, so that the commit itself wakes the next client.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Turns:
 
     @contextmanager
     def turn(self, domain: DomainName, deadline: Deadline, patience_s: float) -> Iterator[None]:
-        """A context for this thread: its first transaction that moves the head gives the turn on."""
+        """Queue this thread for the head; its first transaction that moves the head gives the turn on."""
         held = self._held()
         if domain not in held and (own := self.take(domain, deadline, patience_s)) is not None:
             held[domain] = own
@@ -42,18 +41,18 @@ class Turns:
             self.leave(held.pop(domain, None), deadline)
 
     def held(self, domain: DomainName) -> str | None:
-        """The node of the turn that this thread is in."""
+        """Return the path of the node of this thread's turn, None if it has none."""
         return self._held().get(domain)
 
     def given_on(self, domain: DomainName) -> None:
-        """Forget it: it went with a transaction, or its session has ended."""
+        """Forget this thread's turn: a transaction has removed its node, or the session has ended."""
         self._held().pop(domain, None)
 
     def _held(self) -> dict[DomainName, str]:
         return cast("dict[DomainName, str]", self._threads.__dict__)
 
     def take(self, domain: DomainName, deadline: Deadline, patience_s: float | None = None) -> str | None:
-        """Queue up, and wait until it is our turn or long enough; return our node's path, None if there is none."""
+        """Queue up and wait for our turn, at most for *patience_s*; return our node's path, None if it was not made."""
         folder = self._paths.folder(domain, "turns")
         until = Deadline(min(LONGEST_WAIT_S if patience_s is None else patience_s, deadline.left_s()))
         own = self._session.send(deadline, _create(f"{folder}/turn-", ephemeral=True))
@@ -75,12 +74,12 @@ class Turns:
         return str(own)
 
     def leave(self, turn: str | None, deadline: Deadline) -> None:
-        """Leave the queue without a commit."""
+        """Remove our node without a commit."""
         if turn is not None:
             self._session.send(deadline, lambda client: client.delete_async(turn))
 
     def _before(self, folder: str, own: str, deadline: Deadline) -> str | None:
-        """Return who is right before us, and not known to be paused."""
+        """Return the name of the node right before ours, except those of clients known to be paused."""
         names = self._session.send(deadline, children(folder))
         mine = own.rpartition("/")[2]
         waiting = sorted(name for name in names or [] if name < mine and name not in self._passed)
