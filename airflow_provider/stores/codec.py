@@ -205,8 +205,8 @@ def _default(field: Field[Any]) -> Any:
 def older_store(what: str, found: int, expected: int) -> StoreIncompatible:
     """Build the error for *what*, which a store of the format *found* cannot hold; *expected* is the format needed."""
     return StoreIncompatible(
-        f"{what} needs the format {expected} of the store, which has the format {found}: versions of the package that "
-        "know no other may still use it.",
+        f"{what} needs a store of format {expected}; this store has format {found}, because older versions of the "
+        "package may still use it.",
         next_step="upgrade the package on every host, then run `airflow epochs db upgrade`.",
         found=found,
         expected=expected,

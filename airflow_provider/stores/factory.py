@@ -193,7 +193,7 @@ def _check_fit(store: UnopenedStore, url: str, require: Collection[StoreCapabili
     if missing:
         raise StoreIncompatible(
             f"the store {redacted(url)} is not {', not '.join(missing)}.",
-            next_step="use a store that is, or do without what asks for it; the docs' table of stores compares them.",
+            next_step="use a store that is (the docs' table of stores compares them), or drop what needs it.",
             store=redacted(url),
             missing=tuple(missing),
             expected=tuple(sorted(require)),

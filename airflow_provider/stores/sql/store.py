@@ -88,9 +88,9 @@ class SqlStore(MetadataStore):
     def _refuse_absent(self, absent: bool) -> None:
         if absent:
             raise StoreUnavailable(
-                f"there is no store at {self._dialect.location}, and looking makes none.",
+                f"there is no store at {self._dialect.location}; a read-only call does not create one.",
                 next_step="check the address (the host of the connection); `airflow epochs db upgrade`, or the first "
-                "run of a job, makes the store.",
+                "run of a job, creates the store.",
                 store=self._dialect.location,
                 absent=True,
             )

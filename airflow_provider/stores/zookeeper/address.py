@@ -71,7 +71,7 @@ def parsed(url: str) -> Address:
     authority, slash, path = rest.rpartition("@")[2].partition("/")
     user, colon, password = rest.rpartition("@")[0].partition(":")
     if "/" in user or "/" in password:
-        raise _refused("(user and password)", "them percent-encoded")
+        raise _refused("(user and password)", "user and password percent-encoded")
     if colon and not user:
         raise _refused("(a password without a user)", "a user")
     if user and not password:
@@ -125,7 +125,7 @@ def _options(query: str) -> dict[str, str]:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown or len(options) < len(pairs):
         raise _refused(
-            unknown or "(an option twice)", f"each of the options {', '.join(OPTIONS)} once at most"
+            unknown or "(an option twice)", f"each of the options {', '.join(OPTIONS)} at most once"
         )
     if bool(options.get("cert")) != bool(options.get("key")):
         raise _refused("cert without key, or key without cert", "both or neither")

@@ -91,7 +91,7 @@ class Writer:
                     return outcome
                 if deadline.left_s() <= 0:
                     raise StoreUnavailable(
-                        f"{self._session.location}: others were faster until patience ended.",
+                        f"{self._session.location}: other commits came first until the time limit of the transaction.",
                         next_step="try again; let fewer jobs publish at the same time.",
                         store=self._session.location,
                     )

@@ -44,8 +44,8 @@ _PRIMARY = (
     "name the primary server in the store's address, not a standby; or all of them: HOST:PORT,HOST:PORT."
 )
 _NEXT_STEPS = {
-    "55P03": "look for who holds the lock (SELECT * FROM pg_stat_activity WHERE state <> 'idle'); try again.",
-    "57014": "look at what keeps the server busy; try again.",
+    "55P03": "find the session that holds the lock (SELECT * FROM pg_stat_activity WHERE state <> 'idle'); try again.",
+    "57014": "find out what keeps the server busy; then try again.",
     "53100": "make room on the server's disk; then try again.",
     "53300": "raise the server's max_connections, or let fewer processes use the store; then try again.",
     "25006": _PRIMARY,
