@@ -1,4 +1,4 @@
-"""At which barriers the tables of one cut are read (protocol section 6). Pure functions."""
+"""Choose the barriers at which the tables of one cut are read (protocol section 6). Pure functions."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Stood = Mapping[TableName, tuple[TableRecord, Moved]]
 
 
 class Align(StrEnum):
-    """How tables of different pace meet in one cut."""
+    """Rule by which tables of different cadences meet in one cut."""
 
     EXACT = "exact"
-    """All at one barrier, which all have reached."""
+    """All tables at one barrier, which all of them have reached."""
     FLOOR = "floor"
-    """Full tables may stay behind: each at its last barrier, labelled, at most a declared time earlier."""
+    """Full tables may lag: each is read at its last barrier, labelled, at most a declared time before the cut's."""
 
 
 class Consistency(StrEnum):
-    """Whose progress a cut waits for."""
+    """The tables whose progress a cut waits for."""
 
     ROLLING = "rolling"
-    """That of the tables in it."""
+    """The tables in the cut."""
     ALTOGETHER = "altogether"
-    """That of the whole domain: only barriers that all its tables have published."""
+    """All tables of the domain: the cut is at a barrier that each of them has published."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadDefaults:
-    """What a read gets that does not say it."""
+    """Level and consistency of a read that names none."""
 
     level: Level = Level.READ_COMMITTED
     consistency: Consistency = Consistency.ROLLING
@@ -50,16 +50,16 @@ READ_DEFAULTS = ReadDefaults()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Aligned:
-    """The barrier of a cut, and that of each table in it, which is earlier for a full table that stays behind."""
+    """The barrier of a cut, and the barrier of each table in it: earlier where a full table lags."""
 
     barrier: datetime
     tables: Mapping[TableName, datetime]
 
 
 def aligned(tables: Stood, at: datetime | None, align: Align, max_lag: timedelta | None) -> Aligned | None:
-    """The greatest barrier at or before *at* that *tables* allow; None when there is none.
+    """Return the greatest barrier at or before *at* that *tables* allow; None when there is none.
 
-    :param max_lag: how much earlier a full table may be, with :attr:`Align.FLOOR`.
+    :param max_lag: how far a full table may lag behind the cut's barrier, with :attr:`Align.FLOOR`.
     """
     if align is Align.EXACT or max_lag is None:
         barrier = resolve(tables, at)
@@ -69,52 +69,57 @@ def aligned(tables: Stood, at: datetime | None, align: Align, max_lag: timedelta
         barrier = _leading(tables, limit)
         if barrier is None:
             return None
-        found = {name: _own(record, moved, barrier) for name, (record, moved) in tables.items()}
-        own = {name: one for name, one in found.items() if one is not None}
-        if len(own) < len(found):
+        resolved = {name: _own(record, moved, barrier) for name, (record, moved) in tables.items()}
+        own = {name: reached for name, reached in resolved.items() if reached is not None}
+        if len(own) < len(resolved):
             return None
         slowest = min(own.values())
         if barrier - slowest <= max_lag:
             return Aligned(barrier=barrier, tables=own)
+        # Every later barrier would be more than max_lag ahead of the slowest table: the search goes on below.
         limit = slowest + max_lag
     return None
 
 
 def _leading(tables: Stood, limit: datetime | None) -> datetime | None:
-    """The barrier of the tables that stay exact: the incremental ones; without any, of the fastest."""
+    """Return the barrier of the tables that may not lag: the incremental ones, or the fastest where all are full."""
     exact = {name: stood for name, stood in tables.items() if stood[0].kind is TableKind.INCREMENTAL}
     if exact:
         return resolve(exact, limit)
     alone = (resolve({name: stood}, limit) for name, stood in tables.items())
-    return max((one for one in alone if one is not None), default=None)
+    return max((barrier for barrier in alone if barrier is not None), default=None)
 
 
 def _own(record: TableRecord, moved: Moved, barrier: datetime) -> datetime | None:
-    """The barrier at which a table is read in a cut at *barrier*."""
+    """Return the barrier at which a table is read in a cut at *barrier*."""
     if record.kind is TableKind.INCREMENTAL:
         return barrier
     return resolve({TableName(""): (record, moved)}, barrier)
 
 
 def published_by_all(records: Iterable[tuple[TableRecord, Moved]]) -> datetime | None:
-    """The last moment up to which every table has published all of its barriers; None when nothing limits it.
+    """Return the last moment up to which every table has published all of its barriers; None when nothing limits it.
 
-    A table without any commit limits nothing: a new job blocks no cut of older tables (R7). One that came later
-    limits what comes after all that was published before it came.
+    A table without any commit limits nothing: a new job blocks no cut of older tables (R7). A table that joined the
+    domain later (:attr:`TableRecord.joins`) limits only moments after that barrier.
 
-    :param records: of all tables but those of lapsed jobs (R9).
+    :param records: of all tables of the domain except those of lapsed jobs (R9).
     """
     limits = []
     for record, moved in records:
         reached = moved.watermark or (moved.origin if record.progress.islands else None)
         if reached is not None:
+            # The table has published all of its barriers until just before the next one.
             limit = record.cadence.next_after(reached) - _MOMENT
             limits.append(limit if record.joins is None else max(limit, record.joins))
     return min(limits, default=None)
 
 
 def checked_lag(align: Align, max_lag: timedelta | None) -> timedelta | None:
-    """:raises InvalidInput: a lag without ``floor``, or ``floor`` without one."""
+    """Return *max_lag*.
+
+    :raises InvalidInput: a lag with ``exact``, or no lag with ``floor``.
+    """
     if align is Align.EXACT and max_lag is None:
         return None
     if align is Align.FLOOR and isinstance(max_lag, timedelta) and max_lag >= timedelta(0):

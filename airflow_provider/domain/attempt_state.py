@@ -1,4 +1,4 @@
-"""How far an attempt has come, as its barrier log says (protocol section 3)."""
+"""The state of an attempt, derived from its barrier log (protocol section 3)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from airflow_provider.domain.identifiers import TableName
 def epoch_state(
     barriers: Iterable[BarrierRecord], sinks: Collection[TableName], attempt: AttemptRecord
 ) -> EpochState:
-    """State of an attempt that has not published, from its barrier log (protocol section 3).
+    """Return the state of an attempt that has not published.
 
-    PRECOMMIT needs every sink at least PROCESSED by every participant; COMMIT is what publishing makes of it.
+    PRECOMMIT needs every sink at least PROCESSED by every participant; only publishing makes it COMMIT.
+
+    :param barriers: the barrier log of the epoch, with the entries of its other attempts.
+    :param sinks: the tables that the attempt writes.
     """
     if attempt.aborted is not None:
         return attempt.end
     log = list(barriers)
     newest = newest_tries(log, attempt.output_token)
+    # What an earlier try of a participant has reported does not count: only the newest try may be published (R10).
     reported = {
-        (one.sink, one.participant)
-        for one in log
-        if one.token == attempt.output_token and one.sink and one.subtoken == newest.get(one.participant, 0)
+        (entry.sink, entry.participant)
+        for entry in log
+        if entry.token == attempt.output_token
+        and entry.sink
+        and entry.subtoken == newest.get(entry.participant, 0)
     }
     wanted = {(sink, participant) for sink in sinks for participant in range(attempt.participants)}
     return EpochState.PRECOMMIT if wanted and reported >= wanted else EpochState.OPEN

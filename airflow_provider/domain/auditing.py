@@ -1,4 +1,4 @@
-"""Whether what committed epochs have read is still what it was (invariant I4). Pure decisions."""
+"""Audit of committed epochs: find the inputs that have changed since they were read (invariant I4). Pure decisions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Change:
 
 
 class TableHistory:
-    """The newest commit of each epoch of one table; answers for any range without looking at all of them.
+    """The newest commit of each epoch of one table; answers for a range without visiting every epoch.
 
-    :param slices: in any order; of each interval the one with the highest CSN counts.
-    :param spans: commits that changed rows of several epochs at once, such as rows that were adopted.
+    :param slices: commits of single epochs, in any order; of each interval the one with the highest CSN counts.
+    :param spans: commits that changed rows of several epochs at once, such as an adoption of foreign rows.
     """
 
     def __init__(self, slices: Iterable[Change], spans: Iterable[Change] = ()) -> None:
@@ -47,13 +47,13 @@ class TableHistory:
         ]
 
     def newest(self, low: datetime | None, high: datetime) -> Change | None:
-        """The latest commit that touches ``[low, high)``; ``low=None`` is the beginning of time."""
+        """Return the latest commit that touches ``[low, high)``; ``low=None`` is the beginning of time."""
         first, last = self._range(low, high)
         spans = (span for span in self._spans if span.interval.meets(low, high))
         return max((*self._tops(first, last), *spans), key=_csn, default=None)
 
     def has_rows(self, low: datetime | None, high: datetime) -> Change | None:
-        """A commit within ``[low, high)`` that has rows, if any."""
+        """Return a commit within ``[low, high)`` that has rows, if any."""
         first, last = self._range(low, high)
         return next((change for change in self._changes[first:last] if change.rows), None)
 
@@ -62,7 +62,7 @@ class TableHistory:
         return first, max(first, bisect_left(self._starts, high))
 
     def _tops(self, first: int, last: int) -> Iterator[Change]:
-        """The changes of ``[first, last)`` that may be the latest: all at the edges, one for each whole block."""
+        """Yield the changes of ``[first, last)`` that may be the latest: each at the edges, one per whole block."""
         lower, upper = -(-first // _BLOCK), last // _BLOCK
         if lower >= upper:
             yield from self._changes[first:last]
@@ -74,9 +74,9 @@ class TableHistory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StaleInput:
-    """An input of a committed epoch that is not what was read.
+    """An input of a committed epoch that has changed since it was read.
 
-    :param changed: what was committed in the range that was read.
+    :param changed: the commit in the range that was read.
     """
 
     read: Provenance
@@ -91,9 +91,9 @@ def stale_inputs(
 ) -> Iterator[StaleInput]:
     """Yield the inputs of *committed* that have changed since, among the tables of *histories*.
 
-    What a skip has copied of a full table is such an input, too.
+    The state of a full table that a skip has copied is such an input, too.
 
-    :param origins: where the tables begin now: a read from the beginning of time is one from there on.
+    :param origins: where each table begins now: a read from the beginning of time starts there.
     """
     for read in committed.inputs:
         history = histories.get(read.table)

@@ -1,4 +1,4 @@
-"""Who may begin an epoch, and with which inputs (protocol section 5). Pure decisions."""
+"""Decide whether an epoch may begin, and with which inputs (protocol section 5). Pure decisions."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from airflow_provider.domain.withdrawn import Withdrawals
 
 
 class Beginning(StrEnum):
-    """What begin comes to."""
+    """Outcome of a begin."""
 
     OPEN = "open"
     """A new attempt with the next token."""
     SAME = "same"
     """The request was granted before; its reply was lost."""
     COMMITTED = "committed"
-    """Nothing to do: the epoch is committed and stays."""
+    """The epoch is committed and stays; there is nothing to do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Missing:
     """An input that is not ready.
 
-    :param way_out: what to do where waiting alone does not help.
-    :param comes: runs of the table's job bring it, as long as that declares the table.
+    :param way_out: the operator's next step, where waiting does not help; otherwise empty.
+    :param comes: runs of the table's job will compute it, as long as the job declares the table.
     """
 
     table: TableName
@@ -65,7 +65,7 @@ class Missing:
 
 
 def check_interval(job: JobRecord, interval: Interval, *, now: datetime, tolerance: timedelta) -> None:
-    """Refuse an interval that is none of the job's epochs.
+    """Refuse an interval that is not an epoch of the job.
 
     :raises InvalidInput: off the cadence, before the origin, or beyond the store's now plus *tolerance*.
     """
@@ -104,14 +104,14 @@ def decide(
     skips: bool = False,
     behind: bool = False,
 ) -> Beginning:
-    """Decide what a begin of *owner* comes to.
+    """Decide the outcome of a begin by *owner*.
 
     :param fills: the epoch is committed, and some of the job's tables lack it.
-    :param behind: a source that it has read was bound anew: it is computed again, whatever the job does else.
-    :param skips: *owner* declares that nothing is to come of it: what is committed stays, whatever the job does.
-    :raises EpochBusy: a live attempt of another run.
+    :param skips: *owner* skips the epoch: a committed one stays, whatever the job's ``on_rerun``.
+    :param behind: a source that the epoch has read was bound anew: it is computed again, whatever ``on_rerun`` says.
+    :raises EpochBusy: a live attempt of another run holds the epoch.
     :raises Fenced: *owner* is older than the newest attempt of its own run.
-    :raises FinalError: committed, and the job says ``on_rerun="fail"``.
+    :raises FinalError: the epoch is committed, and the job declares ``on_rerun="fail"``.
     """
     if epoch is None:
         return Beginning.OPEN
@@ -120,6 +120,7 @@ def decide(
         return Beginning.SAME
     if skips and epoch.committed is not None and not fills:
         return Beginning.COMMITTED
+    # A retry of the generation that committed wants the epoch that is there: only its reply was lost.
     if not skips and epoch.committed is not None and epoch.committed.owner.same_wish(owner):
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
@@ -142,14 +143,13 @@ def decide(
 
 
 def computes_again(epoch: EpochRecord, owner: Owner) -> bool:
-    """Whether a begin of *owner* over a committed epoch is another wish for it; a skipped one was never computed."""
+    """Return True if *owner* asks for a new generation of an epoch that was computed and committed, not skipped."""
     committed = epoch.committed
     return committed is not None and not committed.skipped and not committed.owner.same_wish(owner)
 
 
 def _refuse_older(epoch: EpochRecord, owner: Owner) -> None:
-    newest = [one.owner for one in (epoch.attempt, epoch.committed) if one is not None]
-    for other in newest:
+    for other in (record.owner for record in (epoch.attempt, epoch.committed) if record is not None):
         if owner.same_run(other) and owner.order < other.order:
             raise Fenced(
                 f"{epoch.interval}: the attempt of {owner} is older than {other}.",
@@ -182,7 +182,7 @@ def _refuse_live(
 def holder(
     epoch: EpochRecord | None, lock: Stamped[LockRecord] | None, now: datetime
 ) -> tuple[Owner, datetime] | None:
-    """Who computes *epoch* and until when that lock lasts; None when no live attempt is there."""
+    """Return the owner of the live attempt at *epoch* and the end of its lock; None without a live attempt."""
     attempt = epoch.attempt if epoch is not None else None
     if attempt is None or attempt.aborted is not None or lock is None or lock.record.token != attempt.token:
         return None
@@ -192,27 +192,31 @@ def holder(
 
 
 def reads_of_skip(outputs: Iterable[EpochTable]) -> tuple[Edge, ...]:
-    """What a skipped epoch reads: of each full table the state before, which it leaves as it is (R5)."""
+    """Return the edges of a skipped epoch: the state before of each full table, which the skip copies (R5)."""
     return tuple(Edge(table.name, EdgeKind.PREVIOUS) for table in outputs if table.kind is TableKind.FULL)
 
 
 def next_revision(epoch: EpochRecord | None) -> int:
+    """Return the revision that the next attempt computes: 1 before the first commit."""
     return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1
 
 
 def inheritable(epoch: EpochRecord | None, job: JobRecord) -> AttemptRecord | None:
-    """The earlier attempt at the same revision whose inputs a new one uses again; none that skips: it read others."""
+    """Return the earlier attempt at the same revision whose inputs a new attempt reuses; None if there is none.
+
+    An attempt that skips is none: it reads its own outputs, not the inputs of the job.
+    """
     if epoch is None or epoch.attempt is None or epoch.attempt.skips:
         return None
     same = epoch.attempt.revision == next_revision(epoch) and epoch.attempt.job_revision == job.revision
-    tables = {one.table for one in epoch.attempt.inputs}
+    tables = {read.table for read in epoch.attempt.inputs}
     return epoch.attempt if same and tables == {edge.table for edge in job.edges} else None
 
 
 def adoptable(attempt: AttemptRecord, job: JobRecord, owner: Owner) -> bool:
-    """Whether *owner* may publish what *attempt* left, provided that all of it is WRITTEN (R16).
+    """Return True if *owner* may publish the output of *attempt*, provided that all of it is WRITTEN (R16).
 
-    Only a retry of the same wish adopts: who clears a task wants it computed again.
+    Only a retry of the same generation adopts: a cleared task is to be computed again.
     """
     return (
         attempt.aborted is None
@@ -232,10 +236,10 @@ def resolve_inputs(
 ) -> tuple[list[Provenance], list[Missing], bool]:
     """Resolve each edge at *csn*.
 
-    :param copies: the job copies what its own tables had the epoch before, also below their origin.
-    :param behind: epochs that are no input before they are computed again.
-    :return: the provenance of those that are ready, those that are not, and whether some table's record has
-        moved too far past *csn* to answer (then the head is to be read again).
+    :param copies: the epoch is skipped, and copies the state before of its own full tables, also below their origin.
+    :param behind: epochs that cannot be read before they are computed again.
+    :return: provenance of the inputs that are ready; the inputs that are not; and True if a table's record has moved
+        too far past *csn* to answer: then the caller reads the head again.
     """
     found: list[Provenance] = []
     missing: list[Missing] = []
@@ -246,7 +250,7 @@ def resolve_inputs(
             continue
         record = stamped.record
         moved = as_of(stamped, csn)
-        # What a copy needs is told by the epochs that the record has now, which a reader of an older head does not see.
+        # A copy is judged by the epochs in the record as it is now, which a reader at an older head does not see.
         beyond = copies and (stamped.csn or 0) > csn
         if moved is None or moved.origin != record.progress.origin or beyond:
             return [], [], True
@@ -285,7 +289,7 @@ def left_behind(
     wanted: tuple[datetime | None, datetime],
     behind: Iterable[Behind],
 ) -> Behind | None:
-    """An epoch within *wanted* of *table* that must be computed again first; none for edges that ignore revisions."""
+    """Return an epoch within *wanted* of *table* that must be computed again first; None if revisions are ignored."""
     if policy is OnUpstreamRevision.IGNORE:
         return None
     low, high = wanted
@@ -293,11 +297,12 @@ def left_behind(
 
 
 def inputs_behind(inputs: Iterable[Provenance], behind: Sequence[Behind]) -> list[tuple[Provenance, Behind]]:
-    """The *inputs* that have read rows of epochs that must be computed again first, each with the first of them."""
+    """Return the *inputs* with rows of epochs that must be computed again first, each with its first such epoch."""
     asked = (
-        (one, left_behind(one.table, one.on_upstream_revision, (one.low, one.high), behind)) for one in inputs
+        (read, left_behind(read.table, read.on_upstream_revision, (read.low, read.high), behind))
+        for read in inputs
     )
-    return [(one, entry) for one, entry in asked if entry is not None] if behind else []
+    return [(read, entry) for read, entry in asked if entry is not None] if behind else []
 
 
 def withdrawn(
@@ -305,44 +310,44 @@ def withdrawn(
     tables: Mapping[TableName, Stamped[TableRecord] | None],
     retention: Withdrawals,
 ) -> list[Provenance]:
-    """The inputs that nobody can claim any more (R23, R24).
+    """Return the inputs that cannot be claimed any more (R23, R24).
 
-    An incremental table's rows up to a withdrawn barrier are all in its newest version, unlike a full table's.
+    A withdrawn barrier counts for full tables only: the newest version of an incremental table has all rows up to it.
     """
     found = []
-    for one in inputs:
-        stamped = tables.get(one.table)
+    for read in inputs:
+        stamped = tables.get(read.table)
         newest = stamped.record.ref if stamped else None
         full = stamped is not None and stamped.record.kind is TableKind.FULL
-        if retention.superseded(one.csn, one.ref, newest) or (
-            full and retention.range_at(one.table, one.high) is not None
+        if retention.superseded(read.csn, read.ref, newest) or (
+            full and retention.range_at(read.table, read.high) is not None
         ):
-            found.append(one)
+            found.append(read)
     return found
 
 
 def altered(
     inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
 ) -> list[Provenance]:
-    """The inputs of which columns have changed since: a program that begins now knows the new ones (R32)."""
+    """Return the inputs whose columns have changed since: a program that begins now expects the new ones (R32)."""
     found = []
-    for one in inputs:
-        stamped = tables.get(one.table)
+    for read in inputs:
+        stamped = tables.get(read.table)
         newest = stamped.record.ref if stamped else None
-        if one.ref is not None and newest is not None and one.ref.schema_id != newest.schema_id:
-            found.append(one)
+        if read.ref is not None and newest is not None and read.ref.schema_id != newest.schema_id:
+            found.append(read)
     return found
 
 
 def still_needed(
     job: JobRecord, outputs: Sequence[TableRecord], table: TableName, record: TableRecord, barrier: datetime
 ) -> bool:
-    """Whether an epoch that *job* has not committed yet may read *table* at *barrier*.
+    """Return True if an epoch that *job* has not committed yet may read *table* at *barrier*.
 
-    A job that declares no origin and has committed nothing may begin anywhere: it holds nothing back.
+    A job that declares no origin and has committed nothing may begin anywhere: it keeps no barrier.
     """
-    marks = [one.progress.next_missing if one.progress.islands else None for one in outputs]
-    start = job.origin if None in marks or not marks else min(one for one in marks if one is not None)
+    marks = [output.progress.next_missing if output.progress.islands else None for output in outputs]
+    start = job.origin if None in marks or not marks else min(mark for mark in marks if mark is not None)
     if start is None:
         return False
     epoch = job.cadence.ending_at(job.cadence.next_after(start))
@@ -350,7 +355,7 @@ def still_needed(
 
 
 def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
-    """Why ``[low, high)`` cannot be read yet; empty when it can."""
+    """Return the reason why ``[low, high)`` cannot be read yet; empty when it can."""
     if not reached(record, moved, high):
         lag = lagging({TableName("input"): (record, moved)}, high)[0]
         return f"needs {high.isoformat()}; {lag.reason}"
@@ -358,7 +363,7 @@ def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: da
 
 
 def _way_out(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
-    """What to do about an input that does not come by itself; empty for one that may."""
+    """Return the next step for an input that waiting alone does not bring; empty for one that waiting may bring."""
     progress, origin = record.progress, moved.origin
     if progress.begins is not None and high <= progress.begins:
         return (
@@ -380,12 +385,13 @@ def _way_out(record: TableRecord, moved: Moved, low: datetime | None, high: date
 def computes_first(
     job: JobName, interval: Interval, tables: Mapping[TableName, Stamped[TableRecord] | None], csn: int
 ) -> bool:
-    """Whether nobody has computed an epoch of *tables* that *job* has not; false when one must look again.
+    """Return True if no other job has computed *interval* of *tables*; False if the caller must read the head again.
 
-    The epoch is read at the head *csn* or later: a table that has it from a commit up to the head has it from another
-    job. One that has moved past the head since may have it from this job's own commit.
+    *job* itself has not committed the epoch, whose record is read at the head *csn* or later. So a table that has the
+    interval from a commit up to the head has it from another job. A table that has moved past the head since may have
+    it from this job's own commit.
 
-    :raises TopologyError: a table had it when the job took it over; it is not the job's to compute again (R7).
+    :raises TopologyError: a table had the interval when *job* took the table over: *job* may not compute it again (R7).
     """
     for name, stamped in tables.items():
         if stamped is None or not stamped.record.progress.covers(interval):
@@ -402,9 +408,9 @@ def of_another(
     table: TableName,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> TopologyError:
-    """Return the error of *job* that would replace what the job before it has computed of *table*.
+    """Return the error for *job*, which would replace rows of *table* that an earlier job has computed.
 
-    :param tables: those that it would write.
+    :param tables: the tables that the epoch would write.
     """
     way_out = skip_of_rest(job, interval, tables) or "leave it"
     return TopologyError(

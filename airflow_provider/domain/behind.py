@@ -1,7 +1,7 @@
-"""Committed epochs that stand on an older revision of a source since it was bound anew (I11, R18). Pure functions.
+"""Committed epochs computed from an older revision of a source that was bound anew since (I11, R18). Pure functions.
 
-Whatever reads their rows beside those of a job that has read the newer revision would have rows of both. So they are
-no input until they are computed again, and cuts of them carry a label.
+A reader of these rows and of rows that another job computed from the newer revision would mix both revisions. So these
+epochs are no input until they are computed again, and cuts of them carry a label.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 
 MOST_BEHIND = 1_000
-"""Tables of the epochs of one domain that are behind at one time."""
+"""Maximum number of tables of the epochs that are behind at one time, in one domain."""
 MOST_CAUGHT_UP = 100
-"""Epochs that are remembered after they were computed again: cuts that were made before still read the older rows."""
+"""Maximum number of epochs kept after they were computed again: cuts made before still read the older rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Behind:
     """A committed epoch that has read an older revision of a source than the one bound since.
 
-    :param tables: that have rows of it. :param root: name of the source. :param read: the revision that it has read.
-    :param revision: the one that was bound. :param until: the commit that computed it again; 0 while none has.
+    :param tables: the tables with rows of the epoch. :param root: name of the source.
+    :param read: the revision that the epoch has read. :param revision: the revision that was bound since.
+    :param until: CSN of the commit that computed the epoch again; 0 while there is none.
     """
 
     job: JobName
@@ -51,14 +52,14 @@ class Behind:
         )
 
     def is_of(self, job: JobName, interval: Interval) -> bool:
-        """Whether *interval* of *job* is to be computed again because of it."""
+        """Return True if this entry requires that *interval* of *job* is computed again."""
         return not self.until and (self.job, self.interval) == (job, interval)
 
 
 def behind_in(
     entries: Iterable[Behind], table: TableName, low: datetime | None, high: datetime
 ) -> Behind | None:
-    """The first of *entries* that has rows in ``[low, high)`` of *table* and has not been computed again."""
+    """Return the first of *entries* with rows in ``[low, high)`` of *table* that was not computed again yet."""
     for entry in entries:
         if not entry.until and table in entry.tables and entry.interval.meets(low, high):
             return entry
@@ -66,26 +67,26 @@ def behind_in(
 
 
 def is_behind(entries: Iterable[Behind], job: JobName, interval: Interval) -> bool:
-    """Whether *interval* of *job* is to be computed again, whatever the job does with committed epochs."""
+    """Return True if *interval* of *job* must be computed again, whatever the job's ``on_rerun``."""
     return any(entry.is_of(job, interval) for entry in entries)
 
 
 def bound_anew(
     entries: Sequence[Behind], root: str, barrier: datetime, new: Sequence[Behind]
 ) -> tuple[Behind, ...]:
-    """*entries* after *root* was bound anew at *barrier*.
+    """Return *entries* after *root* was bound anew at *barrier*.
 
-    :param new: the epochs that are behind now, in place of those that were behind for this source and barrier.
-    :raises RecordFull: too many at one time.
+    :param new: the epochs that are behind now; they replace the entries of this source and barrier.
+    :raises RecordFull: more are behind than the record holds.
     """
-    kept = [one for one in entries if one.until or one.root != root or one.interval.end != barrier]
+    kept = [entry for entry in entries if entry.until or entry.root != root or entry.interval.end != barrier]
     return _bounded([*kept, *new])
 
 
 def caught_up(
     entries: Sequence[Behind], job: JobName, interval: Interval, tables: Iterable[TableName], csn: int
 ) -> tuple[Behind, ...]:
-    """*entries* after the commit *csn* has computed *interval* of *job* again and written *tables*."""
+    """Return *entries* after the commit *csn* has computed *interval* of *job* again and written *tables*."""
     written, found = set(tables), list[Behind]()
     for entry in entries:
         if not entry.is_of(job, interval):
@@ -101,7 +102,7 @@ def caught_up(
 
 
 def _bounded(entries: Sequence[Behind]) -> tuple[Behind, ...]:
-    """All that are behind, and the newest of those that were.
+    """Return all epochs that are behind, and the newest of those that were, as far as the record holds them.
 
     :raises RecordFull: more are behind than the record holds.
     """

@@ -1,4 +1,4 @@
-"""Locations within an epoch, where a root's location says more of the time than its calendar (I11). Pure functions.
+"""Locations within an epoch, for roots whose location is finer than their calendar (I11). Pure functions.
 
 A daily epoch over ``{start:%Y-%m-%dT%H}`` reads the location of its first hour; no epoch reads those of the other 23.
 The format alone does not tell: one file a day may carry its hour. So what lies at these locations decides.
@@ -30,11 +30,12 @@ Text = Callable[[datetime], str]
 def places_between(location: str, interval: Interval, cadence: Cadence | None = None) -> tuple[str, ...]:
     """Return the locations that parts of *interval* have and neither it nor an epoch beside it, the earliest first.
 
-    Empty, after a few formats, where *location* says no more than the calendar. Where a location says both ends, the
-    shortest parts come first, and there are at most 100,000; of a location that changes more often within the
+    The result is empty, after a few formats, if *location* is no finer than the calendar. If it has both ends, the
+    shortest parts come first. There are at most 100,000 locations: of a location that changes more often within the
     interval, those at each full minute or hour.
 
-    :param location: may hold ``{start}`` and ``{end}``, formatted as Python does. :param cadence: whose epoch it is.
+    :param location: may hold ``{start}`` and ``{end}``, formatted as Python does.
+    :param cadence: calendar of the epoch; None if it is unknown.
     """
     starts = _changes(lambda moment: _place(location, moment, interval.end), interval, "{start" in location)
     ends = _changes(lambda moment: _place(location, interval.start, moment), interval, "{end" in location)
@@ -56,7 +57,7 @@ def places_between(location: str, interval: Interval, cadence: Cadence | None = 
 
 
 def neighbours(cadence: Cadence | None, interval: Interval) -> tuple[Interval, ...]:
-    """Return the epochs beside *interval*, as far as times go; none of an unknown calendar."""
+    """Return the epochs before and after *interval*, where times reach so far; none for an unknown calendar."""
     if cadence is None:
         return ()
     found: list[Interval] = []
@@ -72,7 +73,10 @@ def _place(location: str, start: datetime, end: datetime) -> str:
 
 
 def _changes(text: Text, interval: Interval, is_said: bool) -> dict[datetime, str]:
-    """Return what *text* becomes within *interval*, and when; *is_said* tells whether it ever becomes another."""
+    """Return the values that *text* takes within *interval*, by the moment of the change.
+
+    :param is_said: the location has this end of the interval; without it *text* never changes.
+    """
     found: dict[datetime, str] = {}
     if not is_said:
         return found
@@ -92,9 +96,9 @@ def _leave_out(changes: dict[datetime, str], texts: set[str]) -> None:
 
 
 def _moments(text: Text, interval: Interval) -> list[datetime]:
-    """Return the full seconds, minutes, hours or days within *interval*, whichever is the finest that *text* tells.
+    """Return the full seconds, minutes, hours or days within *interval*: the finest unit that *text* shows.
 
-    A coarser one where there are too many.
+    A coarser unit if there are more than :data:`MOST_PLACES` of the finest.
     """
     told = [_tells(text, interval.start, unit, values) for unit, _, values in _UNITS]
     finest = told.index(True) if True in told else len(_UNITS)
@@ -106,13 +110,14 @@ def _moments(text: Text, interval: Interval) -> list[datetime]:
 
 
 def _tells(text: Text, moment: datetime, unit: str, values: Sequence[int]) -> bool:
+    """Return True if *text* differs between *moment* and the same moment with other *values* of *unit*."""
     given = text(moment)
     others: list[dict[str, Any]] = [{unit: value} for value in values]
     return any(text(moment.replace(**other)) != given for other in others)
 
 
 def _parts(moments: Sequence[datetime]) -> list[tuple[datetime, datetime]]:
-    """Return the intervals between two of *moments*, the shortest first, as many as are looked at."""
+    """Return the intervals between two of *moments*, the shortest first, at most :data:`MOST_PLACES`."""
     found: list[tuple[datetime, datetime]] = []
     for width in range(1, len(moments)):
         found += zip(moments, moments[width:], strict=False)

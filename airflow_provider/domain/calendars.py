@@ -1,4 +1,4 @@
-"""Whether the barriers of one calendar are barriers of another one, judged at samples (R6)."""
+"""Compare two calendars at sampled barriers (R6)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _SAMPLE_RUN = 50
 
 
 def barrier_of_one_only(one: Cadence, other: Cadence) -> datetime | None:
-    """The first sampled barrier of *one* that is none of *other*; None where there is no such."""
+    """Return the first sampled barrier of *one* that is no barrier of *other*; None if there is none."""
     sampled = _sample(one, (*one.changes, *other.changes))
     return next((moment for moment in sampled if not other.is_barrier(moment)), None)
 
 
 def _sample(cadence: Cadence, changes: Iterable[datetime]) -> Iterator[datetime]:
-    """Barriers of a year, with its clock changes: a run at its start, then some of each half month.
+    """Yield barriers of a year with its clock changes: a run at its start, then a few of each half month.
 
-    :param changes: where a calendar becomes another one: a run after each, too.
+    :param changes: barriers at which a calendar changes; a run after each of them is sampled, too.
     """
     for start in (_SAMPLE_START, *changes):
         moment = start

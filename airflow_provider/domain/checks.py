@@ -1,8 +1,8 @@
-"""What a job's author expects of the rows before they are published (R14). Plain values and pure decisions.
+"""Checks: the expectations on an epoch's rows that must hold before they are published (R14). Pure decisions.
 
 A check is data, not code: it travels with the declaration, is the same where the DAG is parsed and where the epoch
-is computed, and a changed one is a new revision of the job. Bounds and values are kept as text, and read as what the
-column holds when the check runs.
+is computed, and a changed check is a new revision of the job. Bounds and values are kept as text, and converted to the
+type of the column when the check runs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 Value = str | bool | int | float | Decimal | date | datetime
 
 MOST_SAMPLED = 5
-"""So many offending rows are shown."""
+"""Maximum number of offending rows in a finding."""
 _LONGEST_SAMPLE = 200
 
 
 class CheckKind(StrEnum):
-    """What a check looks at."""
+    """The kinds of checks."""
 
     ROW_COUNT = "row_count"
     NOT_NULL = "not_null"
@@ -45,10 +45,10 @@ class CheckKind(StrEnum):
 class Check:
     """One expectation; use :func:`row_count`, :func:`not_null`, :func:`unique` and so on.
 
-    :param table: the output that it is about; empty for SQL, which names its tables itself.
-    :param of: for row counts: the table whose rows the bounds are a share of.
-    :param sql: text in which ``{name}`` stands for a table.
-    :param name: what errors call it.
+    :param table: the output that is checked; empty for SQL, which names its tables itself.
+    :param of: of a row count: the table whose number of rows the bounds are shares of.
+    :param sql: query in which ``{name}`` stands for a table.
+    :param name: name of the check in errors.
     """
 
     kind: CheckKind
@@ -66,21 +66,21 @@ class Check:
 
     @property
     def by_query(self) -> bool:
-        """Whether an SQL engine answers it."""
+        """True if an SQL engine evaluates it."""
         return bool(self.sql)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Every table that it looks at."""
-        named = (one[1] for one in Formatter().parse(self.sql) if one[1] is not None)
-        return tuple(dict.fromkeys(one for one in (self.table, self.of, *named) if one))
+        """Every table that the check reads."""
+        named = (table for _, table, *_ in Formatter().parse(self.sql) if table is not None)
+        return tuple(dict.fromkeys(table for table in (self.table, self.of, *named) if table))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """Why a check refused an epoch's output.
+    """The reason why a check refused an epoch's output.
 
-    :param check: its name. :param figure: what was found. :param sample: some of the offending rows.
+    :param check: name of the check. :param figure: the number that was found. :param sample: some offending rows.
     """
 
     check: str
@@ -104,12 +104,12 @@ def row_count(
     of: EpochTable | str | None = None,
     name: str = "",
 ) -> Check:
-    """Expect the epoch to have so many rows in *table*.
+    """Expect a number of rows of the epoch in *table*, between the bounds.
 
     :param of: another output or an input: the bounds are shares of its rows, as the job wrote or read them.
-    :raises InvalidInput: no bound, or bounds that nothing can keep.
+    :raises InvalidInput: no bound, a bound that is no number of zero or more, or a lower bound above the upper one.
     """
-    low, high = (_bound(one, field) for one, field in ((at_least, "at_least"), (at_most, "at_most")))
+    low, high = (_bound(bound, field) for bound, field in ((at_least, "at_least"), (at_most, "at_most")))
     _refuse_bounds(at_least, at_most)
     subject, other = _table(table), "" if of is None else _table(of)
     shares = f" times those of {other}" if other else ""
@@ -141,14 +141,14 @@ def in_range(
     at_most: Value | None = None,
     name: str = "",
 ) -> Check:
-    """Expect every value of *column* between the bounds, both included; nulls are not asked, NaN is outside.
+    """Expect every value of *column* between the bounds, both included; nulls pass, NaN is outside.
 
-    :raises InvalidInput: no bound, or one of a type that no column has.
+    :raises InvalidInput: no bound, or a bound of a type that no column has.
     """
     subject, checked = _table(table), column_name(column)
     low, high = (
-        None if one is None else _text(one, field)
-        for one, field in ((at_least, "at_least"), (at_most, "at_most"))
+        None if bound is None else _text(bound, field)
+        for bound, field in ((at_least, "at_least"), (at_most, "at_most"))
     )
     _refuse_bounds(at_least, at_most)
     return Check(
@@ -162,13 +162,13 @@ def in_range(
 
 
 def accepted(table: EpochTable | str, column: str, values: Iterable[Value], *, name: str = "") -> Check:
-    """Expect every value of *column* to be one of *values*; nulls are not asked.
+    """Expect every value of *column* to be one of *values*; nulls pass.
 
-    :raises InvalidInput: no value, or one of a type that no column has.
+    :raises InvalidInput: no value, or a value of a type that no column has.
     """
     subject, checked = _table(table), column_name(column)
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
-    texts = tuple(_text(one, "values") for one in values) if several else ()
+    texts = tuple(_text(value, "values") for value in values) if several else ()
     if not texts:
         raise InvalidInput(field="values", value=values, expected="a list of one value or more")
     return Check(
@@ -184,14 +184,14 @@ def no_rows(sql: str, *, name: str = "") -> Check:
     """Expect that *sql* returns no row.
 
     :param sql: ``SELECT * FROM {flights} WHERE arrival < departure``: ``{name}`` stands for an output of the job (the
-        rows of this epoch) or an input (what the epoch read); braces that are no table are doubled.
-    :raises InvalidInput: text that names no table.
+        rows of this epoch) or an input (the rows that the epoch read); other braces are doubled.
+    :raises InvalidInput: the text names no table.
     """
     return _of_sql(CheckKind.NO_ROWS, sql, name, "no rows from")
 
 
 def is_true(sql: str, *, name: str = "") -> Check:
-    """Expect that *sql*, written as for :func:`no_rows`, returns one row with one value, which is true."""
+    """Expect that *sql*, written as for :func:`no_rows`, returns one row with one value, and that it is true."""
     return _of_sql(CheckKind.IS_TRUE, sql, name, "true:")
 
 
@@ -199,7 +199,7 @@ def _of_columns(
     kind: CheckKind, table: EpochTable | str, columns: Sequence[str], name: str, words: str
 ) -> Check:
     subject = _table(table)
-    checked = tuple(dict.fromkeys(column_name(one) for one in columns))
+    checked = tuple(dict.fromkeys(column_name(column) for column in columns))
     if not checked:
         raise InvalidInput(field="columns", value=[], expected="one column or more")
     return Check(
@@ -213,7 +213,7 @@ def _of_columns(
 def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
     query = kept_text(sql, "sql").strip().rstrip(";")
     try:
-        named = [tuple(one[1:]) for one in Formatter().parse(query) if one[1] is not None]
+        named = [tuple(field[1:]) for field in Formatter().parse(query) if field[1] is not None]
     except ValueError as error:
         raise InvalidInput(
             field="sql",
@@ -233,7 +233,10 @@ def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
 
 
 def _named(name: str) -> str:
-    """:raises InvalidInput: naming ``name``; empty text stands for a name that the check gives itself."""
+    """Return the name of a check; empty for a check that makes its own.
+
+    :raises InvalidInput: not text that a store can keep; names ``name``.
+    """
     return kept_text(name, "name").strip()
 
 
@@ -264,7 +267,7 @@ def _text(value: Value, field: str) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number that a column may have."""
+    """Return True if *value* is a number that a column can hold."""
     try:
         return (
             isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value)
@@ -274,7 +277,7 @@ def _is_number(value: object) -> bool:
 
 
 def _refuse_bounds(low: Value | None, high: Value | None) -> None:
-    """Two numbers are compared; what other bounds mean depends on the column."""
+    """Refuse a lower bound above the upper one; only numbers are compared: other bounds depend on the column."""
     if low is None and high is None:
         raise InvalidInput(field="at_least", value=None, expected="at_least, at_most or both")
     if _is_number(low) and _is_number(high) and Decimal(str(low)) > Decimal(str(high)):
@@ -283,7 +286,7 @@ def _refuse_bounds(low: Value | None, high: Value | None) -> None:
 
 def _between(low: str | None, high: str | None) -> str:
     return " and ".join(
-        f"{word} {one}" for word, one in (("at least", low), ("at most", high)) if one is not None
+        f"{word} {bound}" for word, bound in (("at least", low), ("at most", high)) if bound is not None
     )
 
 
@@ -291,29 +294,35 @@ def _between(low: str | None, high: str | None) -> str:
 
 
 def refuse_unknown_tables(checks: Iterable[Check], outputs: Sequence[str], inputs: Sequence[str]) -> None:
-    """:raises InvalidInput: a check is about what the job neither writes nor reads, or of a name given twice."""
+    """Refuse checks that the job cannot run.
+
+    :raises InvalidInput: a check names a table that the job neither writes nor reads, or a name is given twice.
+    """
     seen: set[str] = set()
-    for one in checks:
-        if not isinstance(one, Check):
+    for check in checks:
+        if not isinstance(check, Check):
             raise InvalidInput(
-                field="checks", value=one, expected="row_count(…), not_null(…), no_rows(…) and the like"
+                field="checks", value=check, expected="row_count(…), not_null(…), no_rows(…) and the like"
             )
-        if one.name in seen:
-            raise InvalidInput(field="checks", value=one.name, expected="each check and each name once")
-        seen.add(one.name)
-        if one.table and one.table not in outputs:
-            raise InvalidInput(field="checks", value=one.name, expected=f"about one of {list(outputs)}")
-        for table in one.tables:
+        if check.name in seen:
+            raise InvalidInput(field="checks", value=check.name, expected="each check and each name once")
+        seen.add(check.name)
+        if check.table and check.table not in outputs:
+            raise InvalidInput(field="checks", value=check.name, expected=f"about one of {list(outputs)}")
+        for table in check.tables:
             if table not in outputs and table not in inputs:
                 raise InvalidInput(
                     field="checks",
-                    value=f"{one.name}: {table}",
+                    value=f"{check.name}: {table}",
                     expected=f"tables that the job writes or reads: {[*outputs, *inputs]}",
                 )
 
 
 def judge_count(check: Check, rows: int, of_rows: int | None = None) -> Finding | None:
-    """What is wrong with so many rows; None when nothing is."""
+    """Return the finding of a row count; None if *rows* is within the bounds.
+
+    :param of_rows: number of rows of the table whose shares the bounds are; None where they are absolute.
+    """
     unit = Decimal(1) if of_rows is None else Decimal(of_rows)
     low = check.at_least is not None and rows < Decimal(check.at_least) * unit
     high = check.at_most is not None and rows > Decimal(check.at_most) * unit
@@ -324,7 +333,7 @@ def judge_count(check: Check, rows: int, of_rows: int | None = None) -> Finding 
 
 
 def judge_answer(check: Check, rows: int, sample: Sequence[Mapping[str, object]]) -> Finding | None:
-    """What is wrong with a query's answer of so many rows; None when nothing is."""
+    """Return the finding of a query that returned *rows* rows; None if the check has passed."""
     if check.kind is CheckKind.NO_ROWS:
         if not rows:
             return None
@@ -338,15 +347,16 @@ def judge_answer(check: Check, rows: int, sample: Sequence[Mapping[str, object]]
 
 
 def sampled(rows: Iterable[object]) -> tuple[str, ...]:
-    """*rows* as text of bounded length, for people."""
-    texts = [str(one) for one in rows]
+    """Return the first of *rows* as text of bounded length, for messages."""
+    texts = [str(row) for row in rows]
     return tuple(
-        one if len(one) <= _LONGEST_SAMPLE else f"{one[:_LONGEST_SAMPLE]}…" for one in texts[:MOST_SAMPLED]
+        text if len(text) <= _LONGEST_SAMPLE else f"{text[:_LONGEST_SAMPLE]}…"
+        for text in texts[:MOST_SAMPLED]
     )
 
 
 def filled(sql: str, names: dict[str, str]) -> str:
-    """*sql* with each ``{table}`` as what *names* calls it."""
+    """Return *sql* with each ``{table}`` replaced by its name in *names*."""
     return "".join(
         literal + ("" if table is None else names[table]) for literal, table, *_ in Formatter().parse(sql)
     )

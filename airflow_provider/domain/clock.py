@@ -1,4 +1,4 @@
-"""The local clock: only for waiting. What expires is judged by the metadata store's clock (R23)."""
+"""The local clock, for waiting only: expiry is judged by the metadata store's clock (R23)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Monotonic time and sleep, given to whatever waits, so that a simulation can own both."""
+    """Monotonic time and sleep; an argument of all code that waits, so that a simulation can own both."""
 
     def monotonic(self) -> float:
-        """:return: seconds from an arbitrary start; never goes back."""
+        """Return seconds since an arbitrary start; never less than before."""
 
     def sleep(self, duration: timedelta) -> None:
-        """Return after *duration*, or at once when it is not positive."""
+        """Return after *duration*, at once if it is not positive."""
 
 
 class SystemClock:

@@ -1,7 +1,8 @@
 """Changes of a table's columns, as an author declares them and as a table's record keeps them (R32).
 
-A table's list of changes only grows, as migrations of a database do. So a declaration's list says which columns its
-rows have: all that came later is what it does not know of, and the table knows which schema it had before that.
+A table's list of changes only grows, as the migrations of a database do. So the length of a declaration's list says
+which columns its rows have: an older declaration lacks the later changes, and the table keeps the schema from before
+each of them. See docs/decisions/changing-columns.md.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TOKEN = re.compile(r"\s*(\w+|[<>(),:])\s*")
 
 
 class ChangeKind(StrEnum):
-    """What is done to a column."""
+    """The kinds of changes."""
 
     ADD = "add"
     RENAME = "rename"
@@ -62,7 +63,7 @@ class ColumnChange:
 
     @property
     def takes_away(self) -> bool:
-        """Whether a name is gone afterwards that programs may be using."""
+        """True if the change removes a column name that programs may use."""
         return self.kind in (ChangeKind.RENAME, ChangeKind.DROP)
 
     def __str__(self) -> str:
@@ -72,9 +73,9 @@ class ColumnChange:
 
 @dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """A change that a table has.
+    """A change that was made to a table.
 
-    :param before: id of the schema that it had until then; None when it was made with the change.
+    :param before: id of the table's schema before the change; None if the table was created with it.
     """
 
     change: ColumnChange
@@ -83,11 +84,11 @@ class AppliedChange:
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A type in words.
+    """The type of a column, in Spark's words.
 
-    :param digits: of a decimal: all of them, and those behind the point.
-    :param parts: of an array its elements, of a map its keys and values, of a struct its fields.
-    :param names: of a struct's fields.
+    :param digits: precision and scale of a decimal.
+    :param parts: type of an array's elements, of a map's keys and values, or of a struct's fields.
+    :param names: names of a struct's fields.
     """
 
     word: str
@@ -104,18 +105,18 @@ class ColumnType:
 
 
 def add(column: str, kind: str) -> ColumnChange:
-    """A column more; rows of before have nulls.
+    """Add a column; it is null in earlier rows.
 
     :param kind: its type in Spark's words, such as ``double``, ``decimal(10,2)`` or ``array<string>``.
-    :raises InvalidInput: a name or a type that no column can have.
+    :raises InvalidInput: the name or the type is not valid for a column.
     """
     return ColumnChange(ChangeKind.ADD, column_name(column), str(column_type(kind)))
 
 
 def rename(column: str, new: str) -> ColumnChange:
-    """Another name; the values stay, those of earlier epochs too.
+    """Rename a column; its values stay, those of earlier epochs too.
 
-    :raises InvalidInput: a name that no column can have.
+    :raises InvalidInput: a name is not valid for a column, or both are equal.
     """
     if column == new:
         raise InvalidInput(field="column", value=new, expected="another name than it has")
@@ -123,15 +124,15 @@ def rename(column: str, new: str) -> ColumnChange:
 
 
 def drop(column: str) -> ColumnChange:
-    """A column less. If one of that name is added later, it is another one: old values never come back.
+    """Drop a column. A column of the same name that is added later is another one: old values never come back.
 
-    :raises InvalidInput: a name that no column can have.
+    :raises InvalidInput: the name is not valid for a column.
     """
     return ColumnChange(ChangeKind.DROP, column_name(column))
 
 
 def widen(column: str, kind: str) -> ColumnChange:
-    """A type that holds more: ``bigint`` for an int, ``double`` for a float, a decimal of more digits.
+    """Widen the type of a column: ``bigint`` for an int, ``double`` for a float, a decimal of more digits.
 
     :raises InvalidInput: any other type.
     """
@@ -148,8 +149,11 @@ def widen(column: str, kind: str) -> ColumnChange:
 
 
 def checked_changes(value: object) -> tuple[ColumnChange, ...]:
-    """:raises InvalidInput: no list of changes."""
-    if not isinstance(value, list | tuple) or not all(isinstance(one, ColumnChange) for one in value):
+    """Return *value* as a tuple.
+
+    :raises InvalidInput: not a list of changes.
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(change, ColumnChange) for change in value):
         raise InvalidInput(
             field="column_changes",
             value=value,
@@ -161,18 +165,18 @@ def checked_changes(value: object) -> tuple[ColumnChange, ...]:
 def pending_changes(
     table: str, applied: Sequence[AppliedChange], declared: Sequence[ColumnChange]
 ) -> tuple[ColumnChange, ...]:
-    """What *declared* has beyond *applied*; nothing for an older declaration, which has less.
+    """Return the *declared* changes beyond those *applied*; none for an older declaration, which has fewer.
 
-    :raises SchemaMismatch: the two differ in what both have.
+    :raises SchemaMismatch: a declared change differs from the one applied at the same place of the list.
     """
-    for number, (one, wanted) in enumerate(zip(applied, declared, strict=False), start=1):
-        if one.change != wanted:
+    for number, (made, wanted) in enumerate(zip(applied, declared, strict=False), start=1):
+        if made.change != wanted:
             raise SchemaMismatch(
-                f"table {table!r}: change {number} of its columns is declared as {wanted}, and was {one.change}.",
+                f"table {table!r}: change {number} of its columns is declared as {wanted}, and was {made.change}.",
                 next_step="put it back as it was, and append new changes at the end of column_changes.",
                 table=table,
                 column=wanted.column,
-                expected=str(one.change),
+                expected=str(made.change),
                 found=str(wanted),
             )
     return tuple(declared[len(applied) :])
@@ -181,10 +185,10 @@ def pending_changes(
 def first_unknown(
     table: str, applied: Sequence[AppliedChange], declared: Sequence[ColumnChange]
 ) -> AppliedChange | None:
-    """The first change of *table* that a declaration does not know of: its rows have the columns of before.
+    """Return the first change of *table* beyond a declaration, whose rows have the columns from before it; else None.
 
-    :raises SchemaMismatch: the two differ in what both have.
-    :raises Conflict: the table lacks a change: somebody with an older declaration published to it first.
+    :raises SchemaMismatch: a declared change differs from the one applied at the same place of the list.
+    :raises Conflict: the table lacks a declared change: a job with an older declaration published to it first.
     """
     ahead = pending_changes(table, applied, declared)
     if ahead:
@@ -198,9 +202,9 @@ def first_unknown(
 
 
 def column_type(text: object) -> ColumnType:
-    """Read a type in Spark's words.
+    """Parse a type in Spark's words.
 
-    :raises InvalidInput: none that a column can have.
+    :raises InvalidInput: not a type that a column can have.
     """
     words = kept_text(text, "type", limit=_LONGEST_TYPE)
     tokens = _TOKEN.findall(words)
@@ -210,7 +214,7 @@ def column_type(text: object) -> ColumnType:
 
 
 class _TypeParser:
-    """Reads one type from its tokens, from left to right."""
+    """Parser of one type, from its tokens from left to right."""
 
     def __init__(self, text: str, tokens: Sequence[str]) -> None:
         self._text = text

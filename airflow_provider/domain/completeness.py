@@ -1,7 +1,7 @@
 """Conditions under which a source is complete, so that an epoch may read it (protocol section 5).
 
-A folder into which files land one by one looks the same when half of them are there. What lies there counts only once
-every condition that the root declares is met; until then its epochs are not ready, and sensors wait.
+A folder into which files land one by one looks the same when half of them are there. Its files count only once every
+condition that the root declares is met; until then its epochs are not ready, and sensors wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_QUIET = timedelta(days=31)
 
 
 class ConditionKind(StrEnum):
-    """What is looked at."""
+    """The kinds of conditions."""
 
     MARKER = "marker"
     MIN_FILES = "min_files"
@@ -32,8 +32,8 @@ class ConditionKind(StrEnum):
 class Condition:
     """One condition: :func:`marker`, :func:`min_files`, :func:`quiet_for`, :func:`ids_reached` or :func:`none_needed`.
 
-    :param location: of a marker. :param files: least number of them. :param quiet: for so long nothing has changed.
-    :param column: with times that have to reach the end of the interval.
+    :param location: of a marker. :param files: minimum number of files. :param quiet: time since the last change.
+    :param column: name of a column with times that must reach the end of the interval.
     """
 
     kind: ConditionKind
@@ -51,7 +51,7 @@ def marker(location: str = "_SUCCESS") -> Condition:
     """Wait for an object that the source writes when all files of an interval are there.
 
     :param location: a name beside the files, an absolute path or a URI; may hold ``{start}``, ``{end}`` and wildcards.
-    :raises InvalidInput: no text.
+    :raises InvalidInput: *location* is no text.
     """
     return Condition(kind=ConditionKind.MARKER, location=kept_text(location, "marker"))
 
@@ -59,7 +59,7 @@ def marker(location: str = "_SUCCESS") -> Condition:
 def min_files(number: int) -> Condition:
     """Wait until at least *number* files are there.
 
-    :raises InvalidInput: no number from 1 on.
+    :raises InvalidInput: *number* is not between 1 and 1,000,000.
     """
     if type(number) is not int or not 1 <= number <= _MOST_FILES:
         raise InvalidInput(field="min_files", value=number, expected=f"a number from 1 to {_MOST_FILES}")
@@ -69,7 +69,7 @@ def min_files(number: int) -> Condition:
 def quiet_for(length: timedelta) -> Condition:
     """Wait until files are there, and both the interval's end and the last change of any of them are *length* ago.
 
-    :raises InvalidInput: no duration above zero, or one of more than 31 days.
+    :raises InvalidInput: *length* is not above zero, or more than 31 days.
     """
     if not isinstance(length, timedelta) or not timedelta(0) < length <= _LONGEST_QUIET:
         raise InvalidInput(
@@ -83,13 +83,13 @@ def quiet_for(length: timedelta) -> Condition:
 def ids_reached(column: str) -> Condition:
     """Wait until a row of the PostgreSQL table has a time in *column* that is the interval's end or later.
 
-    :raises InvalidInput: no name of a column.
+    :raises InvalidInput: *column* is not a valid name of a column.
     """
     return Condition(kind=ConditionKind.IDS_REACHED, column=column_name(column))
 
 
 def none_needed() -> Condition:
-    """Say that whatever is there when an epoch begins is all that it shall read."""
+    """Declare that an epoch reads whatever is there when it begins."""
     return Condition(kind=ConditionKind.NONE_NEEDED)
 
 
@@ -103,8 +103,8 @@ CHOICES = "marker('_SUCCESS'), min_files(…), quiet_for(timedelta(minutes=…))
 def checked_conditions(value: object, allowed: frozenset[ConditionKind]) -> tuple[Condition, ...]:
     """Return the conditions in *value*, one or several.
 
-    :param allowed: kinds that the root can be asked about.
-    :raises InvalidInput: naming what is none, or does not go together.
+    :param allowed: the kinds of conditions that the root supports.
+    :raises InvalidInput: a value that is no condition of these kinds, or ``none_needed()`` beside others.
     """
     given = (value,) if isinstance(value, Condition) else value
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):

@@ -1,7 +1,7 @@
-"""Whether the runs of a schedule compute every epoch of a job, and each once (R38).
+"""Check that the runs of a schedule compute every epoch of a job, and each once (R38). Pure decisions.
 
-Pure: a sample of consecutive runs, each with what it says about itself. Every run is asked what it computes as the
-task itself will be; what one run computes must end where the next one's begins.
+The check takes a sample of consecutive runs, and resolves the interval of each run as its task will do. The interval
+of a run must end where that of the next one begins.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FROM = datetime.fromisoformat("2024-01-08T00:00:00+00:00")
 _DAY = timedelta(days=1)
 _YEAR = 366 * _DAY
 _FREQUENT, _SELDOM, _RARE = 30, 45, 12
-"""Runs that are looked at: a day of hours, six weeks of days, a year of months."""
+"""Number of sampled runs: a day of hours, six weeks of days, a year of months."""
 _BESIDE_CHANGE = 2 * _DAY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduledRun:
-    """What a run of the schedule says about itself."""
+    """A run of the schedule: its date, data interval and partition key."""
 
     date: datetime
     data_interval: tuple[datetime, datetime] | None = None
@@ -36,10 +36,10 @@ class ScheduledRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coverage:
-    """What a schedule is asked: whether its runs compute each epoch of a job once.
+    """A schedule and the job whose epochs its runs should compute, each once.
 
-    :param schedule: as messages name it. :param zone: of the schedule.
-    :param cadence: of the job. :param batch: as the task has it.
+    :param schedule: name of the schedule in messages. :param zone: time zone of the schedule.
+    :param cadence: of the job. :param batch: the ``batch`` of the task.
     """
 
     job: str
@@ -49,10 +49,12 @@ class Coverage:
     zone: str = "UTC"
 
     def refuse_gaps(self, runs: Callable[[datetime], Iterable[ScheduledRun]]) -> None:
-        """Look at runs of a day or six weeks, and, where time zones differ, at those beside a year's clock changes.
+        """Refuse a schedule whose runs miss epochs or compute them twice.
 
-        :param runs: consecutive ones from a time on, without end.
-        :raises InvalidInput: naming both calendars, and how many epochs a run computes and misses, or computes again.
+        The runs of a day or six weeks are sampled and, if time zones differ, those beside a year's clock changes.
+
+        :param runs: returns consecutive runs from a time on, without end.
+        :raises InvalidInput: names both calendars, and how many epochs a run computes and misses, or computes again.
         """
         for low, length in self._windows():
             before: Interval | None = None
@@ -65,14 +67,14 @@ class Coverage:
                     break
 
     def _windows(self) -> list[tuple[datetime, timedelta]]:
-        """From when on to look, and for how long; no length says: until it is enough."""
+        """Return the start and length of each sample; length zero stands for a fixed number of runs."""
         start = max([FROM, *self.cadence.changes, *(self.batch.changes if self.batch else ())])
         zones = {self.zone, (self.batch or self.cadence).timezone}
         changes = _clock_changes(zones, start) if len(zones) > 1 else []
         return [(start, timedelta()), *((day - _BESIDE_CHANGE, 2 * _BESIDE_CHANGE) for day in changes)]
 
     def _computed(self, run: ScheduledRun) -> Interval:
-        """What the task computes in *run*, by the rule that the task itself goes by."""
+        """Return the interval that the task computes in *run*, by the task's own rule."""
         try:
             return run_interval(
                 self.cadence,
@@ -106,11 +108,11 @@ def _is_enough(number: int, span: timedelta, length: timedelta) -> bool:
 
 
 def _clock_changes(zones: Collection[str], start: datetime) -> list[datetime]:
-    """The days of a year on which clocks change in one of *zones*."""
+    """Return the days of a year on which clocks change in any of *zones*."""
     known = [cast("Any", pendulum.timezone(zone)) for zone in zones]
     days = [start + number * _DAY for number in range(_YEAR // _DAY)]
     offsets = [[day.astimezone(zone).utcoffset() for zone in known] for day in days]
-    return [day for day, one, after in zip(days, offsets, offsets[1:], strict=False) if one != after]
+    return [day for day, before, after in zip(days, offsets, offsets[1:], strict=False) if before != after]
 
 
 def _difference(cadence: Cadence, before: Interval, found: Interval) -> str:

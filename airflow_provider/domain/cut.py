@@ -1,4 +1,4 @@
-"""Consistent cuts: which state of each table a reader gets (protocol section 6). Pure functions."""
+"""Consistent cuts: choose the state of each table that a reader gets (protocol section 6). Pure functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staged:
-    """Output that is WRITTEN and not published: only READ_UNCOMMITTED returns it."""
+    """Output that is WRITTEN and not published; only READ_UNCOMMITTED returns it."""
 
     interval: Interval
     committable: Committable
@@ -47,12 +47,12 @@ class Staged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What a reader gets of one table: its rows with ``low < _epoch <= barrier`` as of one commit.
+    """State of one table in a cut: its rows with ``low < _epoch <= barrier`` as of one commit.
 
-    :param kind: of a full table only the slice that ends at ``barrier`` is its state.
-    :param low: where the rows begin, of an incremental table its origin; None for all rows up to the barrier.
-    :param ref: None when nothing was committed: the state has no rows.
-    :param staged: unpublished output that replaces or follows (READ_UNCOMMITTED only).
+    :param kind: the state of a full table is only the slice that ends at ``barrier``.
+    :param low: start of the rows, the origin of an incremental table; None for all rows up to the barrier.
+    :param ref: version of the table; None if nothing was committed: the state has no rows.
+    :param staged: unpublished output that replaces or follows committed rows (READ_UNCOMMITTED only).
     """
 
     table: TableName
@@ -68,9 +68,9 @@ class State:
 class Cut:
     """A state per table at one barrier and one CSN.
 
-    :param readable_until: by the store's clock; of a leased cut as it was when the lease was last renewed here.
-    :param lease: the claim that keeps it readable; None for the grace that every cut has.
-    :param outdated: rows that stand on an earlier state of an input, because an edge ignores its revisions (R18).
+    :param readable_until: by the store's clock; of a leased cut as of the last renewal by this program.
+    :param lease: the lease that keeps it readable; None for the grace that every cut has.
+    :param outdated: labels of rows computed from an earlier state of an input (R18).
     """
 
     domain: DomainName
@@ -85,7 +85,7 @@ class Cut:
 
     @property
     def behind(self) -> Mapping[TableName, timedelta]:
-        """The tables that are read at an earlier barrier than the cut's, and how much earlier."""
+        """Lag behind the cut's barrier, of each table that is read at an earlier one."""
         own = {table: self.barrier - state.barrier for table, state in self.states.items()}
         return {table: lag for table, lag in own.items() if lag and self.level is not Level.READ_UNCOMMITTED}
 
@@ -100,7 +100,7 @@ class Cut:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Lines for people: tables that begin later than others (:attr:`begins`), and outdated rows."""
+        """Lines to print: tables that begin later than others (:attr:`begins`), and outdated rows."""
         begins = self.begins
         first = min(begins, key=lambda table: (begins[table], table), default=None)
         later = [
@@ -113,11 +113,11 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staleness:
-    """The age of a table in a cut, and of what it consists.
+    """The age of a table in a cut, and its two causes.
 
-    :param wall_clock: from the table's barrier in the cut to the store's now.
-    :param local: its own job is behind its calendar by so much.
-    :param global_: it is ahead of its barrier in the cut by so much: other tables hold the cut back.
+    :param wall_clock: time from the table's barrier in the cut to the store's now.
+    :param local: time by which the table's own job is behind its calendar.
+    :param global_: time by which the table is ahead of its barrier in the cut: other tables hold the cut back.
     """
 
     wall_clock: timedelta
@@ -130,7 +130,7 @@ class Staleness:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lag:
-    """Why a table holds a cut back; ``staleness`` where age is the reason."""
+    """A table that holds a cut back, and the reason; ``staleness`` if the reason is its age."""
 
     table: TableName
     watermark: datetime | None
@@ -140,14 +140,17 @@ class Lag:
 
 
 def as_of(stamped: Stamped[TableRecord], csn: int) -> Moved | None:
-    """Where the table stood at *csn*; None when its record has forgotten (read the head again)."""
+    """Return origin, watermark and version of the table at *csn*; None if its record does not reach back so far.
+
+    Then the caller reads the head again.
+    """
     if (stamped.csn or 0) <= csn:
         return standing(stamped)
     return next((moved for moved in stamped.record.earlier if moved.csn <= csn), None)
 
 
 def standing(stamped: Stamped[TableRecord]) -> Moved:
-    """Where the table stands now, in words that stay true."""
+    """Return origin, watermark and version of the table now, without the parts of its version that expire."""
     progress, ref = stamped.record.progress, stamped.record.ref
     return Moved(
         csn=stamped.csn or 0,
@@ -158,7 +161,7 @@ def standing(stamped: Stamped[TableRecord]) -> Moved:
 
 
 def shown_states(stamped: Stamped[TableRecord]) -> list[State]:
-    """What engines without cuts are to see of a table: the state of its newest barrier, or nothing."""
+    """Return the states that engines without cuts see of a table: the state at its newest barrier, or none."""
     record = stamped.record
     seen = shown(record, record.progress, TOLD_APART_SINCE)
     if seen == NOTHING_SHOWN:
@@ -176,7 +179,7 @@ def shown_states(stamped: Stamped[TableRecord]) -> list[State]:
 
 
 def reached(record: TableRecord, moved: Moved, barrier: datetime) -> bool:
-    """Whether *barrier* is one of the table's and its watermark has come to it."""
+    """Return True if *barrier* is on the table's calendar, after its origin, and not beyond its watermark."""
     if moved.watermark is None or moved.origin is None:
         return False
     return moved.origin < barrier <= moved.watermark and record.cadence.is_barrier(barrier)
@@ -185,10 +188,10 @@ def reached(record: TableRecord, moved: Moved, barrier: datetime) -> bool:
 def resolve(
     tables: Mapping[TableName, tuple[TableRecord, Moved]], at: datetime | None = None
 ) -> datetime | None:
-    """The greatest barrier at or before *at* that all *tables* have reached; None when there is none.
+    """Return the greatest barrier at or before *at* that all *tables* have reached; None when there is none.
 
-    Calendars that meet at all do so within a few steps, since each step goes down to a barrier of the slowest;
-    the search ends after :data:`_LONGEST_SEARCH` of them.
+    Calendars that have common barriers meet within a few steps, since each step goes down to a barrier of the slowest;
+    the search ends after :data:`_LONGEST_SEARCH` steps.
     """
     marks = [moved.watermark for _, moved in tables.values() if moved.watermark is not None]
     if not tables or len(marks) < len(tables):
@@ -207,7 +210,7 @@ def resolve(
 
 
 def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: datetime) -> datetime | None:
-    """The least barrier later than *after* that all *tables* have reached; None when there is none."""
+    """Return the least barrier later than *after* that all *tables* have reached; None when there is none."""
     cadences = list(dict.fromkeys(record.cadence for record, _ in tables.values()))
     barrier = max(cadence.next_after(after) for cadence in cadences)
     for _ in range(_LONGEST_SEARCH):
@@ -222,23 +225,22 @@ def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: date
 def nearest_kept(
     tables: Mapping[TableName, tuple[TableRecord, Moved]], retention: Withdrawals, barrier: datetime
 ) -> tuple[datetime, ...]:
-    """The nearest common barriers before and after *barrier* that are not withdrawn, as far as there are."""
+    """Return the nearest common barriers before and after *barrier* that are not withdrawn: two, one or none."""
 
     def withdrawn(moment: datetime) -> list[Interval]:
-        found = (retention.range_at(table, moment) for table in tables)
-        return [one for one in found if one is not None]
+        return [gone for table in tables if (gone := retention.range_at(table, moment)) is not None]
 
     before: datetime | None = barrier
     while before is not None and (ranges := withdrawn(before)):
-        before = resolve(tables, min(one.start for one in ranges))
+        before = resolve(tables, min(gone.start for gone in ranges))
     after: datetime | None = barrier
     while after is not None and (ranges := withdrawn(after)):
-        after = following(tables, max(one.end for one in ranges))
-    return tuple(dict.fromkeys(one for one in (before, after) if one is not None))
+        after = following(tables, max(gone.end for gone in ranges))
+    return tuple(dict.fromkeys(moment for moment in (before, after) if moment is not None))
 
 
 def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: datetime) -> tuple[Lag, ...]:
-    """Each table that has not reached *barrier*, and why."""
+    """Return each table that has not reached *barrier*, with the reason."""
     found = []
     for name, (record, moved) in sorted(tables.items()):
         if reached(record, moved, barrier):
@@ -266,10 +268,10 @@ def _before_its_origin(progress: Progress, origin: datetime, barrier: datetime) 
 
 
 def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[datetime | None, datetime]:
-    """The range ``[low, high)`` of event time that *edge* reads for *epoch*; ``high`` is a barrier of the input.
+    """Return the range ``[low, high)`` of event time that *edge* reads for *epoch*; ``high`` is a barrier of the input.
 
-    A function of topology and epoch alone, never of what happens to be committed. Increments of consecutive
-    epochs tile the time, also as of a lag; one of a slower table may be empty.
+    The range depends on topology and epoch alone, never on what is committed. Increments of consecutive epochs tile
+    the time, also with ``as_of``; the increment of a slower table may be empty.
     """
     cadence, lag = input_record.cadence, edge.as_of
 
@@ -287,15 +289,16 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
 
 
 def starts_with(edge: Edge, record: TableRecord, high: datetime) -> bool:
-    """Whether *edge* reads what was before the table's declared origin: nothing, and there is nothing to wait for."""
+    """Return True if *edge* reads only time before the table's declared origin: no rows, and no epoch to wait for."""
     begins = record.progress.begins
     return edge.kind is EdgeKind.PREVIOUS and begins is not None and high <= begins
 
 
 def before_origin(record: TableRecord, moved: Moved, low: datetime | None) -> str:
-    """Why what begins at *low* cannot be read: before the origin "nothing there" may be "not yet".
+    """Return the reason why a range from *low* on cannot be read; empty if it can.
 
-    That is so without a declared origin, and while epochs below the origin are being computed.
+    Before an origin that is not declared, and while epochs below the origin are being computed, "no rows" may mean
+    "not yet".
     """
     progress, origin = record.progress, moved.origin
     if origin is None or (low is not None and low >= origin):
@@ -317,7 +320,10 @@ def _reaching(progress: Progress, origin: datetime) -> str:
 
 
 def _before(moment: datetime, length: timedelta) -> datetime:
-    """:raises InvalidInput: there is no such time."""
+    """Return *moment* minus *length*.
+
+    :raises InvalidInput: there is no such time.
+    """
     try:
         return moment - length
     except OverflowError as error:
@@ -329,8 +335,8 @@ def _before(moment: datetime, length: timedelta) -> datetime:
 
 
 def state_of(provenance: Provenance, kind: TableKind) -> State:
-    """The state that an edge's provenance names."""
-    starts = [one for one in (provenance.low, provenance.origin) if one is not None]
+    """Return the state that an edge's provenance names."""
+    starts = [start for start in (provenance.low, provenance.origin) if start is not None]
     return State(
         table=provenance.table,
         kind=kind,

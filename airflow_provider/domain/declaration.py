@@ -1,4 +1,4 @@
-"""A job's declaration in fields of one type each: what its record keeps and what a program is handed."""
+"""A job's declaration in fields of one type each, as its record keeps it and a program receives it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JobDeclaration:
 
     @classmethod
     def of(cls, job: EpochJob | JobRecord | JobDeclaration) -> JobDeclaration:
-        return cls(**{one.name: getattr(job, one.name) for one in fields(cls)})
+        return cls(**{field.name: getattr(job, field.name) for field in fields(cls)})
 
     def job(self) -> EpochJob:
         return EpochJob(

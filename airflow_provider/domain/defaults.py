@@ -12,45 +12,45 @@ _NOTHING = timedelta(0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Defaults:
-    """Settings of the coordination; give another instance to change them.
+    """Settings of the coordination; pass another instance to change them.
 
-    :raises InvalidInput: a duration that is not above zero, a number below one, or two that do not go together.
+    :raises InvalidInput: a duration that is not above zero, a number below one, or two values that contradict.
     """
 
     lock_ttl: timedelta = timedelta(minutes=2)
-    """How long an attempt may be silent before another owner may take its epoch over."""
+    """Time of silence after which another owner may take an attempt's epoch over."""
     shared_lock_ttl: timedelta = timedelta(hours=1)
     """The same for an attempt that several tasks write: between its begin and its commit they wait for workers."""
     heartbeat_interval: timedelta = timedelta(seconds=20)
-    """How often a running attempt renews its lock; a sixth of ``lock_ttl`` survives five lost tries."""
+    """Interval at which a running attempt renews its lock; a sixth of ``lock_ttl`` survives five lost tries."""
     future_tolerance: timedelta = timedelta(minutes=5)
-    """How far the end of an epoch may lie beyond the store's now: the skew allowed between hosts."""
+    """Time by which the end of an epoch may lie beyond the store's now: the clock skew allowed between hosts."""
     read_grace: timedelta = timedelta(hours=1)
-    """How long what a READ_COMMITTED cut returned stays readable without a lease."""
+    """Time for which a READ_COMMITTED cut stays readable without a lease."""
     lease_ttl: timedelta = timedelta(hours=1)
-    """How long a lease lasts when none is asked for; renewing it makes it longer."""
+    """Time to live of a lease that names none; renewing extends it."""
     lease_longest: timedelta = timedelta(days=31)
-    """The longest time to live that a lease may have: an orphan holds files for so long."""
+    """Maximum time to live of a lease: a lease without a reader keeps files for that long."""
     retention_grace: timedelta = timedelta(hours=2)
-    """How long the files of a superseded version stay at least; longer than ``read_grace``."""
+    """Minimum time for which the files of a superseded version stay; longer than ``read_grace``."""
     leftover_grace: timedelta = timedelta(days=1)
-    """How long an attempt may be silent, or over, before a sweep deletes what it staged."""
+    """Time for which an attempt is silent, or over, before a sweep deletes its staged output."""
     publish_attempts: int = 50
-    """How often a publish is decided anew when others moved the head or a table meanwhile."""
+    """Number of times that a publish decides anew after other commits moved the head or a table."""
     publish_turn: timedelta = timedelta(milliseconds=250)
-    """How long a publish that met another one waits for its turn before it goes on beside the others."""
+    """Time for which a publish that met another one waits for its turn before it goes on beside the others."""
     publish_patience: timedelta = timedelta(minutes=10)
-    """How long a publish waits for others that have reserved the head of the domain, before :class:`Conflict`."""
+    """Time for which a publish waits while others have reserved the head of the domain, before :class:`Conflict`."""
     reservation_shortest: timedelta = timedelta(seconds=1)
-    """The shortest time for which a publisher that lost its preparations reserves the head; else five of them."""
+    """Minimum time for which a publisher that lost its preparations reserves the head; usually five preparations."""
     reservation_longest: timedelta = timedelta(seconds=30)
-    """The longest such time: so long a publisher that is stopped holds up its domain."""
+    """Maximum such time: a publisher that is stopped holds up its domain for that long."""
     unknown_outcome_patience: timedelta = timedelta(seconds=20)
-    """How long a lost reply is asked about before :class:`OutcomeUnknown` reaches the caller."""
+    """Time for which the outcome behind a lost reply is looked up, before :class:`OutcomeUnknown`."""
     read_patience: timedelta = timedelta(seconds=10)
-    """How long cuts, waits and ``explain`` ask again while the store does not answer."""
+    """Time for which cuts, waits and ``explain`` retry while the store does not answer."""
     store_patience: timedelta = timedelta(seconds=30)
-    """How long a store keeps trying while others hold it, before :class:`StoreUnavailable`."""
+    """Time for which a store retries while others hold it, before :class:`StoreUnavailable`."""
     store_poll_shortest: timedelta = timedelta(milliseconds=10)
     """First pause of a watch on a store that has to be polled."""
     store_poll_longest: timedelta = timedelta(milliseconds=100)
@@ -58,17 +58,17 @@ class Defaults:
     wait_poll_interval: timedelta = timedelta(seconds=5)
     """Slowest poll beneath the store's watch while something waits for a barrier."""
     listed_readers: int = 20
-    """How many dependent readers or missing inputs an error lists."""
+    """Maximum number of dependent readers or missing inputs that an error lists."""
     rewrites_remembered: int = 32
-    """How many rewrites a table's fence tells apart; older ones count as one over all that they touched."""
+    """Maximum number of rewrites in a table's fence; beyond it those nearest in event time are merged."""
     versions_in_page: int = 500
-    """How many versions of a table, and how many commits, a sweep takes at a time: so many fit into one record."""
+    """Number of versions of a table, and of commits, that a sweep reads at a time: the versions fit into one record."""
     most_stretches: int = 1_000
-    """How many stretches of committed time, with gaps between them, a table may have."""
+    """Maximum number of stretches of committed time, with gaps between them, of a table."""
     ranges_in_page: int = 256
-    """How many withdrawn ranges of a table one record has before it is split."""
+    """Maximum number of withdrawn ranges in one record of a table, beyond which it is split."""
     states_remembered: int = 8
-    """How many earlier states a table's record answers from without another read."""
+    """Number of earlier states in a table's record, which readers get without another read."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -88,7 +88,10 @@ class Defaults:
 
 
 def _refuse_nonsense(name: str, value: object, *, counts: bool) -> None:
-    """:raises InvalidInput: naming the default."""
+    """Refuse a default of a wrong type or range.
+
+    :raises InvalidInput: names the default.
+    """
     if counts and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         raise InvalidInput(field=name, value=value, expected="a whole number from 1 on")
     if not counts and not (isinstance(value, timedelta) and value > _NOTHING):

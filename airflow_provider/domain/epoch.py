@@ -1,4 +1,4 @@
-"""Epochs, attempts, their barriers, and who may begin (protocol sections 3 and 5)."""
+"""Epochs, their attempts and owners, and the barrier log (protocol sections 3 and 5)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class EpochState(StrEnum):
     COMMIT = "COMMIT"
     ABORTED = "ABORTED"
     CHECKED = "CHECKED"
-    """Only in the log: the job's checks have passed (R14)."""
+    """The job's checks have passed (R14); only in the log."""
     SKIPPED = "SKIPPED"
     """Committed, and declared to have nothing new (R5)."""
     VETOED = "VETOED"
-    """Ended by a check; what was staged is kept to be looked at, until the epoch is begun again."""
+    """Ended by a failed check; the staged output is kept for inspection until the epoch is begun again."""
 
 
 _DAG_ID = re.compile(r"[\w.-]+")
@@ -41,13 +41,14 @@ _DAG_ID = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Owner:
-    """Who wants an epoch computed.
+    """The task or program that wants an epoch computed.
 
-    :param dag_id: the DAG, or any name of a program outside Airflow: one that no DAG can have is not taken for a DAG's.
+    :param dag_id: the DAG, or the name of a program outside Airflow, which may have characters that no DAG id has.
     :param run_id: the run; the same (dag_id, run_id) supersedes its own earlier attempts at once.
-    :param generation: counts the clearings of this task; a higher one asks for a new revision.
-    :param try_number: counts the tries of one generation.
-    :param request_id: unique for each call of begin, which sets it: the answer to a lost reply is found by it.
+    :param generation: number of clearings of this task; a higher one asks for a new revision.
+    :param try_number: number of the try within one generation.
+    :param request_id: unique id of one call of begin, which sets it: a repeated call finds the attempt whose reply was
+        lost.
     """
 
     dag_id: str
@@ -58,22 +59,22 @@ class Owner:
 
     @property
     def names_dag(self) -> bool:
-        """Whether *dag_id* may be a DAG's, by the characters that Airflow allows there.
+        """True if Airflow allows the characters of *dag_id* in a DAG id.
 
-        Not so the USER@HOST of a program that was started by hand, and the author of a skip.
+        False for the USER@HOST of a program that was started by hand, and of the author of a skip.
         """
         return _DAG_ID.fullmatch(self.dag_id) is not None
 
     @property
     def order(self) -> tuple[int, int]:
-        """Attempts of one owner in their order; of equal ones the later begin wins."""
+        """Sort key of the attempts of one run; of equal ones the later begin wins."""
         return self.generation, self.try_number
 
     def same_run(self, other: Owner) -> bool:
         return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
 
     def same_wish(self, other: Owner) -> bool:
-        """Whether both are tries of one generation."""
+        """Return True if both are tries of one generation of one run."""
         return self.same_run(other) and self.generation == other.generation
 
     def __str__(self) -> str:
@@ -81,7 +82,10 @@ class Owner:
 
 
 def as_owner(value: object) -> Owner:
-    """:raises InvalidInput: it is none, or what it says cannot be kept or told apart."""
+    """Return *value*, an :class:`Owner` that can be stored and compared.
+
+    :raises InvalidInput: not an :class:`Owner`, a blank text, or a number out of range.
+    """
     if not isinstance(value, Owner):
         raise InvalidInput(
             field="owner",
@@ -96,13 +100,13 @@ def as_owner(value: object) -> Owner:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
-    """What one edge reads: fixed before the read, kept with the commit.
+    """The state that one edge reads: fixed before the read, kept with the commit.
 
-    :param low: start of the range on which the reader depends, None for the beginning of time.
-    :param high: end of the range, which is the barrier of the state that is read.
+    :param low: start of the range on which the reader depends; None for the beginning of time.
+    :param high: end of the range: the barrier of the state that is read.
     :param csn: the commit at which the state was resolved.
-    :param ref: where the table format finds that state; None when the table has no commit yet.
-    :param origin: where the table began at that commit: no row of before it is read, whatever is committed there.
+    :param ref: version of the table with that state; None if the table has no commit yet.
+    :param origin: origin of the table at that commit: no earlier row is read, whatever is committed there.
     """
 
     table: TableName
@@ -117,11 +121,11 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abandoned:
-    """Output of an attempt that ended without a commit and that nobody will publish.
+    """Output of an attempt that ended without a commit, and that will never be published.
 
-    :param interval: for which it was staged, where the epoch had another one in an earlier calendar (R7).
-    :param left: tables that it may have written, and that the job has left since.
-    :param shared: as of an :class:`AttemptRecord`.
+    :param interval: interval for which it was staged, if the epoch had another one in an earlier calendar (R7).
+    :param left: tables that the attempt may have written, and that the job no longer declares.
+    :param shared: see :class:`AttemptRecord`.
     """
 
     revision: int
@@ -136,13 +140,14 @@ class Abandoned:
 class AttemptRecord:
     """The newest attempt at an epoch.
 
-    :param roots: what it reads of them; long lists of files stand in the roots' records.
-    :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own.
-    :param aborted: why it ended without a commit; None while it may still publish.
-    :param vetoed: it was a check that ended it (R14). :param skips: why the epoch is skipped; empty when it is not.
-    :param undoes: what its begin deletes, once it has fenced those who wrote it (R16).
-    :param shared: its participants join; several always do.
-    :param fills: tables that lack the committed epoch, to which alone it adds what it writes; empty for all.
+    :param input_generation: number of the set of inputs; another set gets a higher one.
+    :param roots: bounds of the roots that it reads; long lists of files are in the records of the roots.
+    :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own output.
+    :param aborted: reason why it ended without a commit; None while it may still publish.
+    :param vetoed: True if a check ended it (R14). :param skips: reason of a skip; empty if the epoch is computed.
+    :param undoes: output of earlier attempts that its begin deletes, once it has fenced their writers (R16).
+    :param shared: True if its participants join; several participants always do.
+    :param fills: the tables that lack the committed epoch and alone get rows from this attempt; empty for all tables.
     """
 
     revision: int
@@ -169,15 +174,15 @@ class AttemptRecord:
 
     @property
     def note(self) -> str:
-        """What the barrier log says of its begin."""
+        """Note of its begin in the barrier log."""
         adopted = f", adopts token {self.adopts}" if self.adopts is not None else ""
         skips = f", skips: {self.skips}" if self.skips else ""
-        spans = "".join(f", {one.root}: {one.span}" for one in self.roots if one.span)
+        spans = "".join(f", {bounds.root}: {bounds.span}" for bounds in self.roots if bounds.span)
         return f"revision {self.revision}, input generation {self.input_generation}{adopted}{skips}{spans}"
 
     @property
     def end(self) -> EpochState:
-        """How it ended, if it has."""
+        """State in which the attempt ended, if it has ended without a commit."""
         return EpochState.VETOED if self.vetoed else EpochState.ABORTED
 
 
@@ -185,12 +190,12 @@ class AttemptRecord:
 class Commitment:
     """The newest committed revision of an epoch.
 
-    :param token: of the attempt that published. :param output_token: under which its output was staged.
-    :param skipped: why nothing was computed; empty when something was (R5).
-    :param inputs: what it has read, and what rows of earlier revisions have read that stay in tables it lacks.
-    :param root_revisions: of the roots that it read, likewise.
+    :param token: token of the attempt that published. :param output_token: token under which its output was staged.
+    :param skipped: reason of a skip; empty if the epoch was computed (R5).
+    :param inputs: the inputs that it has read, and those of rows of earlier revisions that stay in other tables.
+    :param root_revisions: (name, revision) of the roots that it has read, likewise.
     :param fills: the tables to which it added a slice; empty for all.
-    :param names_roots: ``root_revisions`` has all of them; older versions of the package left first revisions out.
+    :param names_roots: True if ``root_revisions`` is complete; older versions of the package left out first revisions.
     """
 
     revision: int
@@ -205,7 +210,7 @@ class Commitment:
     names_roots: bool = field(default=False, metadata=since(2, optional=True))
 
     def revision_of(self, root: str) -> int:
-        """Return the revision of *root* that it has read; 0 for none, as of what was skipped."""
+        """Return the revision of *root* that the epoch has read; 0 for none, and for a skipped epoch."""
         if self.skipped:
             return 0
         return dict(self.root_revisions).get(root, 0 if self.names_roots else 1)
@@ -217,7 +222,7 @@ class Commitment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochRecord:
-    """One epoch of one job. Its version in the store is the fence of its newest attempt."""
+    """One epoch of one job. The version of the record in the store is the fence of the newest attempt."""
 
     interval: Interval
     token: int
@@ -228,7 +233,7 @@ class EpochRecord:
 
     @property
     def state(self) -> str:
-        """For people who look into the store."""
+        """State as text, for a reader of the raw store."""
         if self.attempt is None:
             return self.committed.state if self.committed else EpochState.NOTHING
         return EpochState.OPEN if self.attempt.aborted is None else self.attempt.end
@@ -236,9 +241,9 @@ class EpochRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockRecord:
-    """Says that an attempt is alive: expired when the store's stamp plus the time to live has passed.
+    """Lock of a live attempt; it expires at the store's stamp plus the time to live.
 
-    :param ended: it had expired, and the claim on the attempt's inputs was ended: it cannot be renewed (R23).
+    :param ended: True if it had expired and the claim on the attempt's inputs was ended: it cannot be renewed (R23).
     """
 
     token: int
@@ -249,9 +254,10 @@ class LockRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BarrierRecord:
-    """An entry of the barrier log; ``sink`` is empty for the epoch as a whole.
+    """An entry of the barrier log.
 
-    :param subtoken: of the participant's try; an OPEN with one says that this try began (R10).
+    :param sink: name of a table; empty for the epoch as a whole.
+    :param subtoken: number of the participant's try; an OPEN entry with a subtoken records that the try began (R10).
     :param findings: of the checks that refused the output.
     """
 
@@ -268,13 +274,15 @@ class BarrierRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """What a worker holds between begin and publish; may be handed to another process.
+    """An open attempt, as a worker holds it between begin and publish; may be passed to another process.
 
     :param fence: version of the epoch's record at begin: any later attempt changes it.
-    :param adopted: the output of an earlier attempt is complete: nothing needs to be computed.
-    :param checks: what must hold of the output before it is published.
-    :param participants: its writers. :param shared: each of them joins before it writes; several always do.
-    :param participant: which of them holds this. :param subtoken: of its try, 0 for who has not joined.
+    :param adopted: True if it adopts complete output of an earlier attempt: nothing needs to be computed.
+    :param checks: checks that must pass before the output is published.
+    :param participants: number of writers.
+    :param shared: True if each writer joins before it writes; several writers always do.
+    :param participant: number of the writer that holds this value.
+    :param subtoken: number of that writer's try; 0 for a writer that has not joined.
     """
 
     domain: DomainName
@@ -302,27 +310,28 @@ class Attempt:
 
     @property
     def is_shared(self) -> bool:
-        """Whether its writers join, hence a token for each try of each of them (R10)."""
+        """True if its writers join, so that each try of each writer has a token of its own (R10)."""
         return self.shared or self.participants > 1
 
     def written_keys(self, token: int) -> list[Key]:
-        """Where the only writer reports what it has WRITTEN under *token*; of several, the log is asked."""
-        return (
-            []
-            if self.is_shared
-            else [self._log_key(EpochState.WRITTEN, token, one.name) for one in self.sinks]
-        )
+        """Return the keys at which the only writer reports its WRITTEN output under *token*.
+
+        Empty for a shared attempt: its writers and tries are found in the log.
+        """
+        if self.is_shared:
+            return []
+        return [self._log_key(EpochState.WRITTEN, token, sink.name) for sink in self.sinks]
 
     def completed_key(self, token: int) -> Key:
-        """Where it stands that the attempt's code came to its end."""
+        """Return the key of the entry that the attempt's code came to its end."""
         return self._log_key(EpochState.WRITTEN, token)
 
     def checked_key(self, token: int) -> Key:
-        """Where it stands that the job's checks have passed on what was written under *token*."""
+        """Return the key of the entry that the job's checks have passed on the output written under *token*."""
         return self._log_key(EpochState.CHECKED, token)
 
     def joined_key(self, participant: int, subtoken: int) -> Key:
-        """Where it stands that this try of a participant began."""
+        """Return the key of the entry that this try of a participant began."""
         start, state = self.interval.start, EpochState.OPEN
         return barrier_key(
             self.domain,
@@ -343,33 +352,39 @@ class Attempt:
         return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}{writer}"
 
     def input(self, table: str) -> Provenance:
-        """:raises InvalidInput: when the job declares no edge on *table*."""
-        for one in self.inputs:
-            if one.table == table:
-                return one
+        """Return the provenance of the edge on *table*.
+
+        :raises InvalidInput: the job declares no edge on *table*.
+        """
+        for read in self.inputs:
+            if read.table == table:
+                return read
         raise InvalidInput(
             field="input",
             value=table,
-            expected=f"one of {[str(one.table) for one in self.inputs]}",
+            expected=f"one of {[str(read.table) for read in self.inputs]}",
             next_step=f"declare {shown(table)} in the inputs of job {self.job!r}: what is read is fixed at begin.",
         )
 
     def sink(self, table: str) -> EpochTable:
-        """:raises InvalidInput: when the job does not own *table*."""
-        for one in self.sinks:
-            if one.name == table:
-                return one
+        """Return the output *table*.
+
+        :raises InvalidInput: the job does not own *table*.
+        """
+        for sink in self.sinks:
+            if sink.name == table:
+                return sink
         raise InvalidInput(
             field="output",
             value=table,
-            expected=f"one of {[str(one.name) for one in self.sinks]}",
+            expected=f"one of {[str(sink.name) for sink in self.sinks]}",
             next_step=f"declare {shown(table)} in the outputs of job {self.job!r}.",
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlreadyCommitted:
-    """Answer of begin to a retry of the generation that committed."""
+    """Reply of begin to a retry of the generation that committed."""
 
     domain: DomainName
     job: JobName
@@ -381,7 +396,10 @@ class AlreadyCommitted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """Answer of publish, of the store with *incarnation*: the same for every repetition."""
+    """Reply of publish: the same for every repetition.
+
+    :param incarnation: of the store that committed. :param at: time of the commit, by the store's clock.
+    """
 
     domain: DomainName
     job: JobName
@@ -395,14 +413,17 @@ class Published:
 
 
 def committed_csn(stamped: Stamped[EpochRecord]) -> int | None:
-    """CSN of the epoch's committed revision: the record's stamp while nothing was written over it."""
+    """Return the CSN of the epoch's committed revision; None if it has none.
+
+    The CSN is the record's stamp until a later write of the record replaces it.
+    """
     if stamped.record.committed is None:
         return None
     return stamped.record.committed_csn if stamped.record.committed_csn is not None else stamped.csn
 
 
 def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetId:
-    """Id of the change set of a single epoch: the same for every attempt at the revision."""
+    """Return the id of the change set of a single epoch: the same for every attempt at the revision."""
     return ChangeSetId(f"{job}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}")
 
 
@@ -412,5 +433,5 @@ def writer_of(change_set: ChangeSetId) -> JobName:
 
 
 def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
-    """Whether a claim has ended, all times by the store's clock (R23)."""
+    """Return True if a claim has expired; all times by the store's clock (R23)."""
     return stamped_at + ttl <= now

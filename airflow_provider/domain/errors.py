@@ -1,10 +1,10 @@
-"""What can go wrong, grouped by what the caller may do about it (protocol section 10).
+"""Errors, in families by the caller's next step (protocol section 10).
 
 * :class:`RetryableError`: wait or try again; nothing is wrong with the request.
 * :class:`FinalError`: stop; the same request will fail again.
 * :class:`OutcomeUnknown`: ask the store; neither repeat blindly nor undo.
 
-Every error keeps its data as attributes (``error.details``) and ends with the next step to take.
+Every error has its data as attributes (``error.details``), and its message ends with the next step to take.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OutcomeUnknown(EpochError):
 
 
 class Conflict(RetryableError):
-    """Somebody changed what this attempt decided on; stage or resolve again (R11, R13)."""
+    """Another commit changed a record that this attempt decided on; stage or resolve again (R11, R13)."""
 
 
 class StoreUnavailable(RetryableError):
@@ -65,27 +65,27 @@ class StoreUnavailable(RetryableError):
 
 
 class PackageTooOld(RetryableError):
-    """A newer version of the package wrote to the store what this one does not know; an upgraded host goes on."""
+    """A newer version of the package wrote a record that this version cannot read; upgrade this host."""
 
 
 class SourceUnavailable(RetryableError):
-    """A root's source did not answer; nothing was recorded of it."""
+    """The source of a root did not answer; no bounds were recorded."""
 
 
 class UnknownConnection(RetryableError):
-    """Airflow has no connection ``conn_id``, or what it looks it up in does not answer: it says the same of both."""
+    """Airflow has no connection ``conn_id``, or its secrets backend does not answer: Airflow reports both alike."""
 
 
 class NotReady(RetryableError):
-    """Inputs or tables have not reached the barrier yet; ``missing`` lists them one by one."""
+    """Inputs or tables have not reached the barrier yet; ``missing`` lists them."""
 
 
 class EpochBusy(RetryableError):
-    """Another owner's live attempt holds the epoch; ``holder`` and ``until`` say who and how long."""
+    """A live attempt of another owner holds the epoch; ``holder`` is its owner, ``until`` the end of its lock."""
 
 
 class LeaseHeld(RetryableError):
-    """Another owner's live lease has the id; ``holder`` and ``until`` say who and how long."""
+    """A live lease of another owner has the id; ``holder`` is its owner, ``until`` its end."""
 
 
 class Fenced(FinalError):
@@ -93,9 +93,9 @@ class Fenced(FinalError):
 
 
 class StoreReplaced(Fenced):
-    """The attempt was begun in the store as it was before a restore or the promotion of a standby (R33).
+    """The attempt was begun in the store before a restore or the promotion of a standby (R33).
 
-    A try of its task begins anew.
+    The next try of its task begins anew.
     """
 
 
@@ -104,7 +104,7 @@ class LeaseExpired(FinalError):
 
 
 class Unavailable(FinalError):
-    """The states asked for exist no longer; ``kept`` names the nearest that do."""
+    """The requested states no longer exist; ``kept`` lists the nearest barriers that do."""
 
 
 class Vetoed(FinalError):
@@ -112,7 +112,7 @@ class Vetoed(FinalError):
 
 
 class InvalidInput(FinalError):
-    """A value cannot be accepted; names the field, the value and what was expected."""
+    """A value is not accepted; the message names the field, the value and the expected one."""
 
     def __init__(self, message: str = "", *, next_step: str = "", **details: Any) -> None:
         if not message:
@@ -136,20 +136,20 @@ def choice(kind: type[Chosen], value: object, field: str) -> Chosen:
         return kind(str(value))
     except ValueError as error:
         raise InvalidInput(
-            field=field, value=value, expected=f"one of {[one.value for one in kind]}"
+            field=field, value=value, expected=f"one of {[member.value for member in kind]}"
         ) from error
 
 
 class MissingLibrary(FinalError):
-    """A library that only some calls need is not installed; ``library`` names it, the next step has the command."""
+    """An optional library is not installed; ``library`` names it, the next step has the command."""
 
 
 class RecordFull(FinalError):
-    """A record would hold more than it may: nothing was changed; ``record``, ``number`` and ``limit`` say what."""
+    """A record would exceed its limit, and nothing was changed; see ``record``, ``number`` and ``limit``."""
 
     @classmethod
     def of(cls, record: str, number: int, limit: int, *, next_step: str) -> Self:
-        """Build the error for *record*, which would hold *number* of what *limit* is the most of."""
+        """Return the error for *record*, which would have *number* entries, more than *limit*."""
         return cls(
             f"{record}: there would be {number}, and {limit} is the most.",
             next_step=next_step,
@@ -172,11 +172,11 @@ class DependentReaders(FinalError):
 
 
 class ForeignCommit(FinalError):
-    """Somebody else wrote to the table outside the protocol (R17)."""
+    """Another program wrote to the table outside the protocol (R17)."""
 
 
 class SchemaMismatch(FinalError):
-    """Rows, or declared changes, do not fit the table's columns; names the column (R32)."""
+    """Rows or declared changes do not fit the table's columns; ``column`` names the column (R32)."""
 
 
 class StoreIncompatible(FinalError):
@@ -184,7 +184,7 @@ class StoreIncompatible(FinalError):
 
 
 def shown(value: Any, limit: int = 120) -> str:
-    """*value* as a message shows it: on one line, not longer than needed, and never an error itself."""
+    """Return *value* as text for a message: at most *limit* characters of its ``repr``; never raises."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever it raises, the refusal itself is what matters

@@ -1,4 +1,4 @@
-"""Lists of files as records keep them: as they are when short, packed when long.
+"""Lists of files as records keep them: plain when short, packed when long.
 
 A landing folder may hold 10,000 files an hour, and a record at most a megabyte: names that share their beginning and
 most of their end take some 30 bytes each when they are compressed together.
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 PLAIN_FILES = 20
-"""Number of files that a record keeps as they are, for people who look into the store."""
+"""Maximum number of files that a record keeps plain, for a reader of the raw store."""
 MOST_PACKED_BYTES = 600_000
-"""Maximum number of bytes that the packed lists of one begin have together: one transaction writes them all."""
+"""Maximum total size of the packed lists of one begin: one transaction writes them all."""
 _DIGEST_LENGTH = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoundFile:
-    """A file of a root as it was when its bounds were recorded. ``modified`` is microseconds since 1970."""
+    """A file of a root when its bounds were recorded. ``modified`` is microseconds since 1970."""
 
     uri: str
     size_bytes: int
@@ -29,7 +29,7 @@ class BoundFile:
 
 
 def packed(files: Sequence[BoundFile]) -> bytes:
-    """Return *files* as few bytes; the same files in the same order give the same bytes."""
+    """Return *files* compressed; the same files in the same order give the same bytes."""
     prefix = _common_beginning([file.uri for file in files])
     since = min((file.modified for file in files), default=0)
     rows = [[file.uri[len(prefix) :], file.size_bytes, file.modified - since] for file in files]
@@ -38,7 +38,7 @@ def packed(files: Sequence[BoundFile]) -> bytes:
 
 
 def _common_beginning(texts: Sequence[str]) -> str:
-    """Return the characters with which all of *texts* begin: those of the least and the greatest."""
+    """Return the common prefix of *texts*: that of the least and the greatest."""
     least, greatest = min(texts, default=""), max(texts, default="")
     differing = (at for at, pair in enumerate(zip(least, greatest, strict=False)) if pair[0] != pair[1])
     return least[: next(differing, len(least))]
@@ -60,7 +60,7 @@ def unpacked(content: bytes) -> tuple[BoundFile, ...]:
 
 
 def digest_of(files: Sequence[BoundFile]) -> str:
-    """Return a short text that other files, or the same in another order, do not have."""
+    """Return a digest of *files*, their sizes, times and order."""
     lines = sha256()
     for file in files:
         lines.update(json.dumps([file.uri, file.size_bytes, file.modified]).encode())

@@ -1,6 +1,6 @@
-"""Adding tables to a committed epoch that lacks them: its job got them later, or lost them for a while (R7).
+"""Fill a committed epoch: add tables that lack it, since their job got them later, or lost them for a while (R7).
 
-What is committed stays as it is, so that no reader of it minds. Pure decisions.
+The committed rows stay as they are, so that no reader is affected. Pure decisions; see docs/decisions/new-output.md.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ def tables_to_fill(
     skips: bool,
     stayed: Sequence[Stayed] = (),
 ) -> tuple[TableName, ...]:
-    """The tables that lack *interval* although it is committed: the next revision is theirs alone.
+    """Return the tables that lack *interval* although it is committed: the next revision writes these alone.
 
-    A skip is of the tables alone that lack the interval, also where their job has not committed it: the others may have
-    it from the job before, or begin later.
+    A skip applies only to the tables that lack the interval, also where their job has not committed it: the others may
+    have it from an earlier job, or begin later.
 
-    What was skipped is computed whole, and so is what a job computes otherwise each time, or from other rows than its
-    commit: a table that is added reads nothing that the tables beside it have not.
+    An epoch that was skipped is computed whole. So is an epoch of a job that is not deterministic, or that now declares
+    other inputs than the commit has read: rows of an added table must come from what the tables beside it were
+    computed from.
 
-    :param tables: the job's own and those that it reads.
-    :param stayed: rows of the domain that are of an earlier revision than those beside them. An epoch that has some is
-        computed whole, too: its commit names what they were computed from among what it has read itself.
+    :param tables: records of the job's outputs and inputs.
+    :param stayed: rows of the domain that are of an earlier revision than those beside them. An epoch with such rows is
+        computed whole, too: its commit lists the inputs of these rows beside its own, which cannot be told apart.
     """
     committed = None if epoch is None else epoch.committed
     own = {table.name: tables.get(table.name) for table in job.outputs}
@@ -61,15 +62,15 @@ def tables_to_fill(
 def skip_of_rest(
     job: JobName, interval: Interval, tables: Mapping[TableName, Stamped[TableRecord] | None]
 ) -> str:
-    """Return the way out where *interval* of some *tables* of *job* was computed before it took them over.
+    """Return the next step where *interval* of some *tables* was computed before *job* took them over.
 
-    The job does not compute the others alone: what it would write beside them is not what is committed.
+    The job does not compute the other tables alone: its rows would not fit those that another job has committed.
 
-    :return: empty where no other lacks it, or none has it.
+    :return: the command that skips the tables that lack the interval; empty if no table lacks it, or no table has it.
     """
     progress = {name: stamped.record.progress for name, stamped in tables.items() if stamped is not None}
-    lacking = sorted(name for name, one in progress.items() if one.lacks(interval))
-    if not lacking or not any(one.covers(interval) for one in progress.values()):
+    lacking = sorted(name for name, table in progress.items() if table.lacks(interval))
+    if not lacking or not any(table.covers(interval) for table in progress.values()):
         return ""
     span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
     return f"`airflow epochs skip {job} {span} --reason …` skips the epoch for {', '.join(lacking)} alone"
@@ -81,9 +82,9 @@ def _computes_alike(
     committed: Commitment,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> bool:
-    """Whether *job* is deterministic, and *committed* has read all roots and ranges that it declares to read.
+    """Return True if *job* is deterministic, and *committed* has read all roots and ranges that the job declares.
 
-    Of a root that is not repeatable the same bounds may have other rows by now, which is not seen.
+    A root that is not repeatable does not qualify: the same bounds may have other rows by now, unnoticed.
     """
     if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
         return False
@@ -100,32 +101,32 @@ def _computes_alike(
 def inputs_of_fill(
     epoch: str, recorded: Sequence[Provenance], resolved: Sequence[Provenance], lost: Sequence[Provenance]
 ) -> list[Provenance]:
-    """What an attempt reads that adds tables to a committed *epoch*: what the commit has read.
+    """Return the inputs of an attempt that adds tables to a committed *epoch*: those that the commit has read.
 
-    :param recorded: inputs of the commit. :param resolved: those of the declaration, as of now.
-    :param lost: inputs of the commit that cannot be read again as they were. A newer version has the same rows, which
-        their reader keeps from being computed again, unless it ignores that.
-    :raises Unavailable: an input is lost whose rows may be others by now.
+    :param recorded: inputs of the commit. :param resolved: inputs of the declaration, as of now.
+    :param lost: inputs of the commit whose version cannot be claimed any more. A newer version has the same rows: the
+        committed reader keeps them from being computed again, unless its edge ignores revisions.
+    :raises Unavailable: a lost input is read by an edge that ignores revisions: its rows may have changed.
     """
-    known = {(one.table, one.kind, one.low, one.high): one for one in recorded}
-    read = [known.get((one.table, one.kind, one.low, one.high), one) for one in resolved]
-    gone = [one for one in read if one in lost and one.on_upstream_revision is OnUpstreamRevision.IGNORE]
+    known = {(past.table, past.kind, past.low, past.high): past for past in recorded}
+    read = [known.get((now.table, now.kind, now.low, now.high), now) for now in resolved]
+    gone = [past for past in read if past in lost and past.on_upstream_revision is OnUpstreamRevision.IGNORE]
     if gone:
         raise Unavailable(
             f"{epoch} is committed, and tables that it lacks come from what its commit has read, which can be read no "
-            "longer of " + ", ".join(f"{one.table} at {one.high.isoformat()}" for one in gone) + ".",
+            "longer of " + ", ".join(f"{past.table} at {past.high.isoformat()}" for past in gone) + ".",
             next_step="leave these tables empty there (`airflow epochs skip`).",
-            tables=tuple(one.table for one in gone),
+            tables=tuple(past.table for past in gone),
             kept=(),
         )
     return [newer if older in lost else older for older, newer in zip(read, resolved, strict=True)]
 
 
 def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Provenance]:
-    """The inputs of *attempt* that may have been computed again since they were read.
+    """Return the inputs of *attempt* that may have been computed again since they were read.
 
-    What the commit has read that a fill adds tables to cannot be: the commit is its reader (R5). A fence that no longer
-    tells its rewrites apart may say so all the same, for good, since a fill reads nothing newer.
+    Inputs that a fill shares with the commit cannot: the commit is their reader (R5). They must not be validated: a
+    fence that has merged its rewrites may report one all the same, and for good, since a fill reads nothing newer.
     """
     if not attempt.fills or epoch.committed is None:
         return list(attempt.inputs)
@@ -133,9 +134,9 @@ def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Prove
 
 
 def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, ...]) -> Commitment:
-    """What is committed once *now* has added *fills* to what was committed *before*; *now* itself without any.
+    """Return the commitment after *now* has added the tables *fills* to *before*; *now* itself without any.
 
-    It depends on all that its tables were computed from.
+    It names the inputs and roots of both, since the rows of both are in the epoch's tables.
     """
     if before is None or not fills:
         return replace(now, fills=fills)
@@ -151,10 +152,10 @@ def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, .
 
 
 def beside(before: Commitment, now: Commitment) -> Commitment:
-    """What is committed once *now* has computed an epoch again, while some tables keep rows of *before*.
+    """Return the commitment after *now* has computed an epoch again, while some tables keep rows of *before*.
 
-    It depends on all that the rows were computed from. Of one range that was read again and again it remembers the
-    first read and the last: what lies between was read after the first.
+    It names the inputs and roots of all these rows. Of a range that was read many times it keeps the first read and the
+    last: a rewrite that a read between them missed, the first one has missed, too.
     """
     first = {
         (read.table, read.kind, read.low, read.high, read.on_upstream_revision): read

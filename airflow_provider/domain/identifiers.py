@@ -1,4 +1,4 @@
-"""Names and ids. A name is checked once, where it enters; after that its type says that it is sound."""
+"""Names and ids. A name is checked once, where it enters; its type says that it was checked."""
 
 from __future__ import annotations
 
@@ -24,40 +24,58 @@ _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def domain_name(value: object) -> DomainName:
-    """:raises InvalidInput: naming the field ``domain``."""
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``domain``.
+    """
     return DomainName(_checked(value, "domain"))
 
 
 def job_name(value: object) -> JobName:
-    """:raises InvalidInput: naming the field ``job``."""
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``job``.
+    """
     return JobName(_checked(value, "job"))
 
 
 def table_name(value: object) -> TableName:
-    """:raises InvalidInput: naming the field ``table``."""
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``table``.
+    """
     return TableName(_checked(value, "table"))
 
 
 def lease_id(value: object) -> LeaseId:
-    """:raises InvalidInput: naming the field ``lease``."""
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``lease``.
+    """
     return LeaseId(_checked(value, "lease"))
 
 
 def column_name(value: object) -> str:
-    """:raises InvalidInput: naming the field ``column``."""
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``column``.
+    """
     return _checked(value, "column")
 
 
 def format_name(value: object) -> str:
-    """:raises InvalidInput: naming the field ``format``."""
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``format``.
+    """
     return _checked(value, "format")
 
 
 def kept_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
-    """Check text that people or programs wrote and that every store is to keep: SQL, a reason, a location.
+    """Return *value*, free text that every store can keep: SQL, a reason, a location.
 
-    :param limit: bytes of UTF-8 that it may have.
-    :raises InvalidInput: naming *field*.
+    :param limit: maximum length, in bytes of UTF-8.
+    :raises InvalidInput: not such text; names *field*.
     """
     expected = f"text of at most {limit} bytes of UTF-8, without NUL and half surrogate pairs"
     if not isinstance(value, str) or "\0" in value:
@@ -72,9 +90,9 @@ def kept_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
 
 
 def told_apart(texts: Mapping[str, object], numbers: Mapping[str, object]) -> None:
-    """Check by what people or programs are told apart, by field: *texts* that are not blank, *numbers* that count.
+    """Check the parts of an identity, by field: *texts* must not be blank, *numbers* are counts.
 
-    :raises InvalidInput: naming the field.
+    :raises InvalidInput: names the field.
     """
     for field, value in texts.items():
         if not kept_text(value, field, limit=_MOST_OF_AN_ID).strip():
@@ -99,7 +117,7 @@ def _checked(value: object, field: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _problem(value: str) -> str:
-    """What a sound name would be like, or nothing when *value* is one."""
+    """Return the rule that the name *value* breaks; empty if it is valid."""
     if not value or value != value.strip():
         return "text that is not empty and has no spaces around it"
     if value in _RESERVED:

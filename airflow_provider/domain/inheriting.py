@@ -1,4 +1,4 @@
-"""What a job takes over with the tables of others: which roots their epochs have read (R7, I11). Pure functions."""
+"""Inheritance of roots: a job that takes tables over inherits what their epochs have read (R7, I11). Pure functions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord
 
 
 def inheriting(record: JobRecord, others: Sequence[JobRecord]) -> JobRecord:
-    """Return *record* with what *others*, whose tables the job takes over, have read and are known to have left."""
+    """Return *record* with the roots and predecessors of *others*, the jobs whose tables it takes over."""
     if not others:
         return record
     named = {root.name for root in record.roots}
     roots = {
         root.name: root
-        for one in (record, *others)
-        for root in (*one.left_roots, *one.roots)
+        for job in (record, *others)
+        for root in (*job.left_roots, *job.roots)
         if root.name not in named
     }
     names = [
-        name for one in (record, *others) for name in (*one.past_roots, *(root.name for root in one.roots))
+        name for job in (record, *others) for name in (*job.past_roots, *(root.name for root in job.roots))
     ]
-    before = dict.fromkeys([*record.predecessors, *(name for one in others for name in one.writers)])
+    before = dict.fromkeys([*record.predecessors, *(name for job in others for name in job.writers)])
     return replace(
         record,
         left_roots=tuple(roots.values())[:MOST_LEFT_ROOTS],

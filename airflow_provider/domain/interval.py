@@ -24,11 +24,11 @@ _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 MOST_AT_ONCE = 100_000
-"""Epochs in one interval: eleven years of hours. A year that was mistyped is told, instead of filling the memory."""
+"""Maximum number of epochs in one interval, eleven years of hours: a mistyped year is refused, and fills no memory."""
 _SAMPLED = datetime(2023, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)
 _SAMPLES = 60
 _SUMMER_TIME = timedelta(hours=2)
-"""So much longer a day may be than those that were looked at, where clocks change."""
+"""Time by which an epoch may be longer than the sampled ones, where clocks change."""
 _LARGEST_CLOCK_CHANGE = timedelta(hours=26)
 _ZONE = "an IANA time zone such as Europe/Berlin"
 _PRESETS = {
@@ -45,7 +45,7 @@ _FIXED_PERIODS = {"0 * * * *": timedelta(hours=1), "0 0 * * *": timedelta(days=1
 def as_utc(value: object, field: str = "time") -> datetime:
     """Return *value* as an aware UTC datetime.
 
-    :raises InvalidInput: when it is no datetime or has no time zone.
+    :raises InvalidInput: not a datetime, or without a time zone.
     """
     if not isinstance(value, datetime) or value.tzinfo is None or value.utcoffset() is None:
         raise InvalidInput(
@@ -63,21 +63,21 @@ def as_utc(value: object, field: str = "time") -> datetime:
 
 @lru_cache(maxsize=16_384)
 def micros(value: datetime) -> int:
-    """Microseconds since 1970 in UTC: the form in which times are stored.
+    """Return microseconds since 1970 in UTC, the stored form of times.
 
-    Remembered: every cut asks it of every table.
+    Cached: every cut calls it for every table.
     """
     return (value - EPOCH_ZERO) // _MICROSECOND
 
 
 def from_micros(value: int) -> datetime:
-    """The inverse of :func:`micros`."""
+    """Return the time of *value* microseconds since 1970: the inverse of :func:`micros`."""
     return EPOCH_ZERO + value * _MICROSECOND
 
 
 @lru_cache(maxsize=4096)
 def shifted(moment: datetime, by: timedelta) -> datetime:
-    """Return *moment* moved by *by*, or the last or first moment that there is."""
+    """Return *moment* plus *by*, at most the last and at least the first time that a datetime can have."""
     try:
         return moment + by
     except OverflowError:
@@ -85,7 +85,7 @@ def shifted(moment: datetime, by: timedelta) -> datetime:
 
 
 def time_key(value: datetime) -> str:
-    """Text that sorts as the times do: a part of store keys and paths."""
+    """Return text that sorts like the times, for store keys and paths."""
     return f"{value.year:04d}{value:%m%dT%H%M%S}.{value.microsecond:06d}Z"
 
 
@@ -113,7 +113,7 @@ class Interval:
         return f"[{self.start.isoformat()}, {self.end.isoformat()})"
 
     def meets(self, low: datetime | None, high: datetime) -> bool:
-        """Whether it shares a moment with ``[low, high)``; ``low=None`` is the beginning of time."""
+        """Return True if it shares a moment with ``[low, high)``; ``low=None`` is the beginning of time."""
         return self.start < high and (low is None or low < self.end)
 
     def overlaps(self, other: Interval) -> bool:
@@ -128,9 +128,9 @@ class Cadence:
         ``@monthly``, ``@quarterly``, ``@yearly``.
     :param timezone: IANA name of the zone in which the expression is meant; a daily cadence there has days
         of 23 and 25 hours.
-    :param since: a barrier of both from which this calendar holds, when it was another one before.
+    :param since: start of this calendar, if there was another one before: a barrier of both.
     :param before: the calendar until then, which may have one before it, too (R7).
-    :raises InvalidInput: for an expression or zone that cannot be read, or calendars that do not meet at *since*.
+    :raises InvalidInput: an expression or zone that cannot be parsed, or *since* is no barrier of both calendars.
     """
 
     expression: str
@@ -158,11 +158,10 @@ class Cadence:
             )
         since = as_utc(self.since, "since")
         object.__setattr__(self, "since", since)
-        changed = (one for one in (Cadence(self.expression, self.timezone), self.before))
-        for one in changed:
-            if not one.is_barrier(since):
+        for cadence in (Cadence(self.expression, self.timezone), self.before):
+            if not cadence.is_barrier(since):
                 raise InvalidInput(
-                    field="since", value=since.isoformat(), expected=f"a barrier of the cadence {one}"
+                    field="since", value=since.isoformat(), expected=f"a barrier of the cadence {cadence}"
                 )
         if self.before.since is not None and self.before.since >= since:
             raise InvalidInput(
@@ -179,41 +178,41 @@ class Cadence:
 
     @property
     def changes(self) -> tuple[datetime, ...]:
-        """When it became another calendar, the last one first."""
+        """Times at which the calendar changed, the latest first."""
         if self.before is None or self.since is None:
             return ()
         return (self.since, *self.before.changes)
 
     def until(self, other: Cadence) -> datetime | None:
-        """Until when it was *other*; None when it never was, or still is."""
+        """Return the time until which the calendar was *other*; None if it never was, or still is."""
         if self.before is None:
             return None
         return self.since if self.before == other else self.before.until(other)
 
     @property
     def longest(self) -> timedelta:
-        """How long its epochs are at most, also those of what it was before; found by looking at five years."""
+        """Length of its longest epoch, also of earlier calendars; sampled over five years."""
         return _longest(self)
 
     def next_after(self, moment: datetime) -> datetime:
-        """The first barrier later than *moment*."""
+        """Return the first barrier later than *moment*."""
         return _neighbour(self, moment, forward=True)
 
     def last_before(self, moment: datetime) -> datetime:
-        """The last barrier earlier than *moment*."""
+        """Return the last barrier earlier than *moment*."""
         return _neighbour(self, moment, forward=False)
 
     def floor(self, moment: datetime) -> datetime:
-        """The last barrier at or before *moment*."""
+        """Return the last barrier at or before *moment*."""
         return moment if self.is_barrier(moment) else self.last_before(moment)
 
     def is_barrier(self, moment: datetime) -> bool:
         return moment > _FIRST_MOMENT and self.next_after(moment - _MICROSECOND) == moment
 
     def ending_at(self, barrier: datetime) -> Interval:
-        """The interval that ends at *barrier*.
+        """Return the interval that ends at *barrier*.
 
-        :raises InvalidInput: when *barrier* is none of this calendar.
+        :raises InvalidInput: *barrier* is no barrier of this calendar.
         """
         if not self.is_barrier(barrier):
             raise InvalidInput(
@@ -224,14 +223,14 @@ class Cadence:
         return Interval(self.last_before(barrier), barrier)
 
     def ended_by(self, moment: datetime) -> Interval:
-        """The last interval that ended at or before *moment* (what a run of that date computes)."""
+        """Return the last interval that ended at or before *moment*: the one that a run of that date computes."""
         return self.ending_at(self.floor(moment))
 
     def split(self, interval: Interval) -> list[Interval]:
-        """The epochs that fill *interval*.
+        """Return the epochs that fill *interval*.
 
-        :raises InvalidInput: when an end of *interval* is no barrier of this calendar, it is no interval, or it has
-            more epochs than anybody means.
+        :raises InvalidInput: not an interval, an end is no barrier of this calendar, or it has more than
+            :data:`MOST_AT_ONCE` epochs.
         """
         if not isinstance(interval, Interval):
             raise InvalidInput(field="interval", value=interval, expected="an Interval(start, end)")
@@ -249,7 +248,7 @@ class Cadence:
                 field="interval",
                 value=str(interval),
                 expected=f"at most {MOST_AT_ONCE} epochs of the cadence {self} at once",
-                next_step="look at its years; for so many epochs, name one part after the other.",
+                next_step="check its years; pass a longer interval in parts.",
             )
         return epochs
 
@@ -267,7 +266,7 @@ def _check_calendar(expression: str, timezone: str) -> None:
         raise InvalidInput(
             field="cadence",
             value=expression,
-            expected="a cron expression of five fields that names the same times whoever asks, or @hourly, @daily, "
+            expected="a cron expression of five fields that always names the same times, or @hourly, @daily, "
             "@weekly, @monthly, @quarterly, @yearly",
             next_step="correct the cadence of the job.",
         )
@@ -278,7 +277,7 @@ def _check_calendar(expression: str, timezone: str) -> None:
 
 
 def _is_calendar(expression: str) -> bool:
-    """Whether it names times at all (31 February does not), and no random ones (croniter's ``R``)."""
+    """Return True if *expression* has times at all (31 February has none), and no random ones (croniter's ``R``)."""
     if re.search(r"(^|[ ,])[rh]\b", expression, re.IGNORECASE):
         return False
     try:
@@ -290,9 +289,9 @@ def _is_calendar(expression: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:
-    """The barrier next to *moment*, never *moment* itself.
+    """Return the barrier next to *moment*, never *moment* itself.
 
-    An expression is meant in the local time of its zone; where clocks change, see :func:`_moments`.
+    An expression is in local time of its zone; where clocks change, see :func:`_moments`.
     """
     former, since = cadence.before, cadence.since
     # Both calendars have the barrier at which one follows the other: no epoch lies across it.
@@ -313,7 +312,10 @@ def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime
 
 @lru_cache(maxsize=1_024)
 def _longest(cadence: Cadence) -> timedelta:
-    """The longest of the first epochs of some years: 60 months, weeks or hours. Shorter ones are alike sooner."""
+    """Return the length of the longest epoch among the first :data:`_SAMPLES` of five years.
+
+    The samples are 60 months, weeks or hours: the shorter the epochs, the sooner their lengths repeat.
+    """
     alone = replace(cadence, since=None, before=None)
     ends = [alone.next_after(_SAMPLED[0])]
     while len(ends) <= _SAMPLES and ends[-1] < _SAMPLED[1]:
@@ -331,10 +333,10 @@ def _fixed_neighbour(period: timedelta, moment: datetime, *, forward: bool) -> d
 
 
 def _cron_neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:
-    """The next or previous moment whose local time matches the expression.
+    """Return the next or previous moment whose local time matches the expression.
 
-    Near a clock change it starts beyond it and looks at every match on both sides, so that the answer depends on
-    the set of matching moments alone and neighbours agree from both sides.
+    Near a clock change the search starts beyond it and compares every match on both sides, so that the result depends
+    on the set of matching moments alone, and both directions agree on neighbours.
     """
     zone = cast(Any, pendulum.timezone(cadence.timezone))
     slack = _LARGEST_CLOCK_CHANGE if _clock_changes_near(moment, zone) else timedelta(0)
@@ -360,10 +362,10 @@ def _clock_changes_near(moment: datetime, zone: Any) -> bool:
 
 
 def _moments(local: datetime, zone: Any, *, every_hour: bool) -> set[datetime]:
-    """The moments at which clocks in *zone* show *local*.
+    """Return the moments at which clocks in *zone* show *local*.
 
-    A time that occurs twice counts twice for an expression of every hour and once, the first, for others; one
-    that a clock change skips is left out for the former and moved on for the latter.
+    A local time that occurs twice gives both moments for an expression of every hour, and the first one for others. A
+    local time that a clock change skips gives none for the former, and the moment after the change for the latter.
     """
     first = as_utc(local.replace(tzinfo=zone, fold=0))
     second = as_utc(local.replace(tzinfo=zone, fold=1))

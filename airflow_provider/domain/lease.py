@@ -18,11 +18,11 @@ from airflow_provider.domain.records import Stamped
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaseRecord:
-    """A claim: live until the store's stamp plus the time to live has passed.
+    """A claim; it expires at the store's stamp plus the time to live.
 
-    :param owner: who may renew, release and drop it.
-    :param states: what is held; each names the version of its table.
-    :param outdated: the label of the cut when it was claimed: the store may forget why its rows were outdated.
+    :param owner: the reader that may renew, release and drop it.
+    :param states: the states that it holds; each names the version of its table.
+    :param outdated: labels of the cut when it was claimed: the store may forget later why its rows were outdated.
     """
 
     owner: str
@@ -35,7 +35,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """A claim as its owner holds it; ``cut`` is what it keeps readable until ``cut.readable_until``."""
+    """A claim as its owner holds it; it keeps ``cut`` readable until ``cut.readable_until``."""
 
     id: LeaseId
     owner: str
@@ -43,12 +43,12 @@ class Lease:
 
     @property
     def until(self) -> datetime:
-        """When it ends, by the store's clock, unless it is renewed."""
+        """Time at which it ends unless it is renewed, by the store's clock."""
         return self.cut.readable_until
 
 
 def lease_of(stamped: Stamped[LeaseRecord], incarnation: str) -> Lease:
-    """The lease that a stored record is."""
+    """Return the lease of a stored record."""
     record = stamped.record
     key = LeaseId(stamped.key.item)
     cut = Cut(
@@ -66,14 +66,17 @@ def lease_of(stamped: Stamped[LeaseRecord], incarnation: str) -> Lease:
 
 
 def derived_id(task: str, interval: Interval, *, revision: int, input_generation: int) -> LeaseId:
-    """The id for the reads of one task at one epoch: a retry finds what the try before it held (LEA5)."""
+    """Return the lease id for the reads of one task at one epoch: a retry finds the lease of the try before (LEA5)."""
     return lease_id(
         f"{task}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}.g{input_generation}"
     )
 
 
 def checked_owner(owner: str) -> str:
-    """:raises InvalidInput: no text, or none that can be told apart."""
+    """Return *owner*.
+
+    :raises InvalidInput: not text, or blank.
+    """
     if not kept_text(owner, "owner").strip():
         raise InvalidInput(
             field="owner",
@@ -85,7 +88,10 @@ def checked_owner(owner: str) -> str:
 
 
 def checked_ttl(ttl: timedelta, longest: timedelta) -> timedelta:
-    """:raises InvalidInput: nothing, less than nothing, or more than *longest*."""
+    """Return *ttl*.
+
+    :raises InvalidInput: not a duration above zero, or more than *longest*.
+    """
     if not isinstance(ttl, timedelta) or not timedelta(0) < ttl <= longest:
         raise InvalidInput(
             field="ttl",
@@ -97,9 +103,9 @@ def checked_ttl(ttl: timedelta, longest: timedelta) -> timedelta:
 
 
 def claimed(cut: Cut, owner: str, ttl: timedelta) -> LeaseRecord:
-    """The record of a new claim on *cut*.
+    """Return the record of a new claim on *cut*.
 
-    :raises InvalidInput: a cut with rows that may never be committed.
+    :raises InvalidInput: a READ_UNCOMMITTED cut: its rows may never be committed.
     """
     if cut.level is Level.READ_UNCOMMITTED:
         raise InvalidInput(
@@ -119,7 +125,10 @@ def claimed(cut: Cut, owner: str, ttl: timedelta) -> LeaseRecord:
 
 
 def refuse_other_holder(stamped: Stamped[LeaseRecord] | None, owner: str, now: datetime) -> None:
-    """:raises LeaseHeld: a live lease of somebody else."""
+    """Refuse a lease id that another owner holds.
+
+    :raises LeaseHeld: a live lease of another owner.
+    """
     if stamped is None or stamped.record.owner == owner or expired(stamped.at, stamped.record.ttl, now):
         return
     until = stamped.at + stamped.record.ttl
@@ -133,13 +142,14 @@ def refuse_other_holder(stamped: Stamped[LeaseRecord] | None, owner: str, now: d
 
 
 def renewed(stamped: Stamped[LeaseRecord], ttl: timedelta, now: datetime) -> LeaseRecord:
-    """The record after a renewal at or after *now*: it never ends earlier than before (LEA3)."""
+    """Return the record after a renewal at or after *now*: it never ends earlier than before (LEA3)."""
+    # The time to live counts from the new stamp, which is *now* or later.
     left = stamped.at + stamped.record.ttl - now
     return replace(stamped.record, ttl=max(ttl, left))
 
 
 def released(stamped: Stamped[LeaseRecord], tables: Iterable[TableName], now: datetime) -> LeaseRecord | None:
-    """The record without *tables*, which ends when it did; None when nothing is left to hold."""
+    """Return the record without *tables*, which ends at the same time; None if no table remains."""
     gone = set(tables)
     kept = tuple(state for state in stamped.record.states if state.table not in gone)
     outdated = tuple(label for label in stamped.record.outdated if label.table not in gone)
@@ -154,7 +164,7 @@ def read_ended(
     incarnation: str,
     now: datetime,
 ) -> str:
-    """Why *tables* of *cut* must not be read at *now*; empty while they may (R22)."""
+    """Return the reason why *tables* of *cut* must not be read at *now*; empty while they may be read (R22)."""
     if cut.incarnation != incarnation:
         return f"it is of incarnation {cut.incarnation} of the store, which is {incarnation} now"
     if cut.lease is None:

@@ -1,4 +1,4 @@
-"""When what an attempt has staged is nobody's any more (R16)."""
+"""Decide when the staged output of an attempt is an orphan: no later commit can publish it (R16). Pure decisions."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ _ENDS = frozenset({EpochState.ABORTED, EpochState.COMMIT})
 def ended_since(
     epoch: EpochRecord, log: Iterable[Stamped[BarrierRecord]], token: int, table: TableName
 ) -> datetime | None:
-    """Since when nothing that was staged under *token* can be published; None while it may be, or was.
+    """Return the time since which output staged under *token* cannot be published; None while it may be, or was.
 
-    What has ended so never comes back: an attempt adopts nothing but what the newest one before it would publish.
+    The answer never goes back to None: an attempt adopts only the output that the newest attempt before it would
+    publish.
 
-    :param log: of the epoch. :param table: for which it was staged.
+    :param log: barrier log of the epoch. :param table: table for which the output was staged.
     """
     attempt, committed = epoch.attempt, epoch.committed
     if token > epoch.token:
         return None
     if committed is not None and token == committed.output_token and table in (committed.fills or (table,)):
         return None
-    # What a check refused is kept to be looked at (R14).
+    # Output that a check refused is kept for inspection (R14).
     kept = attempt is not None and (attempt.aborted is None or attempt.vetoed)
     if kept and attempt is not None and token in (attempt.token, attempt.output_token):
         return None
-    later = (one.at for one in log if _ends(one.record, token))
+    later = (entry.at for entry in log if _ends(entry.record, token))
     return min(later, default=None)
 
 
 def overtaken_since(
     log: Iterable[Stamped[BarrierRecord]], token: int, participant: int, subtoken: int
 ) -> datetime | None:
-    """Since when a try of *participant* cannot be published, though its attempt was; None for what was published.
+    """Return the time since which a try of *participant* is an orphan of a published attempt; None if it was published.
 
-    :param token: under which output was published. :param log: of the epoch.
+    :param token: token under which output was published. :param log: barrier log of the epoch.
     """
     known = list(log)
     newest = newest_tries((entry.record for entry in known), token).get(participant, 0)
@@ -49,5 +50,5 @@ def overtaken_since(
 
 
 def _ends(entry: BarrierRecord, token: int) -> bool:
-    """Whether the attempt with *token* was over when *entry* was written: it ended, or a later one began."""
+    """Return True if the attempt with *token* was over when *entry* was written: it had ended, or a later one begun."""
     return entry.token > token or (entry.token == token and not entry.sink and entry.state in _ENDS)

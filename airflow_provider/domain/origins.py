@@ -1,4 +1,4 @@
-"""Where tables begin when the origin of their job changes (R7). Pure decisions."""
+"""Origins of tables when the origin of their job changes (R7). Pure decisions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from airflow_provider.domain.watermark import Progress
 
 
 def moved_origin(progress: Progress, origin: datetime | None, former: datetime | None) -> Progress:
-    """The progress of a table whose job declares *origin* now.
+    """Return the progress of a table whose job declares *origin* now.
 
-    A table that began later than its job stays where it began: its job got it later (R7).
+    A table that began later than its job keeps its own start: the job got it later (R7).
 
-    :param former: what the job declared before, or the job from which it takes the table over.
+    :param former: origin that the job declared before, or that of the job from which it takes the table over.
     """
     begins = progress.begins
     if origin is None or progress.origin is None or origin == begins:
@@ -31,18 +31,18 @@ def moved_origin(progress: Progress, origin: datetime | None, former: datetime |
 
 
 def uncovered(before: Progress, after: Progress) -> Interval | None:
-    """The time that was "nothing", for all who read it, and is not any more; None where there is none."""
+    """Return the range that readers took for empty, and that may have rows now; None if there is none."""
     old, new = before.start, after.start
     return Interval(new, old) if old is not None and new is not None and new < old else None
 
 
 def origin_is_read(job: JobName, table: TableName, span: Interval, error: DependentReaders) -> TopologyError:
-    """The error for an origin that cannot move back: committed epochs have read that there was nothing."""
+    """Return the error for an origin that cannot move back: committed epochs have read that there were no rows."""
     readers = error.details["readers"]
     return TopologyError(
         f"the origin of job {job!r} cannot move back to {span.start.isoformat()}: committed epochs have read that "
         f"there was nothing of {table!r} before {span.end.isoformat()}: "
-        + "; ".join(f"{one.job} {one.interval}" for one in readers)
+        + "; ".join(f"{reader.job} {reader.interval}" for reader in readers)
         + ".",
         next_step=f"keep the origin, or declare a job and tables of new names that begin at {span.start.isoformat()}.",
         job=job,
@@ -60,10 +60,10 @@ def refuse_forward(
     tables: Iterable[TableRecord],
     attempts: Sequence[Interval],
 ) -> None:
-    """Refuse to move a declared origin forward once anything came of the job (R7).
+    """Refuse to move a declared origin forward once the job has computed or begun an epoch (R7).
 
     :param attempts: open epochs of the job.
-    :raises TopologyError: its tables have epochs, or some are being computed.
+    :raises TopologyError: the job's tables have epochs, or an epoch is open.
     """
     if not any(table.progress.islands for table in tables) and not attempts:
         return
@@ -87,10 +87,11 @@ def refuse_unjoined(
 ) -> None:
     """Refuse an epoch below the origin of a table that the job itself reads by ``previous``.
 
-    The next epoch would wait for it, and it for the chain that only the next ones can join.
+    The next epoch would wait until this one is visible, and this one is visible only once the epochs up to the origin
+    are committed.
 
     :param tables: records of the outputs.
-    :raises TopologyError: naming the table.
+    :raises TopologyError: names the table.
     """
     own = {table.name for table in outputs}
     for edge in edges:

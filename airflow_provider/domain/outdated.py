@@ -1,5 +1,7 @@
-"""Rows computed from what an ``ignore`` edge has let go, or from a source before it was bound anew, and rows that
-stayed when their epoch was computed again without their table (R18): how they spread. Pure functions.
+"""Labels of outdated rows, and how they spread to tables computed from them (R18). Pure functions.
+
+Rows are outdated if they were computed from a state that an ``ignore`` edge let change, or from a source before it was
+bound anew, or if they stayed when their epoch was computed again without their table.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ from airflow_provider.domain.version import FenceRecord, Rewrite
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outdated:
-    """Rows of a table that stand on an earlier state of *source*: a table whose revisions an edge ignores, a source
-    outside of the domain that was bound anew, or a table that keeps rows of an earlier revision of its job's epochs.
+    """Rows of a table that were computed from an earlier state of *source*.
 
-    :param csn: the newest commit of *source*, a table, that these rows do not know; of rows that stayed the commit
-        since which they are of an earlier revision; else 0.
-    :param revision: the newest one of *source*, from outside, that these rows do not know; else 0.
-    :param job: that has computed the epochs again without *source*, whose rows stayed; else empty.
-    :param start: of the first epoch with such rows. :param end: of the last one; None where later ones add to them.
+    :param source: a table whose revisions an edge ignores, a source outside the domain that was bound anew, or a table
+        that keeps rows of an earlier revision of its job's epochs.
+    :param csn: the newest commit of the table *source* that these rows lack; of rows that stayed, the commit since
+        which they are of an earlier revision; otherwise 0.
+    :param revision: the newest revision of a source outside the domain that these rows lack; otherwise 0.
+    :param job: the job that has computed the epochs again without *source*, whose rows stayed; otherwise empty.
+    :param start: start of the first epoch with such rows.
+    :param end: end of the last epoch with such rows; None if later epochs have them, too.
     """
 
     table: TableName
@@ -41,7 +45,7 @@ class Outdated:
 
     @property
     def cause(self) -> tuple[TableName, TableName, str, bool]:
-        """What labels of one table have in common that become one."""
+        """Key by which labels of one table are merged."""
         return self.table, self.source, self.job, bool(self.revision)
 
     def __str__(self) -> str:
@@ -65,19 +69,19 @@ class Outdated:
         )
 
     def is_read_at(self, kind: TableKind, barrier: datetime) -> bool:
-        """Whether the table's state at *barrier* has such rows."""
+        """Return True if the table's state at *barrier* has such rows."""
         ended = kind is TableKind.FULL and self.end is not None and barrier > self.end
         return self.start < barrier and not ended
 
 
 def ignoring_edges(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, Edge]]:
-    """Edges, also of earlier declarations, that ignore revisions of what they read."""
+    """Return the edges that ignore upstream revisions, also those of earlier declarations, each with its job."""
     ignores = OnUpstreamRevision.IGNORE
     return [(job, edge) for job in jobs for edge in job.all_edges if edge.on_upstream_revision is ignores]
 
 
 def upstream_jobs(jobs: Iterable[JobRecord], tables: Iterable[TableName]) -> set[JobName]:
-    """The jobs that *tables* were computed by, directly or through others."""
+    """Return the jobs that compute *tables* or, directly or through other tables, their inputs."""
     writers: dict[TableName, list[JobRecord]] = {}
     for job in jobs:
         for table in job.all_outputs:
@@ -93,16 +97,20 @@ def upstream_jobs(jobs: Iterable[JobRecord], tables: Iterable[TableName]) -> set
 
 
 def known_rewrites(fence: Stamped[FenceRecord], csn: int) -> list[Rewrite]:
-    """The rewrites of a table up to *csn* that its record remembers, newest first."""
+    """Return the rewrites of a table up to *csn* that its record keeps, newest first."""
     rewrites = list(fence.record.earlier)
     latest = fence.record.latest
+    # The record cannot name its own CSN: that of the newest rewrite is the stamp.
     if latest is not None and fence.csn is not None:
         rewrites.insert(0, Rewrite(csn=fence.csn, low=latest.start, high=latest.end))
     return [rewrite for rewrite in rewrites if rewrite.csn <= csn]
 
 
 def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewrite]) -> Rewrite | None:
-    """The newest of *rewrites* (newest first) that a committed epoch does not know though it read what changed."""
+    """Return the newest of *rewrites* that changed the input of a committed epoch after it was read, if any.
+
+    :param rewrites: of *table*, newest first.
+    """
     if epoch.committed is None:
         return None
     reads = [
@@ -119,7 +127,7 @@ def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewr
 
 
 def outdated_by_source(entries: Iterable[Behind], csn: int) -> list[Outdated]:
-    """Rows of the epochs in *entries* that were behind their source at *csn*."""
+    """Return labels of the epochs in *entries* that were behind their source at *csn*."""
     return [
         Outdated(
             table=table,
@@ -136,7 +144,7 @@ def outdated_by_source(entries: Iterable[Behind], csn: int) -> list[Outdated]:
 
 
 def outdated_by_staying(entries: Iterable[Stayed], csn: int) -> list[Outdated]:
-    """Rows in *entries* that were of an earlier revision at *csn* than the other tables of their job had."""
+    """Return labels of the *entries* that at *csn* were of an earlier revision than the other tables of their job."""
     return [
         Outdated(
             table=entry.table,
@@ -152,11 +160,11 @@ def outdated_by_staying(entries: Iterable[Stayed], csn: int) -> list[Outdated]:
 
 
 Kept = Callable[[TableName, datetime], datetime]
-"""Until when a full table still has what it had at a barrier: as far as its epochs behind were skipped (R5)."""
+"""Return the last barrier at which a full table has the state of a given one: skipped epochs copy it (R5)."""
 
 
 def is_copy(epoch: EpochRecord, table: TableName) -> bool:
-    """Whether a committed epoch of a full table has the rows that the table had before."""
+    """Return True if a committed epoch of the full *table* is a copy of the state before it."""
     return epoch.committed is not None and any(
         read.table == table and read.kind is EdgeKind.PREVIOUS for read in epoch.committed.inputs
     )
@@ -167,7 +175,7 @@ def let_through(
     ignoring: Sequence[tuple[JobRecord, Edge]],
     kinds: Mapping[TableName, TableKind],
 ) -> list[Outdated]:
-    """What *ignoring* edges have read of *found*: rows that are behind their source, which nothing else reads."""
+    """Return the labels that *ignoring* edges carry on from *found*: no other edge reads rows behind their source."""
     return [
         _read_by(job, edge, rows, table, _last_reader(edge, rows.end, kinds.get(edge.table), job.cadence))
         for rows in found
@@ -178,7 +186,7 @@ def let_through(
 
 
 def joined(found: Iterable[Outdated]) -> tuple[Outdated, ...]:
-    """*found*, sorted, with a single label for the rows of a table that stand on earlier states of the same source."""
+    """Return *found*, sorted, with a single label for the rows of a table that have the same :attr:`Outdated.cause`."""
     known: dict[object, Outdated] = {}
     for label in found:
         known[label.cause] = _merged(known.get(label.cause), label)
@@ -188,9 +196,9 @@ def joined(found: Iterable[Outdated]) -> tuple[Outdated, ...]:
 def spread(
     found: Sequence[Outdated], jobs: Sequence[JobRecord], kinds: Mapping[TableName, TableKind], kept: Kept
 ) -> list[Outdated]:
-    """Everything that *found* was read into, with itself: outdated rows make the rows computed from them outdated.
+    """Return *found* and the labels of all rows that were computed from these rows, directly or through other tables.
 
-    So do the copies that skipped epochs of a full table have of them.
+    A copy of outdated rows by a skipped epoch of a full table is outdated, too.
     """
 
     def copied(label: Outdated) -> Outdated:
@@ -198,7 +206,7 @@ def spread(
             return label
         return replace(label, end=kept(label.table, label.end))
 
-    known = {one.cause: one for one in joined(copied(one) for one in found)}
+    known = {label.cause: label for label in joined(copied(label) for label in found)}
     waiting = list(known.values())
     while waiting:
         outdated = waiting.pop()
@@ -208,7 +216,7 @@ def spread(
                     continue
                 end = _last_reader(edge, outdated.end, kinds.get(edge.table), job.cadence)
                 if edge.kind is EdgeKind.PREVIOUS and job.name in upstream_jobs(jobs, [edge.table]):
-                    end = None  # a job that builds on its own past hands them on from epoch to epoch
+                    end = None  # a job that reads its own past carries them on from epoch to epoch
                 for table in job.all_outputs:
                     read = copied(_read_by(job, edge, outdated, table, end))
                     merged = _merged(known.get(read.cause), read)
@@ -221,7 +229,10 @@ def spread(
 def _last_reader(
     edge: Edge, end: datetime | None, kind: TableKind | None, cadence: Cadence
 ) -> datetime | None:
-    """No epoch that starts at or after it reads rows of before *end* by *edge*; None when later ones still do."""
+    """Return the time from which epochs that start there or later read no row of before *end* by *edge*.
+
+    None if later epochs always do.
+    """
     if end is None or edge.as_of is not None:
         return None
     if edge.kind is EdgeKind.PREVIOUS and kind is TableKind.FULL:
@@ -232,9 +243,9 @@ def _last_reader(
 
 
 def _read_by(job: JobRecord, edge: Edge, rows: Outdated, table: TableName, end: datetime | None) -> Outdated:
-    """The rows of *table* that *job* has computed from *rows*: those of whole epochs, which may be longer.
+    """Return the label of the rows of *table* that *job* has computed from *rows*, extended to whole epochs of *job*.
 
-    :param end: no epoch that starts at or after it reads them.
+    :param end: epochs that start there or later do not read *rows*; None if all later epochs do.
     """
     start = rows.start if edge.kind is EdgeKind.PREVIOUS else job.cadence.floor(rows.start)
     if end is not None and not job.cadence.is_barrier(end):

@@ -1,4 +1,4 @@
-"""What publishing changes, and what forbids it (R2, R11, R13, R18). Pure decisions."""
+"""Publishing: the records that it changes, and the rewrites that forbid it (R2, R11, R13, R18). Pure decisions."""
 
 from __future__ import annotations
 
@@ -31,31 +31,32 @@ _MOMENT = timedelta(microseconds=1)
 def rewritten_since(
     fence: Stamped[FenceRecord], csn: int, low: datetime | None, high: datetime
 ) -> Rewrite | None:
-    """The rewrite that touched ``[low, high)`` after *csn*, if any (R13).
+    """Return the newest rewrite that touched ``[low, high)`` after *csn*, if any (R13).
 
-    An unchanged record is no proof by itself: what counts is each rewrite's CSN against the CSN that was read.
+    An unchanged record is no proof by itself: each rewrite's CSN is compared with the CSN that was read.
     """
     record = fence.record
     rewrites = list(record.earlier)
+    # A record cannot name its own CSN: the newest rewrite's is the stamp of the record.
     if record.latest is not None and fence.csn is not None:
         rewrites.insert(0, Rewrite(csn=fence.csn, low=record.latest.start, high=record.latest.end))
-    for one in rewrites:
-        if one.csn > csn and one.low < high and (low is None or low < one.high):
-            return one
+    for rewrite in rewrites:
+        if rewrite.csn > csn and rewrite.low < high and (low is None or low < rewrite.high):
+            return rewrite
     return None
 
 
 def invalidated(
     inputs: Iterable[Provenance], fences: Mapping[TableName, Stamped[FenceRecord]]
 ) -> list[tuple[Provenance, Rewrite]]:
-    """The inputs that are no longer what was read; edges that ignore upstream revisions are not asked."""
+    """Return the inputs rewritten since they were read, except those of edges that ignore upstream revisions."""
     found = []
-    for one in inputs:
-        if one.on_upstream_revision is OnUpstreamRevision.IGNORE:
+    for read in inputs:
+        if read.on_upstream_revision is OnUpstreamRevision.IGNORE:
             continue
-        rewrite = rewritten_since(fences[one.table], one.csn, one.low, one.high)
+        rewrite = rewritten_since(fences[read.table], read.csn, read.low, read.high)
         if rewrite is not None:
-            found.append((one, rewrite))
+            found.append((read, rewrite))
     return found
 
 
@@ -66,9 +67,9 @@ def moved_table(
     defaults: Defaults,
     declared: Sequence[ColumnChange] = (),
 ) -> TableRecord:
-    """The table's record after *interval* committed as *ref*; what it was goes to the head of ``earlier``.
+    """Return the table's record after *interval* committed as *ref*; its former state goes to the head of ``earlier``.
 
-    :param declared: changes of its columns; those that it has when this is its first commit.
+    :param declared: column changes of the declaration; the first commit creates the table with them.
     """
     record = stamped.record
     made = record.ref is None
@@ -78,14 +79,15 @@ def moved_table(
         ref=ref,
         earlier=(standing(stamped), *record.earlier)[: defaults.states_remembered],
         heard=None,
-        changes=tuple(AppliedChange(one) for one in declared) if made else record.changes,
+        changes=tuple(AppliedChange(change) for change in declared) if made else record.changes,
     )
 
 
 def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: Defaults) -> FenceRecord:
-    """The fence after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
+    """Return the fence after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
     record = stamped.record
     earlier = record.earlier
+    # This write replaces the stamp: the rewrite that had it gets its CSN written out.
     if record.latest is not None and stamped.csn is not None:
         newest = Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end)
         earlier = (newest, *earlier)
@@ -93,9 +95,12 @@ def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: De
 
 
 def touched_fence(stamped: Stamped[FenceRecord], binds: int, defaults: Defaults) -> FenceRecord:
-    """The fence after epochs of its table were left behind their source: who requires it as it was looks again.
+    """Return the fence after epochs of its table fell behind their source.
 
-    :param binds: the domain's count. The record's stamp is no longer that of its newest rewrite.
+    The write makes a commit that requires the fence as it was decide again. It is no rewrite: from now on the newest
+    rewrite names its own CSN, and ``latest`` is empty.
+
+    :param binds: how often a source was bound anew in the domain.
     """
     record = stamped.record
     earlier = record.earlier
@@ -105,10 +110,10 @@ def touched_fence(stamped: Stamped[FenceRecord], binds: int, defaults: Defaults)
 
 
 def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
-    """At most *limit* rewrites, newest first: those nearest in time become one, as late as the later of them.
+    """Return at most *limit* rewrites, newest first: the nearest in event time are merged, with the greater CSN.
 
-    A hull of the oldest would cover time that none of them touched, and refuse who read that. Ranges that touch leave
-    no such time between them, which is what backfills do.
+    Merging the oldest instead would cover time that none of them touched, and refuse its readers for no reason. The
+    rewrites of a backfill touch each other, and merge without such a gap.
     """
     found = sorted(rewrites, key=lambda rewrite: (rewrite.low, rewrite.high))
     while len(found) > limit:
@@ -124,27 +129,29 @@ def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
 def depends_on(
     epoch: EpochRecord, table: str, interval: Interval, *, commits: Interval | None = None, full: bool = False
 ) -> bool:
-    """Whether the committed revision of *epoch* read a part of *interval* of *table* and minds a change.
+    """Return True if the committed revision of *epoch* has read a part of *interval* of *table* that must not change.
 
-    :param commits: the one epoch whose slice changes; the rest of *interval* becomes visible. None where any may.
-    :param full: each slice of the table is a whole state: who has read one minds no other, also where it was below the
-        origin, as what a skip copies may be (R5).
+    :param commits: the epoch whose slice changes; the rest of *interval* becomes visible. None if any slice may change.
+    :param full: each slice of the table is a whole state: a reader depends on the slice that it has read alone, also
+        below the origin, where a skip may copy from (R5).
     """
     if epoch.committed is None:
         return False
     of_slice = commits if full and commits is not None else interval
     return any(
-        one.table == table
-        and one.on_upstream_revision is not OnUpstreamRevision.IGNORE
-        and (of_slice if one.ref is not None else interval).meets(one.low, one.high)
-        for one in epoch.committed.inputs
+        read.table == table
+        and read.on_upstream_revision is not OnUpstreamRevision.IGNORE
+        and (of_slice if read.ref is not None else interval).meets(read.low, read.high)
+        for read in epoch.committed.inputs
     )
 
 
 def last_dependent_end(edge: Edge, interval: Interval, *, full: bool = False) -> datetime | None:
-    """No epoch of a reader that starts at or after it reads *interval*; None when later ones still do.
+    """Return the time from which a reader's epochs that start there or later do not read *interval*.
 
-    :param full: the table's slices are whole states, of which a reader gets the one at its barrier.
+    None if later epochs always do.
+
+    :param full: the table's slices are whole states; a reader gets the one at its barrier.
     """
     if edge.as_of is not None:
         return None
@@ -156,23 +163,23 @@ def last_dependent_end(edge: Edge, interval: Interval, *, full: bool = False) ->
 
 
 def slice_of(attempt: Attempt, output: Sequence[Committable], token: int) -> SliceRecord:
-    """What *output*, staged under *token*, contributes to its table."""
+    """Return the record of the slice that *output*, staged under *token*, adds to its table."""
     return SliceRecord(
         interval=attempt.interval,
         revision=attempt.revision,
         token=token,
         change_set=attempt.change_set,
-        rows=sum(one.rows for one in output),
-        files=sum(one.files for one in output),
-        size_bytes=sum(one.size_bytes for one in output),
-        schema_id=max(one.schema_id for one in output),
+        rows=sum(part.rows for part in output),
+        files=sum(part.files for part in output),
+        size_bytes=sum(part.size_bytes for part in output),
+        schema_id=max(part.schema_id for part in output),
     )
 
 
 def delta_of(
     attempt: Attempt, table: TableName, moved: TableRecord, output: Sequence[Committable]
 ) -> TableDelta:
-    """What publishing *output* does to *table*, whose record becomes *moved*."""
+    """Return the commit record's entry for *output* of *table*, whose record becomes *moved*."""
     return TableDelta(
         table=table,
         interval=attempt.interval,

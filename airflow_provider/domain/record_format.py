@@ -1,4 +1,4 @@
-"""The format in which a store's records are written, and which of their fields came with which format.
+"""The format of a store's records, and the format with which each field came.
 
 Two versions of the package may use one store while its hosts are upgraded one after the other. Until
 ``airflow epochs db upgrade`` raises the store's format, all of them write records that the older one reads.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 FORMAT = 2
-"""The newest format: what a new store gets. Records of older ones are read as well."""
+"""The newest format, which a new store gets. Records of older formats are read as well."""
 
 _SINCE: Final = "record format"
 _OPTIONAL: Final = "record format optional"
@@ -21,16 +21,16 @@ def since(number: int, *, optional: bool = False) -> Mapping[str, Any]:
 
     In a store of an older format the field is left out while it has its default, and any other value is refused.
 
-    :param optional: it is left out there whatever its value: only where a reader that finds the default does right.
+    :param optional: the field is left out there whatever its value; only if its default is always safe to read.
     """
     return {_SINCE: number, _OPTIONAL: optional}
 
 
 def format_of(metadata: Mapping[str, Any]) -> int:
-    """Return the format that a field with *metadata* came with; 1 for one that has always been there."""
+    """Return the format with which a field with *metadata* came; 1 for a field of the first format."""
     return int(metadata.get(_SINCE, 1))
 
 
 def is_optional(metadata: Mapping[str, Any]) -> bool:
-    """Whether a field with *metadata* may be left out, whatever its value, in a store of an older format."""
+    """Return True if a field with *metadata* is left out in a store of an older format, whatever its value."""
     return bool(metadata.get(_OPTIONAL, False))

@@ -1,4 +1,4 @@
-"""Keys and stamps of what a metadata store keeps. The records themselves stand with their subjects."""
+"""Keys and stamps of the records in a metadata store. Each record's class is in the module of its subject."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 ROOT_CHAINS = "roots"
-"""Partition of the fence records of roots; those of tables have none."""
+"""Partition of the fence records of roots; fences of tables have none."""
 
 
 class Key(NamedTuple):
@@ -80,7 +80,7 @@ def job_key(domain: DomainName, job: JobName) -> Key:
 
 @lru_cache(maxsize=16_384)
 def table_key(domain: DomainName, table: TableName) -> Key:
-    """Remembered: every cut addresses its tables again."""
+    """Return the key of a table's record. Cached: every cut reads the records of its tables."""
     return Key(domain, Kind.TABLE, "", table)
 
 
@@ -89,7 +89,11 @@ def fence_key(domain: DomainName, table: TableName) -> Key:
 
 
 def chain_key(domain: DomainName, root: str) -> Key:
-    """Whoever records bounds that depend on those beside them requires its version, and writes it anew."""
+    """Return the key of a root's chain fence.
+
+    A transaction that records bounds next to others of the root requires the version of this record, and writes it:
+    two that decide at the same time cannot both commit.
+    """
     return Key(domain, Kind.FENCE, ROOT_CHAINS, root)
 
 
@@ -106,7 +110,7 @@ def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key:
 
 
 def reservation_key(domain: DomainName) -> Key:
-    """The lock on a domain's head, which one publisher holds while the others wait."""
+    """Return the key of the reservation of a domain's head: one publisher holds it while the others wait."""
     return Key(domain, Kind.RESERVATION, "", "head")
 
 
@@ -115,12 +119,12 @@ def root_key(domain: DomainName, root: str, barrier: datetime, revision: int) ->
 
 
 def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int, job: JobName) -> Key:
-    """Where a slice is recorded: each job counts its own revisions, and a table may pass from one to another."""
+    """Return the key of a slice; it names the job: jobs count their own revisions, and a table may change jobs."""
     return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}:{job}")
 
 
 def barrier_partition(job: JobName, start: datetime) -> str:
-    """The partition that holds the barrier log of one epoch."""
+    """Return the partition with the barrier log of one epoch."""
     return f"{job}/{time_key(start)}"
 
 
@@ -135,10 +139,10 @@ def barrier_key(
     participant: int = 0,
     subtoken: int = 0,
 ) -> Key:
-    """One entry of the barrier log: written once, never changed.
+    """Return the key of an entry of the barrier log, which is written once and never changed.
 
-    :param sink: a table's name; the empty text stands for the whole epoch (begin, publish, abort).
-    :param subtoken: of the participant's try; 0 for the only writer of an attempt.
+    :param sink: name of a table; empty for the whole epoch (begin, publish, abort).
+    :param subtoken: number of the participant's try; 0 for the only writer of an attempt.
     """
     writer = f"{participant:06d}.{subtoken:06d}" if subtoken else f"{participant:06d}"
     item = f"{token:010d}:{writer}:{state}:{sink}"
@@ -154,20 +158,20 @@ def retention_key(domain: DomainName) -> Key:
 
 
 def withdrawn_key(domain: DomainName, table: TableName, item: str) -> Key:
-    """Address of a page of a table's withdrawn barriers."""
+    """Return the key of a page of a table's withdrawn barriers."""
     return Key(domain, Kind.WITHDRAWN, table, item)
 
 
 def versions_key(domain: DomainName, table: TableName, first_csn: int) -> Key:
-    """Address of a page of a table's versions; pages sort by the commit of their first one."""
+    """Return the key of a page of a table's versions; pages sort by the commit of their first version."""
     return Key(domain, Kind.VERSIONS, table, commit_item(first_csn))
 
 
 def whole_versions_key(domain: DomainName, table: TableName) -> Key:
-    """Where all versions of a table stood before there were pages."""
+    """Return the key of all versions of a table in a store of before there were pages."""
     return Key(domain, Kind.VERSIONS, "", table)
 
 
 def commit_item(csn: int) -> str:
-    """Item of the commit record that took *csn*."""
+    """Return the item of the commit record that took *csn*."""
     return f"{csn:020d}"

@@ -1,4 +1,4 @@
-"""What a domain knows of its jobs, and which registrations it refuses (R6, R7)."""
+"""Registration of jobs: the record of a job, and the declarations that the topology refuses (R6, R7)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
 MOST_LEFT_ROOTS = 100
-"""Declarations of roots that a job once had, and has no more; of those that it left before, the names are kept."""
+"""Maximum number of declarations kept of roots that a job no longer declares; of older ones the names are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRecord:
-    """A job as it was declared last.
+    """The newest declaration of a job.
 
-    :param revision: 1, 2, 3 … of the declaration; an epoch keeps the one that it opened with.
+    :param revision: number of the declaration, from 1 on; an epoch keeps the revision that it opened with.
     :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
     :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
     :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
-    :param past_roots: names of roots of earlier revisions: their bounds stay. :param left_roots: how these were
-        declared last, also by jobs whose tables this job has taken over; records of older versions do not say.
+    :param past_roots: names of roots of earlier revisions: their bounds stay.
+    :param left_roots: last declarations of past roots, also of jobs whose tables this job has taken over; records of
+        older versions have none.
     :param predecessors: jobs whose tables it has taken over.
-    :param retired: why nothing more comes of it; empty while something may.
+    :param retired: reason why the job computes no more epochs; empty while it may.
     """
 
     name: JobName
@@ -87,8 +88,8 @@ class JobRecord:
         return (*(root.name for root in self.roots), *self.past_roots)
 
     def has_full(self, table: str) -> bool:
-        """Whether it owns *table*, of which each slice is the whole state, or may have done so."""
-        kinds = {one.name: one.kind for one in self.outputs}
+        """Return True if the job owns or owned *table*, and the table is full, or its kind is unknown."""
+        kinds = {output.name: output.kind for output in self.outputs}
         return table in self.all_outputs and kinds.get(TableName(table)) is not TableKind.INCREMENTAL
 
     def edge_on(self, table: str) -> Edge | None:
@@ -96,11 +97,11 @@ class JobRecord:
 
 
 def declared(job: EpochJob, current: JobRecord | None, fingerprint: str) -> JobRecord:
-    """The record for *job*: the current one when nothing changed, else its next revision.
+    """Return the record for *job*: the current one if nothing changed, otherwise the next revision.
 
-    A declaration equal to an earlier revision has that revision's number: it serves the epoch that asks and
-    never moves the topology back (R7). The current one is told by its fingerprint, too: in a store of an older format
-    its record does not hold all that was declared.
+    A declaration equal to an earlier revision gets that revision's number: it serves the epoch that begins, and never
+    moves the topology back (R7). The current declaration is recognized by its fingerprint, too: a record in a store of
+    an older format does not have all fields of the declaration.
 
     :param fingerprint: of *job* (:func:`airflow_provider.stores.declarations.fingerprint`).
     """
@@ -109,7 +110,7 @@ def declared(job: EpochJob, current: JobRecord | None, fingerprint: str) -> JobR
     known = () if current is None else (current.fingerprint, *current.earlier)
     age = known.index(fingerprint) if fingerprint in known else -1
     return JobRecord(
-        **{one.name: getattr(job, one.name) for one in fields(JobDeclaration)},
+        **{part.name: getattr(job, part.name) for part in fields(JobDeclaration)},
         revision=1 if current is None else current.revision - age,
         fingerprint=fingerprint,
         earlier=known,
@@ -130,29 +131,29 @@ def _left_roots(current: JobRecord, job: EpochJob) -> tuple[Root, ...]:
 
 def _left_out(before: Iterable[_Item], now: Iterable[_Item]) -> tuple[_Item, ...]:
     kept = set(now)
-    return tuple(one for one in dict.fromkeys(before) if one not in kept)
+    return tuple(item for item in dict.fromkeys(before) if item not in kept)
 
 
 def serves_once(record: JobRecord) -> bool:
-    """Whether the declaration equals an earlier revision: it is used, and not stored."""
+    """Return True if the declaration equals an earlier revision: then it is used, but not stored."""
     return record.fingerprint in record.earlier
 
 
 def check_registration(
     job: JobRecord, others: Mapping[JobName, JobRecord], previous: JobRecord | None
 ) -> None:
-    """Refuse what the topology cannot hold.
+    """Refuse a declaration that contradicts the topology.
 
-    :param others: all other jobs of the domain. Of a retired one only its roots count, since their bounds stay.
-    :raises TopologyError: a second owner, a changed cadence or kind, a cycle, calendars that never meet.
+    :param others: all other jobs of the domain. Of a retired job only the roots count, since their bounds stay.
+    :raises TopologyError: a second owner, a changed cadence or kind, a cycle, or calendars without common barriers.
     """
-    active = {name: one for name, one in others.items() if not one.retired}
+    active = {name: other for name, other in others.items() if not other.retired}
     _refuse_second_owner(job, active)
     if previous is not None:
         _refuse_changed_history(job, previous)
     everyone = {**active, job.name: job}
     _refuse_cycle(everyone)
-    owners = {table.name: one for one in everyone.values() for table in one.outputs}
+    owners = {table.name: owner for owner in everyone.values() for table in owner.outputs}
     for reader in everyone.values():
         for edge in reader.edges:
             owner = owners.get(edge.table)
@@ -164,9 +165,9 @@ def check_registration(
 
 
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
-    """The jobs that read *table* or did so in an earlier revision, each with its edge, unless that ignores revisions.
+    """Return the jobs that read *table*, also in earlier revisions, with their edges; no edges that ignore revisions.
 
-    Where an epoch of the table's own job was skipped, it has a copy of the epoch before (R5).
+    The table's own job is one of them: its skipped epochs copy the epoch before (R5).
     """
     found = [
         (job, edge)
@@ -219,13 +220,13 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
 
 
 def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> None:
-    """Refuse to change the calendar of time that is computed already, or is being computed (R7).
+    """Refuse to change the calendar of epochs that are computed already, or are being computed (R7).
 
     :param computed: epochs that are committed or open, or whose roots have recorded bounds.
-    :raises TopologyError: one of them lies beyond the barrier at which the calendar changes.
+    :raises TopologyError: an epoch ends after the barrier at which the calendar changes.
     """
     since = new.until(old)
-    last = max(computed, key=lambda one: one.end, default=None)
+    last = max(computed, key=lambda epoch: epoch.end, default=None)
     if since is not None and last is not None and last.end > since:
         raise TopologyError(
             f"the cadence cannot change at {since.isoformat()}: {last} is computed by the cadence {old}, or was.",
@@ -236,9 +237,9 @@ def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> No
 
 
 def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
-    """Refuse to write a table that *job* has no more to say about (R7).
+    """Refuse to write a table that *job* does not own any more (R7).
 
-    :raises TopologyError: it belongs to another job now, or nothing more is to come of it.
+    :raises TopologyError: the table belongs to another job now, or is retired.
     """
     if table.job != job:
         raise TopologyError(
@@ -259,7 +260,10 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
 
 
 def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
-    """:raises TopologyError: a table that is there is declared as another kind or format than it has (R7)."""
+    """Refuse another kind or format for a table that exists (R7).
+
+    :raises TopologyError: names both.
+    """
     before = (known.kind, known.ref.format if known.ref else table.format)
     if (table.kind, table.format) != before:
         raise TopologyError(
@@ -272,7 +276,10 @@ def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> No
 
 
 def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
-    """:raises TopologyError: a retired job's table would get another calendar, or a gap before the new origin (R7)."""
+    """Refuse that *job* takes over a table of a retired job that does not fit (R7).
+
+    :raises TopologyError: the table would get another calendar, or a gap before the new origin.
+    """
     if known.cadence not in (job.cadence, job.cadence.before):
         raise TopologyError(
             f"table {table.name!r} has the cadence {known.cadence}; job {job.name!r} has {job.cadence}.",
@@ -286,12 +293,15 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
 
 
 def check_no_gap(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
-    """:raises TopologyError: a table that is there would wait for epochs before the new origin (R7)."""
+    """Refuse an origin that leaves a gap in a table that exists (R7).
+
+    :raises TopologyError: the table would wait for epochs that no job computes.
+    """
     end = known.progress.next_missing
     if job.origin is not None and end is not None and job.origin > end and known.progress.islands:
         raise TopologyError(
             f"table {table.name!r} goes on at {end.isoformat()}; job {job.name!r} begins at {job.origin.isoformat()}: "
-            "nobody would compute what lies between.",
+            "no job would compute the epochs between.",
             next_step=f"declare the origin {end.isoformat()} or an earlier one.",
             table=table.name,
             owner=known.job,
@@ -324,7 +334,10 @@ def _refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:
 def _cycle_from(
     start: JobName, upstream: Mapping[JobName, list[JobName]], done: set[JobName]
 ) -> list[JobName]:
-    """A cycle that is met on the way up from *start*; depth first without recursion."""
+    """Return a cycle upstream of *start*, or an empty list; depth first, without recursion.
+
+    :param done: jobs known to lead to no cycle; extended.
+    """
     path: list[JobName] = []
     stack: list[tuple[JobName, Iterator[JobName]]] = []
     node: JobName | None = start
@@ -359,8 +372,8 @@ def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
 
 
 def _refuse_unknown_start(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
-    """Without an origin nobody can tell "nothing before" from "not yet"."""
-    unknown = next((one for one in (owner, reader) if one.origin is None), None)
+    """Refuse to read the past of a table without declared origins: "no rows" could mean "not yet" (R6)."""
+    unknown = next((job for job in (owner, reader) if job.origin is None), None)
     if edge.kind is EdgeKind.PREVIOUS and unknown is not None:
         raise TopologyError(
             f"job {reader.name!r} reads the past of {edge.table!r}, but job {unknown.name!r} declares no origin.",
@@ -371,7 +384,7 @@ def _refuse_unknown_start(reader: JobRecord, edge: Edge, owner: JobRecord) -> No
 
 
 def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
-    """Jobs that share a root share its bounds at each barrier (I11)."""
+    """Refuse two declarations of one root: jobs that share a root share its bounds at each barrier (I11)."""
     known = {root.name: root for root in other.roots}
     same_calendar = job.cadence == other.cadence or (other.retired and job.cadence.until(other.cadence))
     for root in job.roots:

@@ -1,4 +1,4 @@
-"""How long the head of a domain is kept for one publisher. Pure decisions."""
+"""Reservation of a domain's head for one publisher. Pure decisions; see docs/decisions/turns.md."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from airflow_provider.domain.epoch import Owner, expired
 from airflow_provider.domain.records import Stamped
 
 _PREPARATIONS = 5
-"""Number of its preparations that a publisher reserves the head for."""
+"""Length of a reservation, in preparations of the publisher."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReservationRecord:
-    """Says which attempt the others let through: until the store's stamp plus the time to live.
+    """The attempt that the others let through, until the store's stamp plus the time to live.
 
-    :param ended: it has published, or failed.
+    :param ended: the attempt has published, or failed.
     """
 
     token: int
@@ -27,13 +27,16 @@ class ReservationRecord:
 
 
 def reserved_for(slowest: timedelta, defaults: Defaults) -> timedelta:
-    """How long a publisher reserves the head whose preparations took *slowest* at most."""
+    """Return the length of a reservation.
+
+    :param slowest: longest preparation of the publisher so far.
+    """
     wanted = slowest * _PREPARATIONS
     return min(max(wanted, defaults.reservation_shortest), defaults.reservation_longest)
 
 
 def time_left(reservation: Stamped[ReservationRecord], now: datetime) -> timedelta | None:
-    """How long others have to wait, by the store's clock; None when the head is not reserved."""
+    """Return the time that others have to wait, by the store's clock; None if the head is not reserved."""
     record = reservation.record
     if record.ended or expired(reservation.at, record.ttl, now):
         return None

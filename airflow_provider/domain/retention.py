@@ -1,4 +1,4 @@
-"""What is withdrawn, and which versions of a table nobody can claim any more (R23, R24). Pure decisions."""
+"""Retention: withdrawn barriers, and versions of a table that cannot be claimed any more (R23, R24). Pure decisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider.domain.watermark import merged
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Withdrawn:
-    """Barriers of one table at which no cut can be had: those in ``(start, end]`` of each range."""
+    """Barriers of one table at which no cut can be made: those in ``(start, end]`` of each range."""
 
     table: TableName
     ranges: tuple[Interval, ...]
@@ -22,45 +22,45 @@ class Withdrawn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetentionRecord:
-    """What retention has taken back from readers: whoever makes a claim requires it as it was read.
+    """The states that retention has expired. A claim requires this record unchanged since it was read.
 
-    :param horizon: states resolved at a lower CSN may be gone, unless their version is still the table's newest.
-    :param withdrawn: of the whole domain, where the store's format has no pages for it.
+    :param horizon: states resolved at a lower CSN may be deleted, unless their version is still the table's newest.
+    :param withdrawn: withdrawn barriers of the whole domain, in a store whose format has no pages for them.
     """
 
     horizon: int = 0
     withdrawn: tuple[Withdrawn, ...] = ()
 
     def ranges(self, table: TableName) -> tuple[Interval, ...]:
-        return next((one.ranges for one in self.withdrawn if one.table == table), ())
+        return next((entry.ranges for entry in self.withdrawn if entry.table == table), ())
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
-        """The withdrawn range that contains *barrier*, if any."""
-        return next((one for one in self.ranges(table) if one.start < barrier <= one.end), None)
+        """Return the withdrawn range that contains *barrier*, if any."""
+        return next((gone for gone in self.ranges(table) if gone.start < barrier <= gone.end), None)
 
     def withdrawn_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
-        """Those of the tables of *barriers* whose barrier there is withdrawn, sorted."""
+        """Return the tables of *barriers* whose barrier is withdrawn, sorted."""
         found = []
-        for one in self.withdrawn:
-            barrier = barriers.get(one.table)
-            if barrier and any(gone.start < barrier <= gone.end for gone in one.ranges):
-                found.append(one.table)
+        for entry in self.withdrawn:
+            barrier = barriers.get(entry.table)
+            if barrier and any(gone.start < barrier <= gone.end for gone in entry.ranges):
+                found.append(entry.table)
         return tuple(sorted(found))
 
     def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
-        """Whether the version *ref*, resolved at *csn*, cannot be claimed any more.
+        """Return True if the version *ref*, resolved at *csn*, cannot be claimed any more.
 
-        A version that is the newest now, and not when the claim is made, has moved the horizon meanwhile if it
-        is gone: the claim's requirement fails.
+        *newest* may be superseded and deleted before the claim is made. The deletion moves the horizon first, so that
+        the claim's requirement on this record fails.
         """
         same = ref is None or (newest is not None and ref.lasting() == newest.lasting())
         return csn < self.horizon and not same
 
     def withdrawing(self, table: TableName, epoch: Interval) -> RetentionRecord:
-        """The record after the barrier at the end of *epoch* is withdrawn."""
-        others = tuple(one for one in self.withdrawn if one.table != table)
+        """Return the record after the barrier at the end of *epoch* is withdrawn."""
+        others = tuple(entry for entry in self.withdrawn if entry.table != table)
         added = Withdrawn(table=table, ranges=merged((*self.ranges(table), epoch)))
-        return replace(self, withdrawn=tuple(sorted((*others, added), key=lambda one: one.table)))
+        return replace(self, withdrawn=tuple(sorted((*others, added), key=lambda entry: entry.table)))
 
 
 NOTHING_WITHDRAWN = RetentionRecord()
@@ -68,7 +68,7 @@ NOTHING_WITHDRAWN = RetentionRecord()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """A version of a table, committed at *csn*, whose files are still there."""
+    """A version of a table, committed at *csn*, whose files are not deleted."""
 
     csn: int
     ref: TableRef
@@ -81,9 +81,9 @@ class VersionsRecord:
     versions: tuple[Version, ...] = ()
 
     def with_commits(self, commits: Iterable[Version], most: int) -> tuple[VersionsRecord, ...]:
-        """This page with later commits, and the pages after it, of at most *most* versions each.
+        """Return this page with later commits, and the pages after it, of at most *most* versions each.
 
-        Commits that it has already change nothing.
+        Commits that the page has already change nothing.
         """
         known = self.versions[-1].csn if self.versions else 0
         versions = (*self.versions, *(version for version in commits if version.csn > known))
@@ -95,15 +95,15 @@ class VersionsRecord:
         )
 
     def newest_at(self, horizon: int) -> Version | None:
-        """The newest version of this page that was committed at or before *horizon*."""
+        """Return the newest version of this page that was committed at or before *horizon*."""
         return next((version for version in reversed(self.versions) if version.csn <= horizon), None)
 
     def superseded(self, horizon: int, newest: Version | None) -> tuple[Version, ...]:
-        """Those that were not the newest any more at *horizon*.
+        """Return the versions of this page that were not the newest any more at *horizon*.
 
-        :param newest: of the whole table at *horizon*, whichever page it is in.
+        :param newest: the newest version of the whole table at *horizon*, in whichever page.
         """
-        return tuple(one for one in self.versions if one.csn <= horizon and one != newest)
+        return tuple(version for version in self.versions if version.csn <= horizon and version != newest)
 
     def without(self, gone: Collection[Version]) -> VersionsRecord:
-        return VersionsRecord(versions=tuple(one for one in self.versions if one not in gone))
+        return VersionsRecord(versions=tuple(version for version in self.versions if version not in gone))

@@ -1,6 +1,6 @@
-"""How roots are declared: sources outside of the domain, read through bounds that are recorded once (section 4).
+"""Declarations of roots: sources outside the domain, read through bounds that are recorded once (section 4).
 
-A root is files, an Iceberg table that somebody else writes, or the rows of a database's table by their ids.
+A root is files, an Iceberg table that another program writes, or the rows of a database's table by their ids.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MOST_PARTITIONS = 10_000
 _SAMPLED = datetime(2024, 1, 1, tzinfo=UTC)
 _SOURCE = re.compile(r"[\w#!()\-.:/\\]{0,250}")
 LATE_WINDOW = timedelta(days=7)
-"""So long after its barrier each begin looks for data that came late, where a root does not say how long."""
+"""Time after its barrier in which a begin looks for late data, unless the root declares another one."""
 _LONGEST_WINDOW = timedelta(days=366)
 _WILD = re.compile(r"[*?\[]|/$")
 
 
 class RootKind(StrEnum):
-    """What a root is made of."""
+    """The kinds of roots."""
 
     FILES = "files"
     ICEBERG = "iceberg"
@@ -35,23 +35,23 @@ class RootKind(StrEnum):
 
 
 class RootReads(StrEnum):
-    """What an epoch reads of an Iceberg table of others."""
+    """The part of an Iceberg table that an epoch reads."""
 
     INCREMENT = "increment"
-    """The rows that were appended since the barrier before; the first epoch reads all that is there."""
+    """The rows appended since the barrier before; the first epoch reads all rows."""
     STATE = "state"
     """The whole table as it is at the barrier."""
 
 
 class Late(StrEnum):
-    """What becomes of data that comes after the bounds of its barrier were recorded."""
+    """Policy for data that arrives after the bounds of its barrier were recorded."""
 
     IGNORE = "ignore"
-    """Nobody reads it (files only); ``explain`` and ``doctor`` name it."""
+    """No epoch reads it (files only); ``explain`` and ``doctor`` list it."""
     NEXT = "next"
     """The next epoch reads it."""
     REVISION = "revision"
-    """A new revision of the epoch does: it records bounds of its own."""
+    """A new revision of the epoch reads it, within new bounds."""
     REFUSE = "refuse"
     """The next begin fails and names it (files only: ids that come late among others are always refused)."""
 
@@ -72,13 +72,13 @@ class Root:
     """A source outside the domain: files here; :func:`iceberg_root` and :func:`jdbc_root` declare the others.
 
     :param name: unique in the domain; jobs that name the same root share its bounds.
-    :param location: URI or glob of the files; what lies there at the first begin of a barrier is the bound.
-    :param late: what becomes of files that come later under the location of an interval: by default the next epoch
-        reads them. A location that does not tell intervals apart can only ``ignore`` them, and has to say so.
+    :param location: URI or glob of the files; the files there at the first begin of a barrier are its bounds.
+    :param late: policy for files that arrive later at the location of an interval: by default the next epoch reads
+        them. A location that is the same for several intervals must be declared with ``ignore``.
     :param complete: conditions under which all files of an interval are there
         (:mod:`airflow_provider.domain.completeness`); a location with a wildcard needs them, or ``none_needed()``.
-    :param late_window: how long after its barrier data may come late.
-    :raises InvalidInput: naming the field.
+    :param late_window: time after its barrier in which late data is looked for.
+    :raises InvalidInput: names the field.
     """
 
     name: str
@@ -110,7 +110,10 @@ class Root:
         transaction_key: str = "",
         partitions: int = 1,
     ) -> None:
-        """Declare a root. What is stored is made without it, so that declarations of older versions stay readable."""
+        """Declare a root.
+
+        The codec does not call it: stored roots of older versions, which this refuses, stay readable.
+        """
         of_files = kind == RootKind.FILES
         if of_files and late_window is None:
             late_window = LATE_WINDOW
@@ -135,7 +138,7 @@ class Root:
             self._refuse_unsaid(late)
 
     def _refuse_unsaid(self, late: Late | str | None) -> None:
-        """Refuse what nobody has decided: when a folder is complete, and what becomes of files that come late."""
+        """Refuse a folder without a completeness condition, and a policy for late files that its location rules out."""
         if self.is_pattern and not self.complete:
             raise incomplete_declaration(self, "a wildcard or a folder")
         problem = unlike_intervals(self.location) if self.late is not Late.IGNORE else ""
@@ -145,7 +148,7 @@ class Root:
                 value=None if late is None else self.late.value,
                 expected=f"'ignore', since the location {self.location!r} of root {self.name!r} {problem}",
                 next_step="let the location say the interval, such as {start:%Y-%m-%d} for days; or declare "
-                "late='ignore': each epoch reads what lies there when it begins first.",
+                "late='ignore': each epoch reads the files that are there when it begins first.",
             )
 
     def __post_init__(self) -> None:
@@ -171,7 +174,7 @@ class Root:
             raise InvalidInput(
                 field="late",
                 value=late.value,
-                expected=f"one of {[one.value for one in allowed]} for {self.kind} root {self.name!r}",
+                expected=f"one of {[policy.value for policy in allowed]} for {self.kind} root {self.name!r}",
             )
         self._check_fields()
 
@@ -223,8 +226,8 @@ class Root:
 
     @property
     def place(self) -> str:
-        """Where it is, as it may be shown: a connection is named by its id."""
-        return self.location or ":".join(one for one in (self.source, self.table) if one)
+        """Location, or connection id and table, for messages: it has no secrets."""
+        return self.location or ":".join(part for part in (self.source, self.table) if part)
 
     @property
     def has_spans(self) -> bool:
@@ -232,55 +235,55 @@ class Root:
 
     @property
     def is_increment(self) -> bool:
-        """Whether an epoch reads what came since the barrier before, and not all that there is."""
+        """True if an epoch reads the rows since the barrier before, and not all rows."""
         return self.has_spans and self.reads is not RootReads.STATE
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether what lies within bounds cannot change unnoticed: ids are only counted, and an update is not seen."""
+        """True if rows within bounds cannot change unnoticed: of a database only the number of rows is compared."""
         return self.kind is not RootKind.JDBC
 
     @property
     def looks_around(self) -> bool:
-        """Whether bounds depend on those of other barriers: then they form a chain."""
+        """True if bounds depend on those of other barriers: then they form a chain."""
         return self.has_spans or self.late in (Late.NEXT, Late.REFUSE)
 
     @property
     def window(self) -> timedelta:
-        """How long after its barrier data may come late."""
+        """Time after its barrier in which late data is looked for."""
         return self.late_window or LATE_WINDOW
 
     def reach(self, cadence: Cadence) -> timedelta:
-        """Return the distance to the farthest barriers whose bounds count for those of an epoch of *cadence*.
+        """Return the distance to the farthest barriers whose bounds matter for an epoch of *cadence*.
 
-        Late files are looked for within the window, at least at the epoch before, however long it is. It is the same
-        for all epochs of a calendar, so that each sees every other epoch that may read the same late file.
+        Late files are looked for within the window, and always at the epoch before, however long it is. The reach is
+        the same for all epochs of a calendar, so that each sees every other epoch that may read the same late file.
         """
         return max(self.window, cadence.longest) if self.kind is RootKind.FILES else self.window
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the location stands for any number of files."""
+        """True if the location may have any number of files: a wildcard or a folder."""
         return self.kind is RootKind.FILES and _WILD.search(self.location) is not None
 
     @property
     def is_older(self) -> bool:
-        """Whether an older version of the package declared it, which knew neither conditions nor windows."""
+        """True if it was declared by an older version of the package, without conditions and windows."""
         return self.kind is RootKind.FILES and self.late_window is None
 
     def shares(self, other: Root) -> bool:
-        """Whether a job that declares this may share its bounds with one that declares *other*.
+        """Return True if a job that declares this may share its bounds with one that declares *other*.
 
-        Older versions of the package knew neither conditions nor windows: their jobs are declared anew one by one.
+        Of a declaration by an older version only name, location and kind are compared: jobs are upgraded one by one.
         """
         if self.is_older or other.is_older:
             return (self.name, self.location, self.kind) == (other.name, other.location, other.kind)
         return self == other
 
     def unlike(self, before: Root) -> str:
-        """What of the declaration *before* cannot become this one, once bounds are recorded; empty when all can.
+        """Return the field of the declaration *before* that cannot change once bounds are recorded; empty if none does.
 
-        Data that came late is told by what the barriers around have read: all of them by one rule.
+        Late data is found by comparison with the bounds of the barriers around: all of them must follow one rule.
         """
         for name in ("kind", "location", "table", "id_column", "reads") if before.looks_around else ():
             if getattr(self, name) != getattr(before, name):
@@ -291,17 +294,20 @@ class Root:
 
     @property
     def more(self) -> tuple[tuple[str, str], ...]:
-        """What is declared beyond name and location, where it is not as by default."""
-        beyond = ((one, getattr(self, one.name)) for one in fields(self) if not one.repr)
+        """Fields beyond name and location that differ from their defaults: (name, value)."""
+        beyond = ((option, getattr(self, option.name)) for option in fields(self) if not option.repr)
         return tuple(
-            (one.name, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
-            for one, value in beyond
-            if value not in (one.default, LATE_WINDOW)
+            (option.name, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+            for option, value in beyond
+            if value not in (option.default, LATE_WINDOW)
         )
 
 
 def incomplete_declaration(root: Root, what: str) -> InvalidInput:
-    """The refusal of a root whose location is *what*, and that does not say when its files are all there."""
+    """Return the error for a root without a completeness condition.
+
+    :param what: reason why its location needs one, such as "a wildcard or a folder".
+    """
     return InvalidInput(
         field="complete",
         value=None,
@@ -313,9 +319,9 @@ def incomplete_declaration(root: Root, what: str) -> InvalidInput:
 
 
 def unlike_intervals(location: str) -> str:
-    """Why *location* does not tell intervals apart; empty when it does.
+    """Return the reason why *location* is the same for several intervals; empty if it differs.
 
-    Told at samples: each hour of two days, each day of two months, each month of three years.
+    Sampled: each hour of two days, each day of two months, each month of three years.
     """
     if "{" not in location:
         return "says nothing of the interval"
@@ -345,7 +351,7 @@ def iceberg_root(
     reads: RootReads | str = RootReads.INCREMENT,
     late: Late | str = Late.NEXT,
 ) -> Root:
-    """Declare an Iceberg table that somebody else writes.
+    """Declare an Iceberg table that another program writes.
 
     :param table: ``CATALOG.NAMESPACE.TABLE``. :param source: id of the connection to the database of its SQL catalog;
         without it, pyiceberg's own configuration says where the catalog is.
@@ -381,7 +387,8 @@ def jdbc_root(
     :param transaction_key: column whose equal values bounds never split: all those rows are read by one epoch.
     :param partitions: of the DataFrame: ranges of ids that Spark reads at a time.
     :param complete: ``ids_reached(column)``, where rows say up to when the table is complete.
-    :param late_window: for so long each begin counts the rows that earlier epochs have read; 7 days by default.
+    :param late_window: time after their barriers in which each begin counts again the rows that earlier epochs have
+        read; 7 days by default.
     :raises InvalidInput: naming the field.
     """
     return Root(

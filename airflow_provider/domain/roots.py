@@ -1,7 +1,7 @@
-"""Bounds of roots: what an epoch reads of a source outside of the domain (protocol sections 4 and 5, I11).
+"""Bounds of roots: the part of a source outside the domain that an epoch reads (protocol sections 4 and 5, I11).
 
-What a table of others has at a barrier is a *span*, and spans form a chain: each begins where the one of the barrier
-before ends.
+The bounds of a table that another program writes are a *span*, and spans form a chain: each begins where the span of
+the barrier before ends. See docs/decisions/roots.md.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from airflow_provider.domain.root_declarations import jdbc_root as jdbc_root  # 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """What an epoch reads of a root that is a sequence: all after *low* up to *high*, ids or snapshots.
+    """The part of a sequence that an epoch reads: all ids or snapshots after *low* up to *high*.
 
-    :param low: None for the beginning. :param high: None when there is nothing yet.
-    :param rows: how many there were, where nothing else tells whether they still are the same.
-    :param identity: of the source, where it has one: a table that was made anew is another one.
+    :param low: None for the beginning. :param high: None while the source is empty.
+    :param rows: number of rows, if nothing else shows whether they are still the same; otherwise None.
+    :param identity: id of the source, if it has one: a table that was created anew has another one.
     """
 
     low: int | None
@@ -42,7 +42,7 @@ class Span:
         return self.low == self.high
 
     def joined(self, later: Span) -> Span:
-        """Return the span of this one and of *later*, which begins where this one ends."""
+        """Return the union with *later*, which begins where this span ends."""
         rows = None if self.rows is None or later.rows is None else self.rows + later.rows
         return replace(later, low=self.low, rows=rows)
 
@@ -55,12 +55,12 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootBounds:
-    """What every job and attempt reads of a root for one interval (I11).
+    """Bounds of a root for one interval: the part that every job and attempt reads (I11).
 
-    :param files: of a root that is files. :param span: of any other.
-    :param revision: 1 for those that were recorded first at the barrier.
-    :param digest: of the files, where the files themselves stand in the root's own record; then it is a *reference*.
-    :param count: number of these files.
+    :param files: of a root of files. :param span: of any other root.
+    :param revision: number of these bounds at the barrier, from 1 on.
+    :param digest: digest of the files, in a *reference*: the files themselves are in the root's own record.
+    :param count: number of the files of a reference.
     """
 
     root: str
@@ -72,7 +72,7 @@ class RootBounds:
 
     @property
     def reference(self) -> RootBounds:
-        """What names these bounds in the records of attempts: a list of files is kept once."""
+        """These bounds as records of attempts name them, without files: a list of files is stored once."""
         if not self.files:
             return self
         return replace(self, files=(), digest=digest_of(self.files), count=len(self.files))
@@ -87,16 +87,18 @@ class RootBounds:
         return f"{len(self.files)} files" + (f", such as {self.files[0].uri}" if self.files else "")
 
     def same_as(self, other: RootBounds) -> bool:
-        """Whether an epoch reads the same within both, whichever revision they are."""
+        """Return True if an epoch reads the same within both, whichever revision they are."""
         return (self.root, self.files, self.span) == (other.root, other.files, other.span)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootRecord:
-    """Bounds of a root for one interval; never changed. Older records do not say for which one.
+    """Recorded bounds of a root for one interval; never changed.
 
-    :param bounds: without their files where those are packed. :param packed: a long list of files.
-    :param job: which began, or declares the root. :param reason: why they were bound anew. :param by: who did it.
+    :param bounds: the bounds, without their files if those are packed. :param packed: a long list of files.
+    :param job: the job that began the epoch, or that declares the root.
+    :param interval: None in records of older versions.
+    :param reason: reason for which the root was bound anew. :param by: user who bound it anew.
     """
 
     bounds: RootBounds
@@ -119,7 +121,7 @@ class RootRecord:
     ) -> RootRecord:
         """Return the record of *bounds*.
 
-        :param packs: whether a long list of files is packed: not where older versions read the store.
+        :param packs: pack a long list of files; False where older versions of the package read the store.
         """
         is_long = packs and len(bounds.files) > PLAIN_FILES
         return cls(
@@ -141,15 +143,15 @@ class RootRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What is asked of a root's source: the bounds of one barrier.
+    """A request for a root's bounds at one barrier, with the bounds recorded around it.
 
-    :param before: what is recorded at earlier barriers, the nearest first, each in its newest revision: those within
-        the root's window, and of a root with spans the nearest in any case. :param after: likewise at later ones.
-    :param beyond: the nearest one before those. :param past: the nearest one after them.
-    :param now: by the store's clock; None where nobody asks the time.
-    :param cadence: the calendar whose epoch it is; None where that is not known.
-    :param committed: the newest span at the barrier of an increment that the asking job has committed. A revision ends
-        where it ends: what came since is the next barrier's, so that a revision that fails takes no row along.
+    :param before: bounds at earlier barriers, the nearest first, each in its newest revision: those within the root's
+        window, and of a root with spans the nearest in any case. :param after: likewise at later barriers.
+    :param beyond: the nearest bounds before those. :param past: the nearest bounds after those.
+    :param now: time by the store's clock; None if the request does not depend on it.
+    :param cadence: calendar of the epoch; None if it is unknown.
+    :param committed: the newest span of an increment at the barrier that the asking job has committed. A revision ends
+        where this span ends: later rows belong to the next barrier, so that a failed revision takes no row away.
     """
 
     root: Root
@@ -164,17 +166,17 @@ class Asked:
 
     @property
     def low(self) -> int | None:
-        """Where the span begins: at the end of the one before."""
+        """Start of the span: the end of the one before."""
         span = self.before[0].bounds.span if self.before else None
         return span.high if span else None
 
     @property
     def is_open(self) -> bool:
-        """Whether the span ends at the newest of the source: nothing is recorded behind it, nor committed of it."""
+        """True if the span ends at the newest id or snapshot: none is recorded after it, and none committed at it."""
         return self.committed is None and not (self.after and self.after[0].bounds.span)
 
     def high(self, newest: int | None) -> int | None:
-        """Where the span ends: where the one after begins, as it was committed, or at the *newest* of the source."""
+        """Return the end of the span: the start of the next one, its committed end, or the source's *newest*."""
         later = self.after[0].bounds.span if self.after else None
         if later is not None:
             return later.low
@@ -184,9 +186,9 @@ class Asked:
 
 
 def check_bounds(asked: Asked, bounds: RootBounds) -> None:
-    """Refuse bounds that would leave a row out, or give it to two barriers.
+    """Refuse bounds that would lose a row, or give it to two barriers.
 
-    :raises InvalidInput: naming what does not fit.
+    :raises InvalidInput: the bounds are of another root or kind, or do not join those around them.
     """
     root, span = asked.root, bounds.span
     if bounds.root != root.name or (span is not None) != root.has_spans:
@@ -206,14 +208,14 @@ def check_bounds(asked: Asked, bounds: RootBounds) -> None:
 
 
 def asks_again(late: Late, newest: int, *, opened: int, committed: int, others: bool) -> bool:
-    """Whether a begin asks a root's source although bounds are recorded at its barrier.
+    """Decide whether a begin asks a root's source for new bounds although its barrier has recorded ones.
 
-    Bounds bind those who stand on them: epochs that are committed or open. An epoch that is computed again reads what
-    it has read, unless revisions are made of the root; while nothing stands on the newest bounds they are taken anew.
+    Recorded bounds stay as long as a committed or open epoch uses them. An epoch that is computed again reads the same
+    bounds, unless the root is declared with ``late="revision"``. Bounds that no epoch uses are taken anew.
 
-    :param newest: the newest revision that is recorded. :param opened: the one that this epoch's own open attempt
-        reads, 0 for none. :param committed: the one that its committed revision has read, 0 for none.
-    :param others: epochs of other jobs stand on the newest.
+    :param newest: the newest recorded revision of the bounds. :param opened: the revision that this epoch's own open
+        attempt reads; 0 for none. :param committed: the revision that its committed revision has read; 0 for none.
+    :param others: True if epochs of other jobs use the newest revision.
     """
     if opened == newest:
         return False

@@ -1,7 +1,7 @@
-"""Which interval a run computes: explicit, else partition key, else what started it, else data interval, else its date.
+"""The interval that a run computes: explicit, else partition key, causing events, data interval, or the run's date.
 
-Pure functions of what Airflow says about a run. :func:`run_interval` answers the whole interval;
-``cadence.split`` cuts it into the job's epochs.
+Pure functions of Airflow's facts about a run. :func:`run_interval` returns the whole interval; ``cadence.split`` cuts
+it into the job's epochs.
 
 A partition key names the interval that *starts* there, as Airflow's ``StartOf…Mapper`` do. A key written as a
 year, quarter, month, week or day names all of it, however many epochs it holds; a key with a time of day names
@@ -46,15 +46,15 @@ def run_interval(
 ) -> Interval:
     """Return the interval that a run computes; both ends are barriers of *cadence*.
 
-    The first that is there decides: *explicit*, *partition_key*, a *data_interval* that is not empty, *run_date*.
+    The first that is given decides: *explicit*, *partition_key*, a *data_interval* that is not empty, *run_date*.
 
     :param cadence: the job's calendar.
-    :param explicit: what the DAG's author wrote; empty text counts as nothing, so that a template may give none.
+    :param explicit: interval that the DAG's author wrote; empty text counts as none: a template may render to it.
     :param partition_key: of the run.
-    :param data_interval: of the run; Airflow 3's cron schedules make it empty, and then it says nothing.
-    :param run_date: logical date, or what stands for it: the run computes the last interval that ended by then.
-    :param batch: calendar of the runs, when one run computes several epochs (``@daily`` over an hourly job).
-    :raises InvalidInput: naming what cannot be read, or what does not lie on the job's calendar.
+    :param data_interval: of the run; Airflow 3's cron schedules make it empty, which counts as none.
+    :param run_date: logical date, or its substitute: the run computes the last interval that ended by then.
+    :param batch: calendar of the runs, if one run computes several epochs (``@daily`` over an hourly job).
+    :raises InvalidInput: names the value that cannot be parsed, or does not lie on the job's calendar.
     """
     runs = batch or cadence
     if explicit is not None and explicit != "":
@@ -83,18 +83,21 @@ def published_intervals(extra: Mapping[str, Any]) -> list[Interval]:
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         return []
     try:
-        ends = [(datetime.fromisoformat(one["start"]), datetime.fromisoformat(one["end"])) for one in entries]
+        ends = [
+            (datetime.fromisoformat(entry["start"]), datetime.fromisoformat(entry["end"]))
+            for entry in entries
+        ]
         return [Interval(start, end) for start, end in ends]
     except (InvalidInput, KeyError, TypeError, ValueError):
         return []
 
 
 def caused_intervals(runs: Cadence, events: Iterable[Interval]) -> list[Interval]:
-    """Return what a run computes that assets' events have started (R37), epochs that touch joined.
+    """Return the intervals of a run that assets' events have started (R37); intervals that touch are joined.
 
-    An event that names ``[start, end)`` causes the intervals of *runs* that end within ``(start, end]``: on one
-    calendar the same interval, of a finer calendar all that it holds, of a coarser one the interval that it
-    completes, if it does. A function of the events alone: neither the clock nor the order in which they came counts.
+    An event of ``[start, end)`` causes the intervals of *runs* that end within ``(start, end]``: on the same calendar
+    the same interval, on a finer one all intervals within it, on a coarser one the interval that it completes, if any.
+    The result depends on the events alone, not on the clock or their order.
 
     :param runs: calendar of the runs: ``batch``, or the job's own.
     """
@@ -126,7 +129,7 @@ def run_barrier(
     :param cadence: calendar of the runs. Without one it is the end of the run's data interval, also of an empty
         one, or the run's date itself.
     :param explicit: a barrier, as a time or text (``2013-02-08`` is its midnight), or the interval that it ends.
-    :raises InvalidInput: naming what cannot be read.
+    :raises InvalidInput: names the value that cannot be parsed.
     """
     if isinstance(explicit, Interval):
         return explicit.end
@@ -150,7 +153,11 @@ def run_barrier(
 
 
 def on_calendar(cadence: Cadence, interval: Interval, field: str, value: object) -> Interval:
-    """Refuse an interval that cuts through an epoch of the job."""
+    """Return *interval*, whose ends lie on the job's calendar.
+
+    :param field: name of the field in the error. :param value: value of the field in the error.
+    :raises InvalidInput: an end lies within an epoch.
+    """
     for moment in (interval.start, interval.end):
         if not cadence.is_barrier(moment):
             raise InvalidInput(
@@ -168,7 +175,7 @@ def _explicit(runs: Cadence, given: ExplicitInterval) -> Interval:
     if isinstance(given, str):
         return _keyed(runs, given, "interval")
     if isinstance(given, Sequence) and len(given) == 2:
-        start, end = (_end(runs, one, "interval") for one in given)
+        start, end = (_end(runs, bound, "interval") for bound in given)
         return Interval(start, end)
     raise InvalidInput(
         field="interval", value=given, expected=f"an Interval, a pair (start, end), or text: {_EXPECTED_TEXT}"
@@ -176,7 +183,7 @@ def _explicit(runs: Cadence, given: ExplicitInterval) -> Interval:
 
 
 def _end(runs: Cadence, value: object, field: str, expected: str = _EXPECTED_TEXT) -> datetime:
-    """One end of an interval: an aware datetime, or text."""
+    """Return one end of an interval, given as an aware datetime or as text."""
     if not isinstance(value, str):
         return as_utc(value, field)
     return _named(runs, value, field, expected).start
@@ -184,7 +191,7 @@ def _end(runs: Cadence, value: object, field: str, expected: str = _EXPECTED_TEX
 
 def _keyed(runs: Cadence, text: str, field: str) -> Interval:
     if text.count("/") == 1:
-        start, end = (_end(runs, one, field) for one in text.split("/"))
+        start, end = (_end(runs, bound, field) for bound in text.split("/"))
         return Interval(start, end)
     named = _named(runs, text, field)
     if runs.is_barrier(named.start):
@@ -205,7 +212,10 @@ def _keyed(runs: Cadence, text: str, field: str) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a text names: a moment, or a whole calendar period."""
+    """A moment, or a whole calendar period, that a text names.
+
+    :param end: None for a moment.
+    """
 
     start: datetime
     end: datetime | None = None

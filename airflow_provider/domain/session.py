@@ -1,4 +1,4 @@
-"""What a reader has seen: kept by the reader, so that no later cut takes it back (R20). Pure values."""
+"""Sessions: the states that a reader has seen, so that no later cut is older (R20). Pure values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Kept = TypeVar("Kept", str, int)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """The highest state of one table that a session had."""
+    """The highest state of one table that a session has seen."""
 
     csn: int
     barrier: datetime
 
 
 class SeenCut(Protocol):
-    """What a session keeps of a cut, in whichever form the reader holds it."""
+    """The parts of a cut that a session keeps, in whichever form the reader holds the cut."""
 
     @property
     def domain(self) -> DomainName: ...
@@ -43,10 +43,10 @@ class SeenCut(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What a reader has seen of a domain. A value: each cut makes the next one (:meth:`after`).
+    """The states of a domain that a reader has seen. A value: each cut makes the next one (:meth:`after`).
 
-    :param incarnation: of the store that was seen first; empty before. What another one knew is never joined to it.
-    :param csn: highest CSN seen, of whichever tables; no later cut is older, also of tables that were not read yet.
+    :param incarnation: of the store that was seen first; empty before. Cuts of another incarnation are refused.
+    :param csn: highest CSN seen, of any table; no later cut is older, also of tables that were not read yet.
     """
 
     domain: DomainName
@@ -56,11 +56,11 @@ class Session:
 
     @classmethod
     def of(cls, domain: str) -> Session:
-        """Begin a session: it has seen nothing."""
+        """Return a new session, which has seen no state."""
         return cls(domain=domain_name(domain))
 
     def after(self, cut: SeenCut) -> Session:
-        """The session once *cut* was read.
+        """Return the session after *cut* was read.
 
         :raises InvalidInput: a cut of another domain.
         """
@@ -69,7 +69,7 @@ class Session:
         return self._having(cut.incarnation, seen, cut.csn)
 
     def committed(self, published: Published) -> Session:
-        """The session once it has published itself: it will see its own rows.
+        """Return the session after a commit of its own: later cuts have its rows.
 
         :raises InvalidInput: a commit of another domain.
         """
@@ -82,9 +82,9 @@ class Session:
         return replace(self, incarnation=first, seen=self._with(seen), csn=max(self.csn, csn))
 
     def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Lag, ...]:
-        """The tables that a cut at *csn* and *barriers* would take back, with the reason.
+        """Return the tables that a cut at *csn* and *barriers* would show older than seen, with the reason.
 
-        A commit that was seen may be the cause of another table's rows: below the session's CSN no table is read.
+        Rows of one table may stem from a commit of another that was seen: no table is read below the session's CSN.
         """
         found = []
         for name, barrier in sorted(barriers.items()):
@@ -96,16 +96,16 @@ class Session:
         return tuple(found)
 
     def text(self) -> str:
-        """As text, to keep it between two programs; :meth:`parse` reads it."""
-        seen = {name: [one.csn, one.barrier.isoformat()] for name, one in sorted(self.seen.items())}
+        """Return the session as text, to store between two programs; :meth:`parse` reads it."""
+        seen = {name: [state.csn, state.barrier.isoformat()] for name, state in sorted(self.seen.items())}
         facts = {"domain": self.domain, "incarnation": self.incarnation, "csn": self.csn, "seen": seen}
         return json.dumps(facts)
 
     @classmethod
     def parse(cls, text: str) -> Session:
-        """Read what :meth:`text` wrote.
+        """Return the session that :meth:`text` wrote.
 
-        :raises InvalidInput: it is something else.
+        :raises InvalidInput: not such text.
         """
         try:
             found = json.loads(text)
@@ -130,9 +130,9 @@ class Session:
 
     def _with(self, seen: Mapping[TableName, Seen]) -> dict[TableName, Seen]:
         merged = dict(self.seen)
-        for name, one in seen.items():
-            before = merged.get(name, one)
-            merged[name] = Seen(csn=max(before.csn, one.csn), barrier=max(before.barrier, one.barrier))
+        for name, state in seen.items():
+            before = merged.get(name, state)
+            merged[name] = Seen(csn=max(before.csn, state.csn), barrier=max(before.barrier, state.barrier))
         return merged
 
     def _check_domain(self, domain: DomainName) -> None:
@@ -146,7 +146,10 @@ class Session:
 
 
 def _checked(value: object, kind: type[Kept]) -> Kept:
-    """:raises TypeError: not as :meth:`Session.text` writes it."""
+    """Return *value*.
+
+    :raises TypeError: not of the type that :meth:`Session.text` writes.
+    """
     if type(value) is not kind:
         raise TypeError(f"{kind.__name__} expected")
     return value

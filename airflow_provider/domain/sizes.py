@@ -1,6 +1,6 @@
-"""What a record may hold at most, where it cannot be split: refused before any work is done. Pure decisions.
+"""Limits of records that cannot be split; beyond them a request is refused before any work is done. Pure decisions.
 
-``docs/reference/store.md`` has all kinds of records with their bounds; a test compares them with the code.
+``docs/reference/store.md`` lists all kinds of records with their bounds; a test compares the list with the code.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.version import TableRecord
 
 MOST_TABLES = 500
-"""Of one job: they are one commit, and one transaction."""
+"""Maximum number of output tables of one job: one transaction commits all of them."""
 MOST_INPUTS = 500
-"""Of one job, tables and sources together: an epoch's record names them twice."""
+"""Maximum number of tables and sources that one job reads: an epoch's record names each twice."""
 MOST_DECLARATIONS = 10_000
-"""Of one job, one after the other: a task of an older DAG version is told from a new declaration by them."""
+"""Maximum number of declarations of one job: they tell an older version of its DAG from a new declaration."""
 MOST_LEFT_OUT = 1_000
-"""Of each kind that a job once declared and declares no more: edges, tables, sources."""
+"""Maximum number of edges, of tables, and of sources that a job no longer declares."""
 
 
 def refuse_large(job: JobRecord) -> None:
-    """:raises RecordFull: the declaration, or what is left of earlier ones, does not fit into the job's record."""
+    """Refuse a job whose record would be too large.
+
+    :raises RecordFull: the declaration, or the parts kept of earlier ones, exceed a limit.
+    """
     other_name = "declare the rest as a job of another name, which may read the same inputs."
     new_job = (
         f"`airflow epochs retire {job.name}`, and declare a job of another name, which takes its tables over."
@@ -43,11 +46,11 @@ def refuse_large(job: JobRecord) -> None:
 
 
 def refuse_gaps(interval: Interval, tables: Mapping[TableName, TableRecord], most: int) -> None:
-    """Refuse an epoch that would be one more island beside the committed time of a table.
+    """Refuse an epoch that would add a stretch of committed time beyond the limit of a table.
 
-    What touches committed time is always welcome: it makes no gap more.
+    An epoch that touches committed time adds none, and is never refused.
 
-    :raises RecordFull: naming the table, its gaps and the limit.
+    :raises RecordFull: names the table, its stretches and the limit.
     """
     for name, record in tables.items():
         number = len(record.progress.adding(interval).islands)

@@ -1,4 +1,4 @@
-"""How old what is read is, and whose fault it is (R21). Pure functions."""
+"""Staleness of the tables in a cut, and its cause (R21). Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTHING = timedelta(0)
 
 
 def staleness(record: TableRecord, moved: Moved, barrier: datetime, now: datetime) -> Staleness:
-    """How old the table is in a cut that has it at *barrier*."""
+    """Return the staleness of the table in a cut that reads it at *barrier*."""
     watermark = moved.watermark or barrier
     return Staleness(
         wall_clock=now - barrier,
@@ -29,16 +29,20 @@ def too_old(
     now: datetime,
     max_staleness: timedelta,
 ) -> tuple[Lag, ...]:
-    """The tables that make a cut older than *max_staleness*, the slowest first; none when it is young enough.
+    """Return the tables that make a cut older than *max_staleness*, the slowest first; none if it is young enough.
 
-    Those whose own watermark is too old are named; when all are young and only their calendars or alignment
-    keep them apart, all that are read at too old a barrier.
+    These are the tables whose own watermark is too old. If there is none, so that only calendars or alignment hold the
+    cut back, these are all tables that are read at too old a barrier.
     """
     if all(now - barrier <= max_staleness for barrier in barriers.values()):
         return ()
     wanted = now - max_staleness
-    old = {name: one for name, one in tables.items() if one[1].watermark is None or one[1].watermark < wanted}
-    named = old or {name: one for name, one in tables.items() if barriers[name] < wanted}
+    old = {
+        name: (record, moved)
+        for name, (record, moved) in tables.items()
+        if moved.watermark is None or moved.watermark < wanted
+    }
+    named = old or {name: stood for name, stood in tables.items() if barriers[name] < wanted}
     lags = []
     for name, (record, moved) in named.items():
         age = staleness(record, moved, barriers[name], now)
@@ -47,7 +51,10 @@ def too_old(
 
 
 def checked_staleness(value: timedelta | None) -> timedelta | None:
-    """:raises InvalidInput: no duration above zero."""
+    """Return *value*.
+
+    :raises InvalidInput: neither None nor a duration above zero.
+    """
     if value is not None and (not isinstance(value, timedelta) or value <= _NOTHING):
         raise InvalidInput(
             field="max_staleness", value=value, expected="a duration above zero, or nothing for any age"

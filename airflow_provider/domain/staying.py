@@ -1,6 +1,6 @@
-"""Rows that stay in a table while its job computes their epochs again without it (R7): what carries a label (R18).
+"""Rows that stay in a table while its job computes their epochs again without it (R7): cuts label them (R18).
 
-Pure decisions. The topology's record has the entries, which every cut reads anyway.
+Pure decisions; see docs/decisions/rows-that-stay.md. The entries are in the topology record, which every cut reads.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 
 MOST_STAYED = 200
-"""Entries of rows that stay. Beyond it, neighbours of one table become one, those that touch first."""
+"""Maximum number of entries. Beyond it, neighbouring entries of one table are merged, those that touch first."""
 MOST_REPLACED = 100
-"""Entries that are remembered after their epochs were computed again: cuts of before still read the older rows."""
+"""Maximum number of entries kept after their epochs were computed again: earlier cuts still read the older rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stayed:
-    """Rows of *table* that are of an earlier revision of their epochs than the other tables of *job* have.
+    """Rows of *table* that are of an earlier revision of their epochs than the rows of the other tables of *job*.
 
-    :param interval: of an epoch; of several that are neighbours, where there are many.
-    :param since: the commit that computed the epoch again without the table; of several epochs the first.
-    :param until: the commit that computed the epoch again with the table; 0 while none has.
+    :param interval: interval of the epoch, or of several neighbouring epochs in a merged entry.
+    :param since: CSN of the commit that computed the epoch again without the table; of several epochs the first.
+    :param until: CSN of the commit that computed the epoch again with the table; 0 while there is none.
     """
 
     job: JobName
@@ -48,7 +48,7 @@ class Stayed:
         )
 
     def is_of(self, job: JobName, table: TableName, interval: Interval) -> bool:
-        """Whether it has *interval* of *table*, and *job* has not computed it again with the table."""
+        """Return True if it covers *interval* of *table*, and *job* has not computed it again with the table."""
         return not self.until and (self.job, self.table) == (job, table) and self.interval.overlaps(interval)
 
 
@@ -61,9 +61,10 @@ def after_commit(
     stay: Iterable[TableName],
     csn: int,
 ) -> tuple[Stayed, ...]:
-    """*entries* after the commit *csn* of *interval* of *job*; equal ones where it changes nothing.
+    """Return *entries* after the commit *csn* of *interval* of *job*; equal ones if the commit changes none.
 
-    :param written: the tables that it gives a slice. :param stay: those that keep rows of an earlier revision.
+    :param written: the tables to which the commit adds a slice.
+    :param stay: the tables that keep rows of an earlier revision.
     """
     found: list[Stayed] = []
     for entry in entries:
@@ -81,7 +82,7 @@ def after_commit(
 
 
 def _replaced(entry: Stayed, interval: Interval, csn: int) -> list[Stayed]:
-    """*entry* once *interval* of it was computed again with its table: that part ends, and the rest goes on."""
+    """Return the parts of *entry* after *interval* was computed again with its table: one ends, the rest stays."""
     start, end = entry.interval.start, entry.interval.end
     low, high = max(start, interval.start), min(end, interval.end)
     parts = [replace(entry, interval=Interval(low, high), until=csn)]
@@ -93,7 +94,7 @@ def _replaced(entry: Stayed, interval: Interval, csn: int) -> list[Stayed]:
 
 
 def _bounded(entries: Sequence[Stayed]) -> tuple[Stayed, ...]:
-    """All rows that stay, of which too many entries become fewer, and the newest of those that did."""
+    """Return the active entries, merged to at most :data:`MOST_STAYED`, and the newest of those that have ended."""
     active = sorted(
         (entry for entry in entries if not entry.until),
         key=lambda entry: (entry.table, entry.job, entry.interval.start),
@@ -104,7 +105,7 @@ def _bounded(entries: Sequence[Stayed]) -> tuple[Stayed, ...]:
             for place, (earlier, later) in enumerate(pairwise(active))
             if (earlier.table, earlier.job) == (later.table, later.job)
         ]
-        if not gaps:  # an entry for each table, and no label may be lost
+        if not gaps:  # one entry for each table: no label may be lost
             break
         place = min(gaps)[1]
         first, second = active[place : place + 2]

@@ -1,4 +1,4 @@
-"""What a pipeline's author declares: tables, jobs and the edges between them (protocol section 4).
+"""Declarations of a pipeline: tables, jobs and the edges between them (protocol section 4).
 
 Declarations are plain values: making one opens nothing and registers nothing.
 """
@@ -29,21 +29,21 @@ from airflow_provider.domain.roots import Root as Root  # noqa: PLC0414  (declar
 
 _MOST_EPOCHS = 1_000_000
 _FARTHEST = timedelta(days=36_525)
-"""How far back an edge may look: a century."""
+"""Longest distance into the past that an edge may read: a century."""
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
 class TableKind(StrEnum):
-    """What a table's slices add up to."""
+    """Relation of a table's state to its slices."""
 
     INCREMENTAL = "incremental"
-    """The table is the sum of its slices, one slice an epoch."""
+    """The table is the sum of its slices, one slice per epoch."""
     FULL = "full"
     """Each slice is the whole state."""
 
 
 class EdgeKind(StrEnum):
-    """What a read of an input returns (protocol section 4)."""
+    """The rows that a read of an input returns (protocol section 4)."""
 
     INCREMENT = "increment"
     """The rows of the job's own interval."""
@@ -56,16 +56,16 @@ class EdgeKind(StrEnum):
 
 
 class OnUpstreamRevision(StrEnum):
-    """What a committed reader wants to happen when what it read is computed again (protocol section 8)."""
+    """Policy of a committed reader when its input is computed again (protocol section 8)."""
 
     CASCADE = "cascade"
     HOLD = "hold"
-    """Refused until restatements are built; stores of earlier versions may hold it, where it acts as ``cascade``."""
+    """Refused in declarations; acts as ``cascade`` in stores of earlier versions, which may have it."""
     IGNORE = "ignore"
 
 
 class OnRerun(StrEnum):
-    """What a new generation over a committed epoch does."""
+    """Effect of a new generation of a committed epoch."""
 
     KEEP = "keep"
     NEW_REVISION = "new_revision"
@@ -73,7 +73,7 @@ class OnRerun(StrEnum):
 
 
 class Determinism(StrEnum):
-    """How output left by an earlier attempt is judged (protocol section 8)."""
+    """Kind of the job's computation; decides whether a retry adopts earlier output (protocol section 8)."""
 
     DETERMINISTIC = "deterministic"
     KEEP_FIRST = "keep_first"
@@ -81,12 +81,12 @@ class Determinism(StrEnum):
 
 
 class OnForeignCommit(StrEnum):
-    """What becomes of rows that another program commits to a table (R17)."""
+    """Policy for rows that another program commits to a table (R17)."""
 
     REFUSE = "refuse"
-    """Publishing stops until the table is as it was published."""
+    """Publishing is refused until the table is as it was published last."""
     ADOPT = "adopt"
-    """They are taken over by a commit of their own, where no committed reader depends on what they change."""
+    """A commit of its own adopts them, unless a committed reader depends on the rows that they change."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -94,14 +94,14 @@ class EpochTable:
     """A table that one job of a domain owns.
 
     :param name: unique in its domain.
-    :param domain: the jobs and tables that share one commit sequence.
-    :param kind: whether slices add up or each is the whole state.
+    :param domain: name of the group of jobs and tables that share one commit sequence.
+    :param kind: relation of the table's state to its slices.
     :param partition_by: further columns by whose values files are separated.
     :param sort_by: columns by which rows are sorted inside each file.
-    :param on_foreign_commit: what becomes of rows that another program commits to it; a compaction is always fine.
-    :param column_changes: what has changed about its columns since its first write, in order; this list only grows
+    :param on_foreign_commit: policy for rows that another program commits to it; a compaction is always accepted.
+    :param column_changes: changes of its columns since its first write, in order; this list only grows
         (:mod:`airflow_provider.domain.columns`).
-    :raises InvalidInput: naming the field.
+    :raises InvalidInput: names the field.
     """
 
     name: TableName
@@ -161,7 +161,7 @@ class EpochTable:
 class Edge:
     """A declared read of a table; use :func:`increment`, :func:`window`, :func:`state`, :func:`previous`.
 
-    :param domain: the table's; None in a job, whose own it is.
+    :param domain: domain of the table; None in a job, which reads tables of its own domain only.
     """
 
     table: TableName
@@ -239,12 +239,12 @@ class EpochJob:
     :param inputs: tables (read by their kind's default edge), edges and roots.
     :param outputs: the tables that this job owns, all of one domain.
     :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
-    :param origin: start of the first epoch; None is the start of whichever epoch commits first.
-    :param on_rerun: what a new wish for a committed epoch does: another run, or a clearing of its task.
-    :param lapses_after: so many barriers of its calendar without a commit, and nobody waits for it any more (R9);
+    :param origin: start of the first epoch; None for the start of whichever epoch commits first.
+    :param on_rerun: effect of another run, or a cleared task, on a committed epoch.
+    :param lapses_after: number of barriers of its calendar without a commit after which no cut waits for it (R9);
         None for never.
-    :param checks: what must hold of the rows before they are published (:mod:`airflow_provider.domain.checks`).
-    :raises InvalidInput: naming the field.
+    :param checks: checks that must pass before rows are published (:mod:`airflow_provider.domain.checks`).
+    :raises InvalidInput: names the field.
     """
 
     name: JobName
@@ -278,8 +278,8 @@ class EpochJob:
         put("name", job_name(name))
         put("outputs", _checked_outputs(outputs))
         put("cadence", cadence if isinstance(cadence, Cadence) else Cadence(cadence))
-        put("inputs", tuple(_as_input(one, self.domain) for one in given))
-        put("input_tables", tuple(one for one in given if isinstance(one, EpochTable)))
+        put("inputs", tuple(_as_input(read, self.domain) for read in given))
+        put("input_tables", tuple(read for read in given if isinstance(read, EpochTable)))
         put("origin", None if origin is None else self._checked_origin(origin))
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
@@ -289,7 +289,7 @@ class EpochJob:
             self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
         )
         _refuse_repeats(
-            "inputs", [one.table if isinstance(one, Edge) else f"root {one.name}" for one in self.inputs]
+            "inputs", [read.table if isinstance(read, Edge) else f"root {read.name}" for read in self.inputs]
         )
 
     @property
@@ -298,14 +298,17 @@ class EpochJob:
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        return tuple(one for one in self.inputs if isinstance(one, Edge))
+        return tuple(edge for edge in self.inputs if isinstance(edge, Edge))
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        return tuple(one for one in self.inputs if isinstance(one, Root))
+        return tuple(root for root in self.inputs if isinstance(root, Root))
 
     def output(self, name: str) -> EpochTable:
-        """:raises InvalidInput: when the job does not own *name*."""
+        """Return the output *name*.
+
+        :raises InvalidInput: the job does not own *name*.
+        """
         for table in self.outputs:
             if table.name == name:
                 return table
@@ -326,9 +329,9 @@ class EpochJob:
 
 
 def as_job(value: object) -> EpochJob:
-    """Check what an author gave for a job.
+    """Return *value*.
 
-    :raises InvalidInput: it is no declaration.
+    :raises InvalidInput: not an :class:`EpochJob`.
     """
     if isinstance(value, EpochJob):
         return value
@@ -341,12 +344,12 @@ def as_job(value: object) -> EpochJob:
 
 
 def sources_of(job: EpochJob) -> tuple[str, ...]:
-    """The ids of the connections that lead to the roots of *job*."""
+    """Return the ids of the connections to the roots of *job*."""
     return tuple(dict.fromkeys(root.source for root in job.roots if root.source))
 
 
 def _several(value: Iterable[Any], field_name: str, expected: str) -> tuple[Any, ...]:
-    """What *value* holds; text holds characters, which nobody means."""
+    """Return the elements of *value*; text is refused, since its elements are characters."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InvalidInput(field=field_name, value=value, expected=f"a list of {expected}")
     return tuple(value)
@@ -362,8 +365,11 @@ def _counted(value: int | None, field_name: str) -> int | None:
 
 
 def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
-    one = isinstance(outputs, EpochTable)
-    tables = (outputs,) if one else _several(outputs, "outputs", "one or more EpochTable")
+    tables = (
+        (outputs,)
+        if isinstance(outputs, EpochTable)
+        else _several(outputs, "outputs", "one or more EpochTable")
+    )
     if not tables or not all(isinstance(table, EpochTable) for table in tables):
         raise InvalidInput(field="outputs", value=outputs, expected="one or more EpochTable")
     if len({table.domain for table in tables}) > 1:
@@ -375,7 +381,7 @@ def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
 
 
 def _as_input(value: EpochTable | Edge | Root, domain: DomainName) -> Edge | Root:
-    """An input of a job of *domain*."""
+    """Return *value* as an edge or root of a job of *domain*."""
     if isinstance(value, EpochTable):
         value = state(value) if value.kind is TableKind.FULL else increment(value)
     if isinstance(value, Root):
@@ -402,5 +408,5 @@ def _member(kind: type[_Member], value: object, field_name: str) -> _Member:
         return kind(str(value))
     except ValueError as error:
         raise InvalidInput(
-            field=field_name, value=value, expected=f"one of {[one.value for one in kind]}"
+            field=field_name, value=value, expected=f"one of {[member.value for member in kind]}"
         ) from error

@@ -1,6 +1,4 @@
-"""What a domain knows of itself: how often its jobs changed, where it is moved to or from, where its files are, and
-which of its epochs stand behind their source.
-"""
+"""The record of a domain: its generation, a move between stores, its warehouse, and its epochs behind their source."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from airflow_provider.domain.staying import Stayed
 
 
 class MoveState(StrEnum):
-    """How far a domain's move between two stores is, as one of them sees it."""
+    """Progress of a domain's move between two stores, as one of them sees it."""
 
     LEAVING = "leaving"
     GONE = "gone"
@@ -35,14 +33,15 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopologyRecord:
-    """Changes whenever a job is registered anew: whoever decides on the topology requires its version.
+    """The record of a domain. A transaction that decides on the topology requires its version.
 
-    :param move: of the whole domain, from here or to here.
-    :param warehouse: where the files of its tables are; empty where an older store does not say.
-    :param behind: epochs that stand on an older revision of a source than the one bound since, and some that did.
-    :param binds: how often a source was bound anew with epochs behind it.
-    :param stayed: rows of an earlier revision of their epochs than the job's other tables have. A store of an older
-        format has none, and its cuts carry no such label, as those of the versions of the package that share it.
+    :param generation: number of registrations that changed a job; each writes this record.
+    :param move: move of the whole domain, from this store or to it.
+    :param warehouse: location of the files of its tables; empty in the records of older versions.
+    :param behind: epochs computed from an older revision of a source than the one bound since, and some that were.
+    :param binds: number of times that a source was bound anew with epochs behind it.
+    :param stayed: rows of an earlier revision of their epochs than the rows of the job's other tables. A store of an
+        older format has none: its cuts carry no such label, like those of the older versions that share the store.
     """
 
     generation: int

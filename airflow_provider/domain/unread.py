@@ -1,4 +1,4 @@
-"""What is said of data of roots that no epoch reads, or not each job (section 5). Pure values."""
+"""Reports of data of roots that no epoch reads, or not the epochs of each job (section 5). Pure values."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ _MOVE = "move them to where a coming epoch looks"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unread:
-    """What of a root no epoch reads.
+    """Data of a root that no epoch reads, or that one job does not read.
 
-    :param late: URIs of files, or texts that name a span. :param replaced: those that are others than were read.
-    :param epochs: those at whose places they lie. :param comes: the next begin reads the late ones.
-    :param skipped: they lie where only skipped epochs would look. :param left: of a root that no job declares any
-        more: the name of the root by which a job that had it reads the same place now, else its own name.
-    :param between: they lie at locations of parts of *epochs*, where no epoch looks.
-    :param job: bounds of the first of *epochs* have the late ones; this job has skipped it. :param renamed: it has not,
-        but reads another root there; a job that declares this one reads them when it computes that epoch again.
-    :param problem: why the source could not be asked; then nothing is known of it.
+    :param late: URIs of files that came late, or texts that name a span.
+    :param replaced: URIs of files that were replaced after an epoch had read them.
+    :param epochs: the epochs at whose locations the files lie. :param comes: the next begin reads the late ones.
+    :param skipped: the files lie where only skipped epochs would look.
+    :param left: of a root that no job declares any more: the name of the root by which a job that declared it reads the
+        same location now, or its own name.
+    :param between: the files lie at locations of parts of *epochs*, where no epoch looks.
+    :param job: the job that has skipped the first of *epochs*, whose bounds have the late files.
+    :param renamed: *job* has not skipped it, but reads another root there; a job that declares this root reads the
+        files when it computes that epoch again.
+    :param problem: error of the source; then its data is unknown.
     """
 
     root: Root
@@ -63,7 +66,7 @@ class Unread:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether data is lost unless an operator acts; the rest is read by itself, or left out as declared."""
+        """True if data is lost unless an operator acts; other data is read later, or left out as declared."""
         if self.renamed:
             return True
         return not (self.comes or self.skipped or self.job or self._is_ignored or self.left == self.root.name)
@@ -73,7 +76,7 @@ class Unread:
         return self.root.late is Late.IGNORE and not (self.replaced or self.between)
 
     def next_step(self, domain: DomainName) -> str:
-        """Return what lets an epoch read it."""
+        """Return the step after which an epoch reads the data."""
         if self.comes:
             return "nothing: the next begin reads them."
         if self.renamed and self.left:

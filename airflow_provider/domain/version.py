@@ -1,4 +1,4 @@
-"""What tables consist of: references, committables, slices, commits, and what moved when."""
+"""Records of tables: versions, committables, slices, commits, and rewrites."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from airflow_provider.domain.watermark import Progress
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableRef:
-    """Where a table format finds one version of a table; enough to read it without its catalog.
+    """Reference to one version of a table; enough to read it without the catalog.
 
     :param format: name of the table format.
-    :param table_uuid: identity of the table: a re-created table of the same name has another one.
+    :param table_uuid: identity of the table: a table created anew under the same name has another one.
     :param version: the format's own number of the version (Iceberg: snapshot id).
-    :param location: URI from which the files of the version are found (Iceberg: its manifest list).
+    :param location: URI that leads to the files of the version (Iceberg: its manifest list).
     :param schema_id: the schema with which the version is read.
     """
 
@@ -31,16 +31,16 @@ class TableRef:
     location: str
     schema_id: int
     metadata: str = ""
-    """URI of the table's whole description at that version (Iceberg: metadata.json), while it is kept."""
+    """URI of the table's whole description at that version (Iceberg: metadata.json), while that file exists."""
 
     def lasting(self) -> TableRef:
-        """The reference without what is kept for a while only, for records of the past."""
+        """Return the reference without :attr:`metadata`, whose file is deleted earlier than the version."""
         return _lasting(self) if self.metadata else self
 
 
 @lru_cache(maxsize=4096)
 def _lasting(ref: TableRef) -> TableRef:
-    """Remembered: every cut asks it of every table."""
+    """Return :meth:`TableRef.lasting`. Cached: every cut calls it for every table."""
     return replace(ref, metadata="")
 
 
@@ -48,7 +48,7 @@ def _lasting(ref: TableRef) -> TableRef:
 class Part:
     """A description of staged files that a participant wrote (Iceberg: one manifest).
 
-    :param description: what publish needs to know of it without reading it (Iceberg: its partition summary).
+    :param description: facts that publish needs without reading the file (Iceberg: its partition summary).
     """
 
     uri: str
@@ -60,11 +60,11 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Committable:
-    """What WRITTEN records about a sink: all that publish needs, and nothing else is ever published.
+    """The staged output of a sink, as WRITTEN records it: publish needs no more, and publishes nothing else.
 
-    :param place: URI under which everything of the attempt lies.
-    :param version: the format's number reserved for the version to be (Iceberg: snapshot id).
-    :param rows: rows in all files. :param files: number of files. :param size_bytes: their sizes together.
+    :param place: URI under which all files of the attempt lie.
+    :param version: the format's number reserved for the version to be published (Iceberg: snapshot id).
+    :param rows: rows in all files. :param files: number of files. :param size_bytes: total size of the files.
     :param checksum: hash over every file's own checksum, taken while the file was written.
     """
 
@@ -82,7 +82,7 @@ class Committable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moved:
-    """Where a table stood after the commit *csn*."""
+    """Origin, watermark and version of a table after the commit *csn*."""
 
     csn: int
     origin: datetime | None
@@ -92,14 +92,15 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableRecord:
-    """Where a table stands now: the record that every cut reads.
+    """Present state of a table: the record that every cut reads.
 
-    :param earlier: where it stood before, newest first, for readers of a slightly older head.
-    :param ended: why nothing more comes of it; empty while something may (R7).
-    :param heard: when its job last moved it, where something else has moved it since; None where the stamp says so.
-    :param changes: of its columns, in their order (R32).
-    :param joins: cuts of the whole domain wait for it beyond this barrier only: they had come so far without it.
-    :param withdrawn: contains all that is withdrawn of it (R24): who reads beyond it need not look further.
+    :param earlier: former states, newest first, for readers of a slightly older head.
+    :param ended: reason why no more epochs are committed to it; empty while they may be (R7).
+    :param heard: time of its job's last epoch commit, if a later commit of another kind replaced the record's stamp;
+        otherwise None.
+    :param changes: changes of its columns, in order (R32).
+    :param joins: cuts of the whole domain wait for it only beyond this barrier, which they had reached without it.
+    :param withdrawn: range that contains all its withdrawn barriers (R24): a reader outside it reads no page of them.
     """
 
     job: JobName
@@ -126,12 +127,12 @@ class Rewrite:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FenceRecord:
-    """When a table's past was last rewritten; forward commits never touch it (R13).
+    """Log of the rewrites of a table's past; a forward commit never writes it (R13).
 
     :param latest: range of the newest rewrite; its CSN is this record's stamp.
-    :param earlier: rewrites before it, newest first; each may stand for several that were near each other.
-    :param binds: count of the domain when epochs of the table were last left behind their source: what is required
-        of this record is not decided on a topology of before that.
+    :param earlier: rewrites before it, newest first; each may be merged from several that were near each other.
+    :param binds: :attr:`TopologyRecord.binds` when epochs of the table last fell behind their source: a decision that
+        requires this record must be based on a topology of then or later.
     """
 
     latest: Interval | None = None
@@ -140,12 +141,12 @@ class FenceRecord:
 
 
 TOLD_APART_SINCE = 2
-"""Format of the stores all of whose users tell what a version has from what it shows."""
+"""First format of stores all of whose users distinguish the epochs that a version has from those that it shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which epochs the catalog's current version of a table has rows of: those that end in ``(after, until]``."""
+    """The epochs whose rows the catalog's current version of a table has: those that end in ``(after, until]``."""
 
     after: datetime
     until: datetime
@@ -159,11 +160,11 @@ NOTHING_SHOWN = Shown(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzi
 
 
 def shown(record: TableRecord, progress: Progress, store_format: int) -> Shown:
-    """What a cut of the table alone gets once it has come to *progress*.
+    """Return the epochs that a cut of the table alone has at *progress*.
 
     Engines that load the table from the catalog, without a cut, get the same: no older state of a full table, no epoch
-    beyond a gap. In a store of format 1 they get all: there versions of the package may commit, too, that
-    take what is shown for all that the table has.
+    beyond a gap. In a store of format 1 they get all epochs: older versions of the package may commit there, and take
+    the epochs that are shown for all that the table has. See docs/decisions/shown.md.
     """
     if store_format < TOLD_APART_SINCE:
         return ALL_SHOWN
@@ -176,9 +177,9 @@ def shown(record: TableRecord, progress: Progress, store_format: int) -> Shown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceRecord:
-    """What one revision of one epoch contributed to one table; its CSN is its change set's.
+    """The slice that one revision of one epoch added to one table; its CSN is that of its change set.
 
-    :param schema_id: the schema that its rows were written with (R32).
+    :param schema_id: the schema with which its rows were written (R32).
     """
 
     interval: Interval
@@ -193,7 +194,7 @@ class SliceRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableDelta:
-    """What a commit did to one table."""
+    """Effect of a commit on one table."""
 
     table: TableName
     interval: Interval

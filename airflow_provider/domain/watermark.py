@@ -1,4 +1,4 @@
-"""How far a table is complete: the unbroken chain of committed epochs from its origin."""
+"""Progress of a table: the unbroken chain of committed epochs from its origin, and its watermark."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from airflow_provider.domain.record_format import since
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """Which time a table's committed epochs cover.
+    """The time that a table's committed epochs cover.
 
-    :param origin: where the chain starts, and with it what readers see; None until the first commit when none was
-        declared.
+    :param origin: start of the chain, from which on readers see rows; None until the first commit if none was declared.
     :param islands: covered ranges, sorted, neither touching nor overlapping.
-    :param declared: whether the job declares where the table begins: then there is nothing before that.
-    :param reaches: where the table will begin, earlier than the origin, once the time between the two is whole: the
-        origin that its job declares by now, or the earliest epoch that was committed below the origin. None where
-        nothing is to come below the origin.
+    :param declared: True if the job declares where the table begins: then there are no rows before.
+    :param reaches: start of the table, earlier than the origin, once all epochs between the two are committed: the
+        origin that its job declares now, or the earliest epoch that was committed below the origin. None if no epochs
+        are expected below the origin.
     """
 
     origin: datetime | None = None
@@ -45,36 +44,36 @@ class Progress:
 
     @property
     def begins(self) -> datetime | None:
-        """Before it there is nothing, which readers may take for a fact; None where no job declares that."""
+        """Time before which the table has no rows for certain; None if no job declares it."""
         return self.start if self.declared else None
 
     @property
     def next_missing(self) -> datetime | None:
-        """Start of the first epoch that is missing from :attr:`start` on; None where the table has no start yet."""
+        """Start of the first epoch that is missing from :attr:`start` on; None if the table has no start yet."""
         start = self.start
         if start is None:
             return None
-        return next((one.end for one in self.islands if one.start <= start < one.end), start)
+        return next((island.end for island in self.islands if island.start <= start < island.end), start)
 
     def covers(self, interval: Interval) -> bool:
-        return any(one.start <= interval.start and interval.end <= one.end for one in self.islands)
+        return any(island.start <= interval.start and interval.end <= island.end for island in self.islands)
 
     def lacks(self, interval: Interval) -> bool:
-        """Whether *interval* lies where the table begins or later, and is not committed."""
+        """Return True if *interval* starts at :attr:`start` or later, and is not committed."""
         return self.start is not None and self.start <= interval.start and not self.covers(interval)
 
     def overlaps(self, interval: Interval) -> bool:
-        return any(one.overlaps(interval) for one in self.islands)
+        return any(island.overlaps(interval) for island in self.islands)
 
     def adding(self, interval: Interval) -> Progress:
-        """The progress after *interval* committed; adding what is covered changes nothing.
+        """Return the progress after *interval* committed; a covered interval changes nothing.
 
-        The origin moves back in the commit that makes the chain touch what lies below it.
+        The origin moves back with the commit that joins the chain to the epochs below it.
         """
         islands = merged((*self.islands, interval))
         origin = interval.start if self.origin is None else self.origin
-        # Also where nothing is committed at the origin itself: what ends there is where the chain begins.
-        start = next((one.start for one in islands if one.start <= origin <= one.end), origin)
+        # An island that ends at the origin joins the chain, also while no epoch is committed at the origin itself.
+        start = next((island.start for island in islands if island.start <= origin <= island.end), origin)
         reaches = min(interval.start, origin if self.reaches is None else self.reaches)
         return Progress(
             origin=start,
@@ -84,11 +83,11 @@ class Progress:
         )
 
     def changed_by(self, interval: Interval) -> Interval | None:
-        """The time of which a commit of *interval* changes what readers may have read; None where it changes nothing.
+        """Return the range in which a commit of *interval* changes rows that readers may have read, if any.
 
-        A revision changes itself. What begins below the origin, and lower than all before it, tells those who read
-        "nothing there" that they are wrong; what makes the chain touch shows all that it joins. A gap that is filled
-        at the watermark or beyond, or below an origin that is known to move, was visible to no reader.
+        A revision changes its own interval. A commit below the origin, and lower than all before it, contradicts the
+        readers that found no rows there; a commit that joins epochs to the chain shows all of them. A gap that is
+        filled at the watermark or beyond, or below an origin that is known to move, was visible to no reader.
         """
         if self.origin is None or self._ends_by(interval.start):
             return None
@@ -101,16 +100,16 @@ class Progress:
         return interval if visible or self.overlaps(interval) else None
 
     def _ends_by(self, moment: datetime) -> bool:
-        """Whether all that is covered is one chain from the origin to *moment* at most."""
+        """Return True if the table is one chain from the origin that ends at *moment* or earlier."""
         if self.reaches is not None or len(self.islands) != 1:
             return False
         chain = self.islands[0]
         return chain.start == self.origin and chain.end <= moment
 
     def declared_at(self, moment: datetime) -> Progress:
-        """The progress once the job declares that the table begins at *moment*.
+        """Return the progress after the job declares that the table begins at *moment*.
 
-        Where no reader can see anything yet, the origin moves at once.
+        While no row is visible to readers, the origin moves at once.
         """
         if self.origin is None or self.watermark is None:
             return replace(self, origin=moment, declared=True, reaches=None)
@@ -119,11 +118,11 @@ class Progress:
 
 
 def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Unite intervals that touch or overlap; sorted."""
+    """Return the union of *intervals*, sorted: intervals that touch or overlap become one."""
     found: list[Interval] = []
-    for one in sorted(intervals):
-        if found and one.start <= found[-1].end:
-            found[-1] = Interval(found[-1].start, max(found[-1].end, one.end))
+    for interval in sorted(intervals):
+        if found and interval.start <= found[-1].end:
+            found[-1] = Interval(found[-1].start, max(found[-1].end, interval.end))
         else:
-            found.append(one)
+            found.append(interval)
     return tuple(found)

@@ -1,8 +1,8 @@
-"""Which barriers of a table no cut can be had of: ranges in pages of fixed widths (R24). Pure decisions.
+"""Withdrawn barriers of a table, as ranges in pages of fixed widths (R24). Pure decisions.
 
-A barrier lies in one page of each width, and is recorded in one of them: in the widest that is not split. So whoever
-asks for it knows the keys of all pages that may say so, and a page never holds more than a few hundred ranges, whatever
-is withdrawn.
+A barrier lies in one page of each width, and is recorded in the widest of them that is not split. So a reader knows the
+keys of all pages that may have it, and a page never has more than a few hundred ranges, however many barriers are
+withdrawn.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.domain.watermark import Progress, merged
 
 WIDTHS = tuple(timedelta(seconds=16 * 32**power) for power in (5, 4, 3, 2))
-"""Of the pages: some 17 years, 194 days, 6 days, four and a half hours; 32 of one fit into the one before."""
+"""Widths of the pages: about 17 years, 194 days, 6 days, 4.5 hours; a page has the width of 32 of the next kind."""
 MOST_RANGES = 10_000
-"""In a page of the least width, which is not split any more."""
+"""Maximum number of ranges in a page of the least width, which cannot be split."""
 _start = attrgetter("start")
 _MIDDLE = 10**9
-"""Added to the numbers of pages, so that those before 1970 have no sign."""
+"""Added to the numbers of pages, so that the numbers of pages before 1970 are not negative."""
 
 
 class Withdrawals(Protocol):
-    """What tells which barriers are withdrawn."""
+    """The withdrawn barriers and superseded versions of a domain."""
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
-        """The withdrawn range that contains *barrier*, if any."""
+        """Return the withdrawn range that contains *barrier*, if any."""
 
     def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
-        """Whether the version *ref*, resolved at *csn*, cannot be claimed any more."""
+        """Return True if the version *ref*, resolved at *csn*, cannot be claimed any more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WithdrawnPage:
     """Withdrawn barriers of one table in one stretch of time: those in ``(start, end]`` of each range.
 
-    :param ranges: in the order of time, without overlap. :param split: narrower pages have them; then there are none
-        here.
+    :param ranges: in the order of time, without overlap.
+    :param split: narrower pages have the ranges, and this page has none.
     """
 
     ranges: tuple[Interval, ...] = ()
@@ -54,17 +54,17 @@ class WithdrawnPage:
 
 @lru_cache(maxsize=1_024)
 def page_items(barrier: datetime) -> tuple[str, ...]:
-    """The items of the pages that may say that *barrier* is withdrawn, the widest first.
+    """Return the items of the pages that may have *barrier*, the widest first.
 
-    Remembered: a cut asks for many tables at one barrier.
+    Cached: a cut looks up many tables at one barrier.
     """
     return tuple(_item(level, _number(level, micros(barrier))) for level in range(len(WIDTHS)))
 
 
 def range_in(pages: Iterable[WithdrawnPage], barrier: datetime) -> Interval | None:
-    """The range of *pages* that contains *barrier*, if any."""
+    """Return the range of *pages* that contains *barrier*, if any."""
     for page in pages:
-        place = bisect_left(page.ranges, barrier, key=_start)  # cuts ask, and a page has hundreds, in order
+        place = bisect_left(page.ranges, barrier, key=_start)  # bisect: every cut searches pages of hundreds
         if place and barrier <= page.ranges[place - 1].end:
             return page.ranges[place - 1]
     return None
@@ -75,8 +75,9 @@ def withdrawing(
 ) -> Mapping[str, WithdrawnPage]:
     """Return the pages that change when the barriers in *gone* are withdrawn, by item.
 
-    :param look: finds the page with an item. :param most: ranges of a page that is not split.
-    :raises RecordFull: too many in a page of the least width.
+    :param look: returns the page with an item, if any. :param most: maximum number of ranges of a page; beyond it the
+        page is split.
+    :raises RecordFull: more than :data:`MOST_RANGES` ranges in a page of the least width.
     """
     changed: dict[str, WithdrawnPage] = {}
     _withdraw(lambda item: changed.get(item) or look(item) or WithdrawnPage(), changed, 0, gone, most)
@@ -84,13 +85,14 @@ def withdrawing(
 
 
 def grown_hull(hull: Interval | None, gone: Interval, cadence: Cadence, progress: Progress) -> Interval:
-    """Return a range that contains *hull*, *gone*, and what may be withdrawn next without another change of it.
+    """Return a range that contains *hull*, *gone*, and all barriers before the newest one.
 
-    That is all before the newest barrier: it moves a few times while thousands of barriers are withdrawn.
+    Barriers that are withdrawn next lie within it: the table's record changes a few times while thousands of barriers
+    are withdrawn.
     """
     known = [gone] if hull is None else [hull, gone]
-    starts = [*(one.start for one in known), *([progress.origin] if progress.origin else [])]
-    ends = [one.end for one in known]
+    starts = [*(span.start for span in known), *([progress.origin] if progress.origin else [])]
+    ends = [span.end for span in known]
     if progress.watermark is not None:
         ends.append(cadence.last_before(progress.watermark))
     return Interval(min(starts), max(ends))
@@ -121,19 +123,19 @@ def _withdraw(
             changed[item] = WithdrawnPage(ranges=ranges)
             continue
         changed[item] = WithdrawnPage(split=True)
-        for one in ranges:
-            _withdraw(look, changed, level + 1, one, most)
+        for span in ranges:
+            _withdraw(look, changed, level + 1, span, most)
 
 
 def _clipped(level: int, number: int, gone: Interval) -> Interval:
-    """What of *gone* lies in a page."""
+    """Return the part of *gone* within a page."""
     width = WIDTHS[level] // timedelta(microseconds=1)
     start, end = max(micros(gone.start), number * width), min(micros(gone.end), (number + 1) * width)
     return Interval(from_micros(start), from_micros(end))
 
 
 def _number(level: int, moment: int) -> int:
-    """The page of a barrier: one that ends a page's stretch belongs to it."""
+    """Return the number of the page of a barrier; a barrier at a page's end belongs to that page."""
     return -(-moment // (WIDTHS[level] // timedelta(microseconds=1))) - 1
 
 

@@ -170,7 +170,7 @@ def test_a_hole_below_where_a_table_begins(world: World, tables: str, origin: da
     """R7: j declares no origin; t2 begins at day 3 until days 1 and 2 are in."""
     retire(world, left(world, (3, 2, 1), 2, origin=None))
     with pytest.raises(
-        TopologyError, match="'t2' goes on at 2024-01-02.* nobody would compute what lies between"
+        TopologyError, match="'t2' goes on at 2024-01-02.* no job would compute the epochs between"
     ):
         world.coordinator.register(heir(world, *tables.split(), origin=barrier(2)))
     world.run(heir(world, *tables.split(), origin=origin), day(4), [4])

@@ -339,7 +339,7 @@ def test_a_table_is_taken_over_in_the_format_that_it_has(world: World) -> None:
         ({"cadence": "@hourly"}, "has the cadence"),
         ({"cadence": Cadence("@hourly", since=barrier(1), before=Cadence("@daily"))}, "cannot change at"),
         ({"kind": TableKind.FULL}, "is incremental"),
-        ({"origin": barrier(5)}, "nobody would compute what lies between"),
+        ({"origin": barrier(5)}, "no job would compute the epochs between"),
     ],
 )
 def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], message: str) -> None:
@@ -354,9 +354,9 @@ def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], messag
 
 
 def test_an_heir_begins_where_the_table_ends(world: World) -> None:
-    """R7: at its watermark or before it; what lies between nobody would compute."""
+    """R7: at its watermark or before it; no job would compute the epochs between."""
     retired(world)
-    with pytest.raises(TopologyError, match="nobody would compute what lies between"):
+    with pytest.raises(TopologyError, match="no job would compute the epochs between"):
         world.coordinator.register(world.job("heir", [world.table("d")], origin=barrier(3)))
     world.run(world.job("heir", [world.table("d")], origin=barrier(2)), day(3), [3])
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
@@ -510,7 +510,7 @@ def test_an_origin_does_not_move_forward_in_two_steps(world: World) -> None:
     world.run(world.job("d"), day(1), [1])
     world.coordinator.register(world.job("d", origin=None))
     before = world.exactly()
-    with pytest.raises(TopologyError, match="nobody would compute what lies between"):
+    with pytest.raises(TopologyError, match="no job would compute the epochs between"):
         world.coordinator.register(world.job("d", origin=barrier(2)))
     assert world.exactly() == before
     world.run(world.job("d", origin=barrier(1)), day(2), [2])
