@@ -13,6 +13,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import OnUpstreamRevision
 
 _BLOCK = 256
+"""Number of epochs whose newest commit is found once: a range over years asks blocks, not each epoch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

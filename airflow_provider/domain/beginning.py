@@ -116,19 +116,22 @@ def decide(
     if epoch is None:
         return Beginning.OPEN
     attempt = epoch.attempt
+    # The owner has the id of one call of begin: only a repetition of that call is equal.
     if attempt is not None and attempt.aborted is None and attempt.owner == owner:
         return Beginning.SAME
     if skips and epoch.committed is not None and not fills:
         return Beginning.COMMITTED
-    # A retry of the generation that committed wants the epoch that is there: only its reply was lost.
+    # A retry of the generation that committed: the work is done, and at most its reply was lost.
     if not skips and epoch.committed is not None and epoch.committed.owner.same_wish(owner):
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
     _refuse_live(job.name, epoch, lock, owner, now)
+    # A skipped epoch was not computed yet, so that on_rerun does not apply (docs/decisions/skip.md).
     if epoch.committed is None or epoch.committed.skipped or skips or behind:
         return Beginning.OPEN
     if job.on_rerun is OnRerun.NEW_REVISION:
         return Beginning.OPEN
+    # A fill adds tables and keeps the committed rows, as on_rerun says (docs/decisions/new-output.md).
     if fills and job.on_rerun is OnRerun.KEEP:
         return Beginning.OPEN
     if job.on_rerun is OnRerun.KEEP:

@@ -92,6 +92,7 @@ def caught_up(
         if not entry.is_of(job, interval):
             found.append(entry)
             continue
+        # A table that the new revision does not write keeps the rows of the older source: it stays behind.
         left = tuple(table for table in entry.tables if table not in written)
         done = tuple(table for table in entry.tables if table in written)
         if left:

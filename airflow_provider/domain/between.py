@@ -1,7 +1,7 @@
 """Locations within an epoch, for roots whose location is finer than their calendar (I11). Pure functions.
 
 A daily epoch over ``{start:%Y-%m-%dT%H}`` reads the location of its first hour; no epoch reads those of the other 23.
-The format alone does not tell: one file a day may carry its hour. So what lies at these locations decides.
+The format alone does not decide: the one file of a day may have its hour in the name. So callers look for files there.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Defaults:
     leftover_grace: timedelta = timedelta(days=1)
     """Time for which an attempt is silent, or over, before a sweep deletes its staged output."""
     publish_attempts: int = 50
-    """Number of times that a publish decides anew after other commits moved the head or a table."""
+    """Maximum number of times that a publish decides anew, after other commits moved the head or a table."""
     publish_turn: timedelta = timedelta(milliseconds=250)
     """Time for which a publish that met another one waits for its turn before it goes on beside the others."""
     publish_patience: timedelta = timedelta(minutes=10)

@@ -65,7 +65,7 @@ class StoreUnavailable(RetryableError):
 
 
 class PackageTooOld(RetryableError):
-    """A newer version of the package wrote a record that this version cannot read; upgrade this host."""
+    """A newer version of the package wrote data that this version cannot read; an upgraded host goes on."""
 
 
 class SourceUnavailable(RetryableError):
@@ -130,7 +130,7 @@ Chosen = TypeVar("Chosen", bound=StrEnum)
 def choice(kind: type[Chosen], value: object, field: str) -> Chosen:
     """Return *value* as one of *kind*.
 
-    :raises InvalidInput: naming *field* and the choices.
+    :raises InvalidInput: not one of *kind*; names *field* and the choices.
     """
     try:
         return kind(str(value))
@@ -151,7 +151,7 @@ class RecordFull(FinalError):
     def of(cls, record: str, number: int, limit: int, *, next_step: str) -> Self:
         """Return the error for *record*, which would have *number* entries, more than *limit*."""
         return cls(
-            f"{record}: there would be {number}, and {limit} is the most.",
+            f"{record}: {number} would exceed the limit of {limit}.",
             next_step=next_step,
             record=record,
             number=number,

@@ -51,6 +51,7 @@ def tables_to_fill(
         )
     )
     if skips:
+        # A first commit that skips all tables is an ordinary skip, not a fill.
         return lacking if committed is not None or len(lacking) < len(own) else ()
     if committed is None or committed.skipped or not _computes_alike(job, interval, committed, tables):
         return ()

@@ -173,6 +173,7 @@ def read_ended(
         return f"its lease {cut.lease!r} has ended"
     if expired(lease.at, lease.record.ttl, now):
         return f"its lease {cut.lease!r} ended at {(lease.at + lease.record.ttl).isoformat()}"
+    # The lease may have released tables, or hold another cut: an id can be taken again once its lease has ended.
     held: Mapping[TableName, State] = {state.table: state for state in lease.record.states}
     lost = sorted(table for table in tables if held.get(table) != cut.states.get(table))
     return f"its lease {cut.lease!r} no longer holds {', '.join(lost)}" if lost else ""

@@ -24,6 +24,7 @@ def ended_since(
     :param log: barrier log of the epoch. :param table: table for which the output was staged.
     """
     attempt, committed = epoch.attempt, epoch.committed
+    # The attempt began after the record was read: it may be live.
     if token > epoch.token:
         return None
     if committed is not None and token == committed.output_token and table in (committed.fills or (table,)):

@@ -107,7 +107,7 @@ def known_rewrites(fence: Stamped[FenceRecord], csn: int) -> list[Rewrite]:
 
 
 def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewrite]) -> Rewrite | None:
-    """Return the newest of *rewrites* that changed the input of a committed epoch after it was read, if any.
+    """Return the newest of *rewrites* of rows that a committed epoch had read by an ``ignore`` edge, if any.
 
     :param rewrites: of *table*, newest first.
     """

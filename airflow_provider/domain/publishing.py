@@ -138,6 +138,7 @@ def depends_on(
     if epoch.committed is None:
         return False
     of_slice = commits if full and commits is not None else interval
+    # A reader without a version has read "no rows": any epoch of the interval that becomes visible contradicts it.
     return any(
         read.table == table
         and read.on_upstream_revision is not OnUpstreamRevision.IGNORE

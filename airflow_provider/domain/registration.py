@@ -108,6 +108,7 @@ def declared(job: EpochJob, current: JobRecord | None, fingerprint: str) -> JobR
     if current is not None and current.fingerprint == fingerprint:
         return current
     known = () if current is None else (current.fingerprint, *current.earlier)
+    # Number of revisions since this declaration was current; -1 makes the next revision.
     age = known.index(fingerprint) if fingerprint in known else -1
     return JobRecord(
         **{part.name: getattr(job, part.name) for part in fields(JobDeclaration)},
@@ -167,7 +168,7 @@ def check_registration(
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
     """Return the jobs that read *table*, also in earlier revisions, with their edges; no edges that ignore revisions.
 
-    The table's own job is one of them: its skipped epochs copy the epoch before (R5).
+    The job of a full table is one of them: its skipped epochs copy the epoch before (R5).
     """
     found = [
         (job, edge)

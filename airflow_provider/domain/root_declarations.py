@@ -356,7 +356,7 @@ def iceberg_root(
     :param table: ``CATALOG.NAMESPACE.TABLE``. :param source: id of the connection to the database of its SQL catalog;
         without it, pyiceberg's own configuration says where the catalog is.
     :param reads: the rows appended since the barrier before, or the whole table.
-    :raises InvalidInput: naming the field.
+    :raises InvalidInput: names the field.
     """
     return Root(
         name,
@@ -389,7 +389,7 @@ def jdbc_root(
     :param complete: ``ids_reached(column)``, where rows say up to when the table is complete.
     :param late_window: time after their barriers in which each begin counts again the rows that earlier epochs have
         read; 7 days by default.
-    :raises InvalidInput: naming the field.
+    :raises InvalidInput: names the field.
     """
     return Root(
         name,

@@ -35,7 +35,7 @@ class Move:
 class TopologyRecord:
     """The record of a domain. A transaction that decides on the topology requires its version.
 
-    :param generation: number of registrations that changed a job; each writes this record.
+    :param generation: counter of registrations, retirements and moves; each of them writes this record.
     :param move: move of the whole domain, from this store or to it.
     :param warehouse: location of the files of its tables; empty in the records of older versions.
     :param behind: epochs computed from an older revision of a source than the one bound since, and some that were.

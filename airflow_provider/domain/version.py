@@ -141,7 +141,7 @@ class FenceRecord:
 
 
 TOLD_APART_SINCE = 2
-"""First format of stores all of whose users distinguish the epochs that a version has from those that it shows."""
+"""First store format whose programs all distinguish the epochs that a version has from those that it shows."""
 
 
 @dataclass(frozen=True, slots=True)
