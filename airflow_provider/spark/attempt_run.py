@@ -1,4 +1,4 @@
-"""One attempt at one epoch, inside the Spark program: what it reads, what it writes, how it ends."""
+"""One attempt at one epoch inside the Spark program: its reads, its writes and its end."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ class EpochRun:
     """An epoch being computed; use it in a ``with`` block, which ends it.
 
     At the block's end every output must be written, and the job's checks must hold; then the epoch is published,
-    or left WRITTEN for the submitter to publish. An exception aborts the attempt and goes on; but one of the family
-    *retry* at the end, when the output is complete, leaves it open, and the next try of the same run publishes it.
+    or left WRITTEN for the submitter to publish. An exception aborts the attempt and propagates. The exception to
+    this: an error of the family *retry* after the output is complete leaves the attempt open, and the next try of the
+    same run publishes it.
 
-    :param publishes: whether the end of the block publishes.
+    :param publishes: publish at the end of the block; False leaves that to the submitter.
     """
 
     def __init__(
@@ -91,17 +92,17 @@ class EpochRun:
 
     @property
     def participants(self) -> int:
-        """How many write the epoch together; 1 for most."""
+        """Number of participants that write the epoch together; 1 for most epochs."""
         return self.attempt.participants
 
     @property
     def participant(self) -> int:
-        """Which of them this is, from 0: what a job shares its work by."""
+        """Number of this participant, from 0; a job divides its work by it."""
         return self.attempt.participant
 
     @property
     def spark(self) -> SparkSession:
-        """The session; started at its first use when the program has none."""
+        """The Spark session; started at its first use if the program has none."""
         if self._ready_spark is None:
             self._ready_spark = session.session(self._given_spark)
         return self._ready_spark
@@ -109,11 +110,11 @@ class EpochRun:
     def read(
         self, table: str | EpochTable, *, with_epoch: bool = False, schema: str | None = None
     ) -> DataFrame:
-        """Return what the job's edge on *table* reads: fixed when the epoch began, the same in each attempt.
+        """Return the rows that the job's edge on *table* reads: fixed when the epoch began, the same in each attempt.
 
         :param with_epoch: also return the column ``_epoch``, the barrier of each row's epoch.
         :param schema: columns, in Spark's DDL, of a table that does not exist yet (the first epoch of a job
-            that reads its own past); not looked at otherwise.
+            that reads its own past); ignored if the table exists.
         :raises InvalidInput: the job declares no edge on *table*.
         :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
         """
@@ -129,9 +130,9 @@ class EpochRun:
         return columns.no_rows(self.spark, schema, and_epoch=with_epoch)
 
     def root_files(self, root: str) -> list[str]:
-        """Return the URIs of the files that the epoch reads of *root*, as recorded when it began first.
+        """Return the URIs of the files of *root* that the epoch reads, as its first begin recorded them.
 
-        :raises InvalidInput: the job declares no such root.
+        :raises InvalidInput: the job declares no such root, or the root is not files.
         :raises Unavailable: a file has changed or is gone since.
         """
         declared, bounds = self._root(root, reads_files=True)
@@ -140,10 +141,10 @@ class EpochRun:
         return [file.uri for file in bounds.files]
 
     def read_root(self, root: str) -> DataFrame:
-        """Return the rows of *root*, a table of others, within the bounds that were recorded first.
+        """Return the rows of *root*, an external table, within the bounds that the epoch's first begin recorded.
 
-        :raises InvalidInput: the job declares no such root, or it is files.
-        :raises Unavailable: the source no longer has what was recorded.
+        :raises InvalidInput: the job declares no such root, or the root is files.
+        :raises Unavailable: the source no longer has the recorded rows.
         :raises SourceUnavailable: the source does not answer.
         :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
         """
@@ -153,9 +154,12 @@ class EpochRun:
         return reads.root_dataframe(self.spark, self._sources, declared, bounds)
 
     def _root(self, name: str, *, reads_files: bool) -> tuple[Root, RootBounds]:
-        """The root as it was declared and bounded; checks that it is read the way that its kind is."""
-        declared = next((one for one in self.job.roots if one.name == name), None)
-        bounds = next((one for one in self.attempt.roots if one.root == name), None)
+        """Return the declaration and the recorded bounds of root *name*.
+
+        :raises InvalidInput: an unknown root, or one of the kind that the other method reads.
+        """
+        declared = next((root for root in self.job.roots if root.name == name), None)
+        bounds = next((bounds for bounds in self.attempt.roots if bounds.root == name), None)
         if declared is None or bounds is None:
             raise refusals.unknown_root(self.attempt, name)
         if (declared.kind is RootKind.FILES) != reads_files:
@@ -163,16 +167,19 @@ class EpochRun:
         return declared, bounds
 
     def _use(self, root: Root, bounds: RootBounds) -> None:
-        """Look whether the source still has what was recorded; the epoch's end looks again."""
+        """Check that the source still has what was recorded.
+
+        The end of the epoch checks again: Spark reads lazily, and a file may change between this call and the read.
+        """
         self._sources.check_unchanged(root, bounds)
         self._used_roots[root.name] = (root, bounds)
 
     def write(self, table: str | EpochTable, df: DataFrame) -> None:
-        """Compute *df* and stage its rows as the epoch's slice of *table*, once; may be empty.
+        """Compute *df*, which may be empty, and stage its rows as the epoch's slice of *table*; once for each table.
 
-        Reports PROCESSED when Spark is done and WRITTEN when what is to be published is recorded.
+        Reports PROCESSED when Spark is done, and WRITTEN with the committable that publish will commit.
 
-        :raises InvalidInput: the job does not own *table*, it was written before, or *df* is no DataFrame.
+        :raises InvalidInput: the job does not own *table*, *table* was written before, or *df* is no DataFrame.
         :raises SchemaMismatch: a column does not fit the table's; names it.
         :raises LeaseExpired: the claim on the inputs ended before the rows were written.
         :raises Fenced: a newer attempt exists.
@@ -190,6 +197,7 @@ class EpochRun:
                 info = sinks.target(df, sink, table_format, known, keep=self._siblings_use(known))
                 place = self._coordinator.place(self.attempt, sink.name)
                 files = sinks.stage(df, place, info, table_format)
+            # Rows computed after the lock ended may come from inputs that retention has deleted meanwhile (R22).
             self._heartbeat.check()
             self._coordinator.processed(self.attempt, sink.name)
             committable = table_format.describe_output(place, info, files)
@@ -199,21 +207,22 @@ class EpochRun:
     def draft(
         self, table: str | EpochTable, *, schema: str | None = None, empty: bool = False
     ) -> Iterator[str]:
-        """Hand out the name of a private table; what SQL left in it at the block's end is the slice of *table*.
+        """Yield the name of a private table; its rows at the block's end are the epoch's slice of *table*.
 
         .. code-block:: python
 
             with epoch.draft("accounts") as accounts:
                 epoch.spark.sql(f"MERGE INTO {accounts} USING changes ON … WHEN MATCHED THEN …")
 
-        INSERT, UPDATE, DELETE and MERGE, as many as one likes, by Iceberg's own Spark runtime. The draft of a full
-        table begins with what the job's edge ``previous(table)`` reads, that of an incremental one with no rows. It
-        counts as the write of *table*, and reports as :meth:`write` does. An exception in the block leaves nothing.
+        Any number of INSERT, UPDATE, DELETE and MERGE statements, by Iceberg's own Spark runtime. The draft of a full
+        table begins with the rows that the job's edge ``previous(table)`` reads, the draft of an incremental table
+        with no rows. It counts as the write of *table*, and reports as :meth:`write` does. An exception in the block
+        removes the draft.
 
         :param schema: columns, in Spark's DDL; needed while the table does not exist.
-        :param empty: begin with no rows; a full table without that edge has to say so.
+        :param empty: begin with no rows; required for a full table without that edge.
         :raises InvalidInput: as :meth:`write`; a format or warehouse without drafts; a session without the runtime;
-            or statements did to the draft what no slice can have.
+            or the statements left the draft in a form that a slice cannot have.
         :raises SchemaMismatch: *schema* does not fit the table, or statements changed the draft's columns.
         :raises LeaseExpired: as :meth:`write`. :raises Fenced: likewise.
         """
@@ -247,13 +256,13 @@ class EpochRun:
                 table_format.close_draft(draft, committable)
 
     def _base_of(self, sink: EpochTable) -> State | None:
-        """The rows that a draft of *sink* begins with.
+        """Return the state whose rows a draft of *sink* begins with; None for no rows.
 
-        :raises InvalidInput: the job does not say with which, so that rows would be lost.
+        :raises InvalidInput: a full table whose base the job does not declare: an empty base would lose its rows.
         """
         if sink.kind is not TableKind.FULL:
             return None
-        edges = {one.table: one.on_upstream_revision for one in self.attempt.inputs}
+        edges = {edge.table: edge.on_upstream_revision for edge in self.attempt.inputs}
         if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:
             raise refusals.unknown_base(self.attempt, sink.name)
         state, _ = self._coordinator.input(self.attempt, sink.name)
@@ -276,7 +285,7 @@ class EpochRun:
             self._heartbeat.stop()
 
     def abandon(self, error: BaseException) -> None:
-        """Abort the attempt because of *error*; never raises, so that *error* itself is what is seen."""
+        """Abort the attempt because of *error*; never raises, so that the caller sees *error* itself."""
         if isinstance(error, Fenced):
             return
         first_line = (str(error).splitlines() or [""])[0]
@@ -297,7 +306,9 @@ class EpochRun:
                 self.published = self._coordinator.publish(self.attempt)
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):
-            raise  # a retry adopts what is complete, or finds it published
+            # The store may have taken the commit although no answer came. A retry finds the epoch published, or adopts
+            # its complete output.
+            raise
         except Exception as problem:
             if is_complete and isinstance(problem, RetryableError):
                 log.warning(
@@ -308,19 +319,19 @@ class EpochRun:
             raise
 
     def _answer(self, sql: str, tables: Mapping[str, Readable]) -> Answer:
-        """Answer a check's SQL in the session that computed the rows."""
+        """Run a check's SQL in the session that computed the rows."""
         with self._interruptible():
             return sql_checks.spark_answer(self.spark, sql, tables)
 
-    def _siblings_use(self, known: TableInfo | None) -> bool:  # noqa: ARG002 - for one that has siblings
-        """Whether others have WRITTEN rows of this attempt for the table as it is."""
+    def _siblings_use(self, known: TableInfo | None) -> bool:  # noqa: ARG002 - for the run of a participant
+        """Return whether other participants of this attempt have WRITTEN rows for table *known* as it is."""
         return False
 
     def _check_complete(self) -> None:
         self._heartbeat.check()
         for root, bounds in self._used_roots.values():
             self._sources.check_unchanged(root, bounds)
-        if not self.attempt.adopted and self._written != {one.name for one in self.attempt.sinks}:
+        if not self.attempt.adopted and self._written != {sink.name for sink in self.attempt.sinks}:
             raise refusals.not_written(self.attempt, self._written)
 
     def _format(self, name: str) -> TableFormat:
@@ -336,7 +347,7 @@ class EpochRun:
 
     @contextmanager
     def _once(self, table: str) -> Iterator[None]:
-        """Let one write of *table* succeed."""
+        """Let one write of *table* succeed; after a failed write another may begin."""
         with self._guard:
             if table in self._started:
                 raise refusals.written_twice(self.attempt, table)
@@ -350,7 +361,10 @@ class EpochRun:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Run Spark work that ends when the attempt does; of two errors the attempt's own is told."""
+        """Run Spark work, which a newer attempt interrupts.
+
+        If the attempt is over, its error replaces that of Spark, which is only the effect of the interruption.
+        """
         try:
             with interruption.marked(self.spark, self._tag):
                 yield

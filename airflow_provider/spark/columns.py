@@ -1,4 +1,4 @@
-"""Columns between Spark and Arrow: what a DataFrame may bring into a table, and as what a table is read."""
+"""Columns between Spark and Arrow: the types that a table takes from a DataFrame, and those that it is read as."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _UNSUPPORTED: dict[type[T.DataType], str] = {
 
 
 def arrow_columns(schema: T.StructType, table: str) -> pa.Schema:
-    """Return the columns of a DataFrame as Arrow has them.
+    """Return the columns of a DataFrame as an Arrow schema.
 
-    :raises InvalidInput: a column of a type that tables do not have; names it.
+    :raises InvalidInput: a column has a type that tables do not have; names the column.
     """
     for field in schema.fields:
         for path, kind in _leaves(field.name, field.dataType):
@@ -54,8 +54,8 @@ def arrow_columns(schema: T.StructType, table: str) -> pa.Schema:
 def no_rows(spark: SparkSession, ddl: object, *, and_epoch: bool = False) -> DataFrame:
     """Return an empty DataFrame with the columns of *ddl*.
 
-    :param and_epoch: with :data:`~airflow_provider.tables.base.EPOCH_COLUMN` at the end.
-    :raises InvalidInput: it is no text that Spark reads as columns.
+    :param and_epoch: append :data:`~airflow_provider.tables.base.EPOCH_COLUMN`.
+    :raises InvalidInput: *ddl* is not text, or Spark cannot parse it as columns.
     """
     from pyspark.errors import PySparkException
 
@@ -98,28 +98,29 @@ def spark_columns(schema: pa.Schema) -> T.StructType:
 
 
 def columns_by_id(schema: pa.Schema) -> T.StructType:
-    """Return a table's columns named after their ids, which Spark also finds in each field's metadata.
+    """Return a table's columns named after their ids; each field's metadata has the id, too.
 
-    Spark matches Parquet columns by id, but pushes filters down, and looks types up, by name. A column that has
-    the name of an older, renamed one would so lose rows. A name made of the id is in no file.
+    Spark matches Parquet columns by id, but pushes filters down, and looks types up, by name. If a column has the
+    name that another column had before it was renamed, a filter by that name would lose rows. A name made of the id
+    is in no file.
     """
     return T.StructType([_by_id(field) for field in schema])
 
 
 def named_by_id(schema: pa.Schema) -> pa.Schema:
-    """Return Arrow's own form of :func:`columns_by_id`; fields keep their ids."""
+    """Return :func:`columns_by_id` as an Arrow schema; fields keep their ids."""
     return pa.schema([_renamed(field) for field in schema])
 
 
 def _renamed(field: pa.Field) -> pa.Field:
-    """*field* under the name that is made of its id, and so all parts of structs in it."""
+    """Return *field* named after its id, with the fields of nested structs renamed likewise."""
     kind = _parts_renamed(field.type)
     return pa.field(f"_{int((field.metadata or {})[_FIELD_ID])}", kind, field.nullable, field.metadata)
 
 
 def _parts_renamed(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([_renamed(one) for one in kind])
+        return pa.struct([_renamed(part) for part in kind])
     if pa.types.is_map(kind):
         key, item = kind.key_field, kind.item_field
         return pa.map_(key.with_type(_parts_renamed(key.type)), item.with_type(_parts_renamed(item.type)))
@@ -137,7 +138,9 @@ def _by_id(field: pa.Field) -> T.StructField:
 
 def _spark_type(kind: pa.DataType, *, by_id: bool = False) -> T.DataType:
     if pa.types.is_struct(kind):
-        fields = [_by_id(one) if by_id else T.StructField(one.name, _spark_type(one.type)) for one in kind]
+        fields = [
+            _by_id(part) if by_id else T.StructField(part.name, _spark_type(part.type)) for part in kind
+        ]
         return T.StructType(fields)
     if pa.types.is_map(kind):
         key, value = _spark_type(kind.key_type, by_id=by_id), _spark_type(kind.item_type, by_id=by_id)

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
-"""With it ``pyspark.sql.functions`` makes Spark Connect's columns; sessions made through ``pyspark.sql`` set it."""
+"""Environment variable that makes ``pyspark.sql.functions`` build Spark Connect's columns.
+
+Sessions made through ``pyspark.sql`` set it; :func:`connected` does not use that way, and sets it itself.
+"""
 
 
 @contextmanager
 def connected(url: str) -> Iterator[SparkSession]:
-    """Open a session of this block's own, ready for epochs; the server goes on when it ends.
+    """Open a session for this block, ready for epochs; the server keeps running after the block.
 
-    :param url: ``sc://host:port/;parameters``; may hold a token, so it is not shown.
+    :param url: ``sc://host:port/;parameters``; may hold a token, so no message shows it.
     :raises InvalidInput: the server's settings would make a read lose rows.
     """
     from pyspark.sql.connect.session import SparkSession as ConnectSession

@@ -1,7 +1,7 @@
-"""Drafts in a Spark session: the name under which SQL statements write one, through Iceberg's own Spark runtime.
+"""Drafts in a Spark session: SQL statements write them by name, through Iceberg's own Spark runtime.
 
-The session finds a draft by its directory (a catalog of Iceberg's type ``hadoop``). No database is asked, so that no
-user name and no password are in Spark's settings, on its page, in a log, or in what is sent to executors.
+The session finds a draft by its directory (a catalog of Iceberg's type ``hadoop``). It asks no database, so that
+Spark's settings, its page, its logs and the messages to executors hold no user name and no password.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ RUNTIME = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def drafting(table_format: TableFormat, table: EpochTable) -> DraftingFormat:
-    """:raises InvalidInput: the format of *table* has no drafts."""
+    """Return *table_format* as one with drafts.
+
+    :raises InvalidInput: the format of *table* has no drafts.
+    """
     if not isinstance(table_format, DraftingFormat):
         raise refusals.no_drafts(table_format.name, table.name)
     return table_format
@@ -43,11 +46,11 @@ def target(
     *,
     keep: bool = False,
 ) -> TableInfo:
-    """Return the table that takes the draft's rows; made with the columns of *schema* when there is none.
+    """Return the table that takes the draft's rows; create it with the columns of *schema* if it does not exist.
 
-    :param known: the table with the columns that the draft is to have; None when nobody made it yet.
+    :param known: the table with the columns that the draft is to have; None if the table does not exist yet.
     :param keep: as for :func:`.sinks.target`.
-    :raises InvalidInput: no *schema*, and no table; or it is none.
+    :raises InvalidInput: neither *schema* nor a table, or *schema* is not DDL.
     :raises SchemaMismatch: *schema* does not fit the table.
     """
     if schema is not None:
@@ -60,10 +63,13 @@ def target(
 def opened(
     spark: SparkSession, table_format: DraftingFormat, place: Place, info: TableInfo, base: State | None
 ) -> Draft:
-    """Make a draft that *spark* can write, with the rows of *base*: its files, or where they say their epoch, copies.
+    """Make a draft that *spark* can write and that holds the rows of *base*.
+
+    The draft shares the files of *base* if the format can; otherwise Spark copies the rows, because files that hold
+    the column ``_epoch`` name the epoch that they were written in.
 
     :raises InvalidInput: a warehouse that Iceberg's Hadoop catalog cannot write, or a session without the runtime.
-    :raises SchemaMismatch: the table was changed since, before *base*, so that its rows have other columns.
+    :raises SchemaMismatch: *base* has newer columns than this job's declaration knows.
     """
     _refuse_unreachable(place)
     if base is not None and base.ref is not None and info.schema_id < base.ref.schema_id:
@@ -84,21 +90,24 @@ def opened(
 
 
 def name_of(draft: Draft) -> str:
-    """Return what statements call *draft*."""
-    return ".".join(quoted(one) for one in (_catalog(draft), *draft.path))
+    """Return the quoted name of *draft* for SQL statements."""
+    return ".".join(quoted(part) for part in (_catalog(draft), *draft.path))
 
 
 def copied(spark: SparkSession, table_format: DraftingFormat, draft: Draft) -> list[WrittenFile] | None:
-    """Write the rows of an incremental table's draft as any others; those of a full one stay where they are: None."""
+    """Write the rows of an incremental table's draft as data files of its attempt.
+
+    :return: the files; None for a full table, whose draft's own files are published.
+    """
     if draft.place.table.kind is TableKind.FULL:
         return None
     return sinks.stage(spark.table(name_of(draft)), draft.place, draft.info, table_format)
 
 
 def described(table_format: DraftingFormat, draft: Draft, files: list[WrittenFile] | None) -> Committable:
-    """Return what WRITTEN records: the files of *draft*, or those that its rows were copied into.
+    """Return the committable that WRITTEN records: the files of *draft*, or *files*, the copies of its rows.
 
-    :raises InvalidInput: statements left what no slice can have.
+    :raises InvalidInput: the statements left the draft in a form that a slice cannot have.
     """
     if files is None:
         return table_format.describe_draft(draft)
@@ -106,7 +115,7 @@ def described(table_format: DraftingFormat, draft: Draft, files: list[WrittenFil
 
 
 def _catalog(draft: Draft) -> str:
-    """A name for each warehouse: a session keeps the first settings of a catalog for good."""
+    """Return the catalog's name, another one for each warehouse: a session never reads a catalog's settings again."""
     return f"epochs_{hashlib.blake2b(draft.warehouse.encode(), digest_size=6).hexdigest()}"
 
 
@@ -127,10 +136,10 @@ def _refuse_unreachable(place: Place) -> None:
 
 
 def _refuse_without_runtime(spark: SparkSession, draft: Draft) -> None:
-    """Let Spark look at the draft once, so that a missing jar is told before any work."""
+    """Let Spark open the draft once, so that a missing jar is reported before any work."""
     try:
         spark.table(name_of(draft)).schema  # noqa: B018  (Spark Connect asks its server only now)
     except Exception as error:
-        if RUNTIME not in str(error):  # another trouble than a class that is not there
+        if RUNTIME not in str(error):  # an error other than a missing class
             raise
         raise refusals.no_runtime(RUNTIME, draft.place.table.name) from error

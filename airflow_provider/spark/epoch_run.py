@@ -1,13 +1,13 @@
-"""What the author of a Spark job uses: ``epoch_run`` for one epoch, ``epoch_runs`` for several in a row, and
-``shared_epoch_run`` with ``epoch_participant`` for one that several write.
+"""Entry points for the author of a Spark job: ``epoch_run`` for one epoch, ``epoch_runs`` for several in a row, and
+``shared_epoch_run`` with ``epoch_participant`` for an epoch that several participants write.
 
 .. code-block:: python
 
     with epoch_run() as epoch:
         epoch.write("flights_clean", clean(epoch.read("flights")))
 
-Under the Airflow operator job, epoch and store come from the hand-over. Elsewhere they are arguments: the store by
-``settings``, or by ``local``, a folder with a SQLite file and tables.
+Under the Airflow operator the job, the epoch and the store come from the hand-over. Elsewhere they are arguments: the
+store by ``settings``, or by ``local``, a folder with a SQLite file and tables.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _run_here: set[tuple[str, str, Interval, int, str]] = set()
-"""Attempts that this process has run: an attempt handed over is good for one block."""
+"""Attempts that this process has run: an attempt that was handed over serves one block."""
 
 
 class AlreadyComputed(FinalError):
-    """The epoch is committed, and this is a retry of what committed it; ``committed`` says as what."""
+    """The epoch is committed, and this is a retry of the run that committed it; ``committed`` describes the commit."""
 
 
 @contextmanager
@@ -67,13 +67,13 @@ def epoch_run(
 
     :param job: the declaration. :param interval: the epoch, or its start as text, such as ``2024-05-01``.
     :param local: a folder that holds the store, a SQLite file, and the tables: for work on one host without
-        Airflow (:meth:`Settings.local`). :param settings: instead of it, where store and tables are.
-        All of them are handed over under the operator; when given too, they must agree.
+        Airflow (:meth:`Settings.local`). :param settings: addresses of store and tables, instead of *local*.
+        Under the operator all of these are handed over; arguments that are given, too, must agree.
     :param spark: the session; by default the running one, else a new one.
-    :param owner: who asks; by default this user, with a run of its own, which never takes over another run's
-        live attempt. Give one with a lasting ``run_id`` to a program that is to be retried.
-    :raises InvalidInput: naming what is missing, cannot be read, or does not agree; nothing is written.
-    :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips instead.
+    :param owner: the run that computes the epoch; by default this user with a new ``run_id``, which never takes over
+        another run's live attempt. Pass an owner with a lasting ``run_id`` from a program that is retried.
+    :raises InvalidInput: an argument is missing, cannot be read, or does not agree; names it. Nothing is written.
+    :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips such epochs instead.
     :raises NotReady: inputs have not reached the barrier. :raises EpochBusy: another run computes it.
     """
     order = _order(job, interval, owner, _place(local, settings))
@@ -96,9 +96,9 @@ def epoch_runs(
 ) -> Iterator[EpochRun]:
     """Compute the epochs that fill *interval*, in their order; each begins and publishes by itself.
 
-    Use each in a block of its own: ``for epoch in epoch_runs(): with epoch: …``. What is committed already is
-    left out, and what an earlier attempt left complete is published without being computed again. Where some of them
-    are committed and may not be computed again, all are refused before the first begins.
+    Use each in a block of its own: ``for epoch in epoch_runs(): with epoch: …``. Committed epochs are left out, and
+    the complete output of an earlier attempt is published without being computed again. If some of the epochs are
+    committed and may not be computed again, all are refused before the first begins.
 
     Parameters and errors are those of :func:`epoch_run`.
     """
@@ -142,9 +142,9 @@ def shared_epoch_run(
     The end of the block checks and publishes; an exception, or a participant that has not written, aborts it.
     A participant that failed may be run again within the block: that fences its own earlier tries, and no others.
 
-    :param participants: how many; 1 to 1000. :param spark: for the job's SQL checks, when it has any.
-    Other parameters and errors are those of :func:`epoch_run`; nothing is handed over to this one.
-    :raises NotReady: the block ended, and participants have not written.
+    :param participants: number of participants, 1 to 1000. :param spark: session for the job's SQL checks, if any.
+    Other parameters and errors are those of :func:`epoch_run`; no operator hands anything over to this function.
+    :raises NotReady: the block ended before all participants have written.
     """
     job = as_job(job)
     place = _given_place(local, settings)
@@ -170,7 +170,7 @@ def epoch_participant(
     spark: SparkSession | None = None,
     owner: Owner | None = None,
 ) -> Iterator[ParticipantRun]:
-    """Write one participant's part of an epoch that somebody else begins and ends, in any thread, process or host.
+    """Write one participant's part of an epoch that another program begins and ends; in any thread, process or host.
 
     .. code-block:: python
 
@@ -179,13 +179,14 @@ def epoch_participant(
                 share = f"pmod(hash(id), {epoch.participants}) = {epoch.participant}"
                 epoch.write("flights_clean", clean(epoch.read("flights")).where(share))
 
-    Every participant reads the same, and writes every output, with no rows where it has none. Called again with the
-    same handle, it begins again: what the earlier call wrote is deleted, and what it still does is refused.
+    Every participant reads the same inputs and writes every output, if only with an empty DataFrame. A second call
+    with the same handle begins this part again: the output of the earlier call is deleted, and its later reports are
+    refused.
 
-    :param job: as it was declared to begin. :param handle: one of :attr:`SharedRun.handles`.
-    :param local: as for :func:`epoch_run`, also *settings* and *spark*: it needs not be the session of the others.
-    :param owner: of this try; by default whoever began.
-    :raises InvalidInput: no handle of this job as it is declared now.
+    :param job: the declaration with which the epoch was begun. :param handle: one of :attr:`SharedRun.handles`.
+    :param local: as for :func:`epoch_run`, also *settings* and *spark*: each participant may have its own session.
+    :param owner: owner of this try; by default the owner that began the epoch.
+    :raises InvalidInput: *handle* is not of this job, or of another declaration of it.
     :raises AlreadyComputed: the epoch is published.
     :raises Fenced: the attempt is over, or a later try of this participant has begun.
     :raises Conflict: all participants have written, and their output is checked or complete.
@@ -201,7 +202,7 @@ def epoch_participant(
 
 
 def _each(run: EpochRun) -> Iterator[EpochRun]:
-    """Hand out *run*, and see to it that it is used."""
+    """Yield *run*; refuse to go on if the caller did not enter it, since its epoch would stay open."""
     try:
         yield run
     finally:
@@ -238,7 +239,10 @@ def _computed(committed: AlreadyCommitted, job: EpochJob, service: EpochService)
 
 
 def _given_place(local: str | PathLike[str] | None, settings: Settings | None) -> Settings:
-    """:raises InvalidInput: the arguments do not say where the store is."""
+    """Return the store that the arguments name.
+
+    :raises InvalidInput: they name none, or two.
+    """
     place = _place(local, settings)
     if place is None:
         raise InvalidInput(
@@ -251,7 +255,10 @@ def _given_place(local: str | PathLike[str] | None, settings: Settings | None) -
 
 
 def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Settings | None:
-    """Where the store is, as the arguments say; None when they say nothing."""
+    """Return the store that the arguments name; None if they name none.
+
+    :raises InvalidInput: both *local* and *settings* are given.
+    """
     if local is None:
         return settings
     if settings is not None:
@@ -267,7 +274,10 @@ def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Sett
 def _order(
     job: EpochJob | None, interval: ExplicitInterval | None, owner: Owner | None, settings: Settings | None
 ) -> HandOver:
-    """What to do: handed over, or said in arguments."""
+    """Return the work to do: from the hand-over if there is one, otherwise from the arguments.
+
+    :raises InvalidInput: no hand-over and arguments missing, or arguments that disagree with the hand-over.
+    """
     handed = handover.received()
     if handed is not None:
         handover.refuse_other(handed, job, interval, settings)
@@ -296,12 +306,17 @@ def _by_arguments(
 
 def _opened(order: HandOver, spark: SparkSession | None) -> EpochService:
     if handover.received() is not None:
-        return EpochService.open(order.settings)  # the operator has looked before it handed over
+        return EpochService.open(
+            order.settings
+        )  # the operator has checked the deploy mode before the hand-over
     return _service(order.settings, spark)
 
 
 def _service(settings: Settings, spark: SparkSession | None) -> EpochService:
-    """:raises StoreIncompatible: the driver is on another host than the submitter, and the store is for one host."""
+    """Open the store and the tables.
+
+    :raises StoreIncompatible: the driver runs on another host than the submitter, and the store is for one host only.
+    """
     if session.deploy_mode(spark) != session.CLUSTER:
         return EpochService.open(settings)
     try:
@@ -329,7 +344,7 @@ def _only_epoch(order: HandOver) -> Interval:
 
 
 def _owner_of(order: HandOver) -> Owner:
-    """The batch's owner with a request id of this begin's own."""
+    """Return the batch's owner with a new request id."""
     if order.batch is None:
         raise InvalidInput(field="hand-over", value="an attempt", expected="a batch")
     return replace(as_owner(order.batch.owner), request_id=str(uuid7()))
@@ -342,6 +357,7 @@ def _begin(
 
 
 def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:
+    # A second block would write the same attempt again, after the first one has reported or published it.
     identity = (attempt.domain, attempt.job, attempt.interval, attempt.token, attempt.incarnation)
     if identity in _run_here:
         raise InvalidInput(

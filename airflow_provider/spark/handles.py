@@ -1,7 +1,7 @@
-"""What each participant of an epoch is handed: a short text, for another thread, process, host or an XCom.
+"""Handles: a short text for each participant of an epoch, to pass to another thread, process or host, or by XCom.
 
-It names the attempt and says which participant one is. It holds no data, no address and no secret: whoever gets it
-reads the rest from the metadata store.
+A handle names the attempt and the participant's number. It holds no data, no address and no secret: the participant
+reads everything else from the metadata store.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIGEST_LENGTH = 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handle:
-    """One participant's part of an attempt, or of an epoch that needed none."""
+    """One participant's part of an attempt, or of an epoch that was committed already and needs no attempt."""
 
     begun: Begun
     declaration: str
@@ -52,7 +52,10 @@ class Handle:
 
 
 def handles(job: EpochJob, answer: Attempt | AlreadyCommitted, participants: int) -> list[str]:
-    """Return a text for each participant of what begin answered for *job*."""
+    """Return the text of each participant's handle.
+
+    :param answer: the answer of begin for *job*.
+    """
     begun, declaration = Begun.of(answer), declaration_digest(job)
     return [
         str(Handle(begun=begun, declaration=declaration, participant=number))
@@ -61,10 +64,10 @@ def handles(job: EpochJob, answer: Attempt | AlreadyCommitted, participants: int
 
 
 def handle_of(text: object, job: EpochJob) -> Handle:
-    """Read the text of one participant of *job*.
+    """Parse the handle of one participant of *job*.
 
-    :raises InvalidInput: it is none, or was made for another job or another declaration of it.
-    :raises StoreIncompatible: it was made by another version of the package.
+    :raises InvalidInput: *text* is no handle, or one of another job or of another declaration of this job.
+    :raises StoreIncompatible: another version of the package made it.
     """
     try:
         handle = _decoded(text.encode() if isinstance(text, str) else b"")
@@ -89,7 +92,7 @@ def handle_of(text: object, job: EpochJob) -> Handle:
 
 
 def declaration_digest(job: EpochJob) -> str:
-    """Return a short text for *job*, by which a participant knows that it has the same declaration."""
+    """Return a short digest of *job*, by which a participant checks that it has the same declaration."""
     return sha256(encoded(job)).hexdigest()[:_DIGEST_LENGTH]
 
 

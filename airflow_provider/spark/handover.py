@@ -1,8 +1,8 @@
-"""What the submitter of a Spark program hands over to it: its epoch, or its batch of epochs, and the way to the store.
+"""Hand-over from the submitter of a Spark program: the epoch, or the batch of epochs, and the settings of the store.
 
-It travels in a file that only its owner may read, since it holds the store's password: a process's arguments, Spark's
-settings and its UI show nothing. The environment variable :data:`VARIABLE` names the file, and the program reads it
-once, then removes it.
+It travels in a file that only its owner may read, since it holds the store's password: the process's arguments,
+Spark's settings and its UI show nothing of it. The environment variable :data:`VARIABLE` names the file; the program
+reads it once, then removes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Epochs that one task computes one after the other; each begins and publishes by itself."""
+    """Epochs that one task computes one after the other; each is begun and published separately."""
 
     interval: Interval
     owner: Owner
@@ -41,9 +41,9 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandOver:
-    """One task's work: an ``attempt`` that was begun already, or a ``batch``.
+    """One task's work: an ``attempt`` that the submitter has begun, or a ``batch``.
 
-    :param publishes: whether the program publishes; otherwise it ends at WRITTEN and its submitter publishes.
+    :param publishes: the program publishes; False: it ends at WRITTEN, and its submitter publishes.
     """
 
     settings: Settings
@@ -57,9 +57,9 @@ class HandOver:
             raise InvalidInput(field="hand-over", value=None, expected="either an attempt or a batch")
 
     def write(self, directory: Path) -> Path:
-        """Write it into a new file in *directory*, readable by this user alone; return the file.
+        """Write the hand-over into a new file in *directory*, readable by this user alone; return its path.
 
-        The value for :data:`VARIABLE` is the path. Remove the file when the program has ended.
+        Set :data:`VARIABLE` to the path, and remove the file when the program has ended.
         """
         message = _Message(
             format=FORMAT,
@@ -79,12 +79,12 @@ class HandOver:
 
 @lru_cache(maxsize=1)
 def received() -> HandOver | None:
-    """Return what was handed over to this process, None when it was started by hand.
+    """Return this process's hand-over; None if the process was started by hand.
 
-    The file is removed; later calls return the same.
+    The first call removes the file; later calls return the same object.
 
-    :raises InvalidInput: the file is missing, may be read by others, or is no hand-over.
-    :raises StoreIncompatible: it was written by another version of the package.
+    :raises InvalidInput: the file is missing, other users may read it, or it holds no hand-over.
+    :raises StoreIncompatible: another version of the package wrote it.
     """
     name = os.environ.get(VARIABLE)
     if name is None:
@@ -127,7 +127,10 @@ def _refusal(path: Path, expected: str) -> EpochError:
 
 
 def _without_values(error: Exception) -> str:
-    """The problem and where it is; msgspec quotes no values, a decoding error quotes bytes."""
+    """Return the text of *error* without quoted content, which may hold a password.
+
+    msgspec quotes no values; a decoding error quotes bytes, so that only its class is named.
+    """
     return str(error) if isinstance(error, msgspec.MsgspecError) else type(error).__name__
 
 
@@ -136,12 +139,12 @@ class _Version(msgspec.Struct):
 
 
 def require_format(content: bytes, known: int, *, what: str, where: str) -> None:
-    """Look at a message's format before its other fields, which another format need not have.
+    """Check a message's format number before its other fields are decoded: another format may lack them.
 
     :param what: the message, such as ``a handle``.
-    :param where: what needs one version of the package, such as ``for Airflow and for Spark``.
-    :raises StoreIncompatible: it was made by another version of the package.
-    :raises msgspec.MsgspecError: it is no message at all.
+    :param where: where the same version of the package is needed, such as ``for Airflow and for Spark``.
+    :raises StoreIncompatible: another version of the package made the message.
+    :raises msgspec.MsgspecError: *content* is not a message with a format number.
     """
     found = msgspec.json.decode(content, type=_Version).format
     if found != known:
@@ -166,9 +169,9 @@ class _Message:
 def refuse_other(
     handed: HandOver, job: EpochJob | None, interval: ExplicitInterval | None, settings: Settings | None
 ) -> None:
-    """Compare what a program says in arguments with what was handed over to it; None says nothing.
+    """Compare a program's arguments with its hand-over; an argument that is None agrees with everything.
 
-    :raises InvalidInput: they do not agree; names the argument.
+    :raises InvalidInput: an argument disagrees with the hand-over; names the argument.
     """
     if job is not None and encoded(as_job(job)) != encoded(handed.job):
         raise InvalidInput(
@@ -195,5 +198,5 @@ def refuse_other(
 
 
 def _place(settings: Settings) -> tuple[str, str]:
-    """Where the store and the tables are, as it may be shown."""
+    """Return the addresses of the store and of the tables, without the password."""
     return redacted(settings.store_url), checked_warehouse(settings.warehouse)

@@ -1,4 +1,4 @@
-"""Renews an attempt's lock while its Spark work runs, and knows when the attempt is over."""
+"""Heartbeat of an attempt: renew its lock while its Spark work runs, and notice when the attempt is over."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _BEATS_PER_TTL = 6
 class Heartbeat:
     """A thread that renews one attempt's lock.
 
-    A store that does not answer is asked again until the lock's time is over. A newer token ends the attempt:
-    every :meth:`check` raises, and *interrupt* is called until the block has ended.
+    If the store does not answer, the thread asks again at the next beat, until the lock has ended. A newer token ends
+    the attempt: every :meth:`check` raises, and the thread calls *interrupt* until the block has ended.
 
-    :param interrupt: stops what runs in Spark; called from the thread.
+    :param interrupt: stops the attempt's Spark jobs; called from the thread.
     """
 
     def __init__(self, coordinator: Coordinator, attempt: Attempt, interrupt: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ class Heartbeat:
             self._thread.join()
 
     def check(self) -> None:
-        """Say so when the attempt must not go on.
+        """Raise if the attempt must not go on.
 
         :raises Fenced: a newer attempt exists.
         :raises LeaseExpired: the lock, which is also the claim on the inputs, was not renewed in time (R22).
@@ -74,6 +74,8 @@ class Heartbeat:
             )
 
     def _beat(self) -> None:
+        # Count from before the request: the store counts from when it received it, so that the lock seen here ends
+        # no later than the one in the store.
         asked = self._clock.monotonic()
         self._until = asked + self._coordinator.heartbeat(self._attempt).total_seconds()
 
@@ -90,7 +92,7 @@ class Heartbeat:
                 log.warning("the lock of attempt %s was not renewed: %s", self._attempt, error)
 
     def _interrupt_until_stopped(self) -> None:
-        """Again and again: an interruption that comes before the work has started meets nothing."""
+        """Interrupt repeatedly: an interruption has no effect on Spark work that starts after it."""
         self._interrupt()
         while not self._stopped.wait(self._pause.total_seconds()):
             self._interrupt()

@@ -1,4 +1,4 @@
-"""Marks the Spark work of one attempt, and ends what is marked, from any thread."""
+"""Tag the Spark jobs of one attempt, and cancel the tagged jobs from any thread."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CONNECT = "pyspark.sql.connect"
 
 @contextmanager
 def marked(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Mark with *tag* what this thread starts in Spark.
+    """Tag the Spark jobs that this thread starts in the block with *tag*.
 
-    A classic session's own tags are kept for each thread: ``interruptTag`` finds none of another thread, and says
-    nothing. The tags of its context are known to all threads.
+    A classic session keeps its own tags per thread: ``interruptTag`` silently finds none of another thread's jobs.
+    All threads see the tags of its context, hence ``addJobTag``.
 
-    :param tag: without a comma.
+    :param tag: text without a comma.
     """
     if is_connect(spark):
         spark.addTag(tag)
@@ -35,9 +35,9 @@ def marked(spark: SparkSession, tag: str) -> Iterator[None]:
 
 
 def interrupt(spark: SparkSession, tag: str) -> None:
-    """End what runs and is marked with *tag*; what has not started yet is not affected.
+    """Cancel the running jobs with *tag*; jobs that start later are not affected.
 
-    Spark kills the Python workers of the tasks that it ends, after ``spark.python.task.killTimeout`` (2 s).
+    Spark kills the Python workers of cancelled tasks after ``spark.python.task.killTimeout`` (2 s).
     """
     if is_connect(spark):
         spark.interruptTag(tag)
@@ -46,5 +46,5 @@ def interrupt(spark: SparkSession, tag: str) -> None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether *spark* is a session on a Spark Connect server."""
+    """Return whether *spark* is a session on a Spark Connect server."""
     return type(spark).__module__.startswith(_CONNECT)

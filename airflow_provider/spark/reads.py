@@ -1,4 +1,4 @@
-"""A state of a table as a DataFrame: the files that the store recorded, their columns found by id."""
+"""States of tables as DataFrames: exactly the files that the store recorded, with columns matched by id."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 def dataframe(
     spark: SparkSession, table_format: TableFormat, state: State, schema: str, *, with_epoch: bool = False
 ) -> DataFrame:
-    """Return the rows of *state*, all of them or an error when it is run (R22).
+    """Return the rows of *state*. Running the DataFrame gives all of them or an error (R22).
 
-    :param schema: the table's columns as its format wrote them down.
+    :param schema: the table's columns in its format's own text.
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
     """
     df = files_dataframe(spark, table_format.files(state), table_format.arrow_schema(schema))
@@ -54,26 +54,29 @@ def dataframe(
 
 
 def files_dataframe(spark: SparkSession, files: Sequence[str], arrow: pa.Schema) -> DataFrame:
-    """Return the rows of Parquet *files*, all of them or an error when it is run.
+    """Return the rows of Parquet *files*. Running the DataFrame gives all of them or an error.
 
-    :param arrow: the columns, with the ids by which they are found in each file.
+    :param arrow: the columns, with the ids by which each file's columns are matched.
     """
     wanted = spark_columns(arrow)
     if not files:
         return spark.createDataFrame([], wanted)
     by_id = columns_by_id(arrow)
-    found = _scan(spark, files, by_id) if _known(spark, files) else _through_arrow(spark, files, arrow, by_id)
+    rows = _scan(spark, files, by_id) if _known(spark, files) else _through_arrow(spark, files, arrow, by_id)
     pairs = zip(by_id.fields, wanted.fields, strict=True)
-    return found.select(
-        *(found[one.name].cast(named.dataType).alias(named.name, metadata={}) for one, named in pairs)
+    return rows.select(
+        *(
+            rows[numbered.name].cast(named.dataType).alias(named.name, metadata={})
+            for numbered, named in pairs
+        )
     )
 
 
 def root_dataframe(spark: SparkSession, sources: RootSources, root: Root, bounds: RootBounds) -> DataFrame:
-    """Return the rows of *root*, a table of others, within *bounds*, and no others.
+    """Return exactly the rows of *root*, an external table, within *bounds*.
 
-    :raises Unavailable: the source no longer has what was recorded.
-    :raises InvalidInput: Spark cannot read them, or does not find the driver.
+    :raises Unavailable: the source no longer has the recorded rows.
+    :raises InvalidInput: Spark cannot read the source, or does not find its driver.
     """
     if root.kind is not RootKind.JDBC:
         return files_dataframe(spark, *sources.files(root, bounds))
@@ -91,18 +94,24 @@ def root_dataframe(spark: SparkSession, sources: RootSources, root: Root, bounds
 
 
 def _epoch_of(state: State) -> str:
-    """The epoch column of a full table's state: its barrier, whenever the file was written that a row lies in."""
+    """Return the epoch column of a full table's state: the state's barrier for every row.
+
+    The column in a file does not serve: a later state keeps files of earlier ones.
+    """
     return f"timestamp_micros({micros(state.barrier)}L) AS {quoted(EPOCH_COLUMN)}"
 
 
 def require_shared_files(table_format: TableFormat) -> None:
-    """:raises InvalidInput: a format whose files Spark's workers cannot open."""
+    """Refuse a format without shared files.
+
+    :raises InvalidInput: Spark's workers cannot open the files of *table_format*.
+    """
     if TableCapability.SHARED_FILES not in table_format.capabilities:
         raise refusals.out_of_reach(table_format.name)
 
 
 def _known(spark: SparkSession, files: Sequence[str]) -> bool:
-    """Whether Spark itself can open *files*: their store is Hadoop's own, or a session setting names its class."""
+    """Return whether Spark itself can open *files*: Hadoop's own file system, or one whose class a setting names."""
     schemes = {uri.partition("://")[0] for uri in files}
     return all(
         scheme in HADOOPS_OWN or spark.conf.get(f"spark.hadoop.fs.{scheme}.impl", None) for scheme in schemes
@@ -117,6 +126,6 @@ def _scan(spark: SparkSession, files: Sequence[str], by_id: StructType) -> DataF
 def _through_arrow(
     spark: SparkSession, files: Sequence[str], arrow: pa.Schema, by_id: StructType
 ) -> DataFrame:
-    """Read in Python workers, as the rows were written: no jar for the store, no filters pushed down."""
+    """Read in Python workers through pyarrow: needs no jar for the file system, but pushes no filters down."""
     indices = spark.range(0, len(files), 1, min(len(files), _MOST_TASKS))
     return indices.mapInArrow(shipped_reader(files, named_by_id(arrow)), by_id)

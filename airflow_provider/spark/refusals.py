@@ -1,4 +1,4 @@
-"""What a job's program is told when it does not keep to its declaration."""
+"""Errors for Spark programs and sessions that do not fit the job's declaration."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def not_entered(attempt: Attempt) -> InvalidInput:
 
 
 def not_written(attempt: Attempt, written: Collection[str]) -> InvalidInput:
-    expected = [str(one.name) for one in attempt.sinks]
+    expected = [str(sink.name) for sink in attempt.sinks]
     return InvalidInput(
-        f"{attempt}: the block ended, and {[one for one in expected if one not in written]} were not written.",
+        f"{attempt}: the block ended, and {[name for name in expected if name not in written]} were not written.",
         next_step="write each output of the job once; an epoch without rows writes an empty DataFrame.",
         field="outputs",
         value=sorted(written),
@@ -66,13 +66,16 @@ def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
     return InvalidInput(
         field="root",
         value=root,
-        expected=f"one of {[one.root for one in attempt.roots]}",
+        expected=f"one of {[bounds.root for bounds in attempt.roots]}",
         next_step=f"declare Root({shown(root)}, location=…) in the inputs of job {attempt.job!r}.",
     )
 
 
 def read_otherwise(root: Root) -> InvalidInput:
-    """Files have a format of their own, which Spark's readers are told; a table says itself how it is read."""
+    """Error for files read as a table, or a table as files.
+
+    The program chooses the reader for files, whose format the root does not know; a table's root knows how to read it.
+    """
     is_files = root.kind is RootKind.FILES
     right = (
         f"spark.read.csv(epoch.root_files({root.name!r}))" if is_files else f"epoch.read_root({root.name!r})"
@@ -95,7 +98,7 @@ def no_driver(root: Root, driver: str, package: str) -> InvalidInput:
 
 
 def older_columns(table: str) -> SchemaMismatch:
-    """Rows that statements change would lose what they have in columns that the declaration does not know of."""
+    """Error for a draft whose base has columns that the declaration does not know: a rewritten row would lose them."""
     return SchemaMismatch(
         f"the draft of {table!r} would begin with rows that have other columns than the declaration says.",
         next_step="run the newest declaration: its column_changes have all changes of the table.",
@@ -117,7 +120,10 @@ def unknown_columns(table: str) -> InvalidInput:
 
 
 def no_columns(schema: object, why: str = "") -> InvalidInput:
-    """:param why: what Spark says of it."""
+    """Error for *schema* that is not DDL.
+
+    :param why: Spark's own message, if any.
+    """
     return InvalidInput(
         field="schema",
         value=schema,
@@ -170,13 +176,16 @@ def unknown_draft_columns(table: str) -> InvalidInput:
 
 
 def unknown_base(attempt: Attempt, table: str) -> InvalidInput:
-    """No edge on the own past, or one whose revisions are ignored: files of the base might be gone."""
+    """Error for a full table without a usable ``previous`` edge: none, or one that ignores revisions.
+
+    The base of an edge that ignores revisions may be expired, so that its files may be gone.
+    """
     return InvalidInput(
         f"{attempt}: the rows that the draft of {table!r} begins with are not declared.",
         next_step=f"declare previous({table!r}), not to be ignored when revised, in the inputs of job {attempt.job!r}, "
         f"which needs an origin then; or begin with none: epoch.draft({table!r}, empty=True).",
         field="inputs",
-        value=[str(one.table) for one in attempt.inputs],
+        value=[str(edge.table) for edge in attempt.inputs],
         expected=f"previous({table!r})",
     )
 
@@ -193,7 +202,10 @@ def no_runtime(class_name: str, table: str) -> InvalidInput:
 
 
 def one_host(store: str) -> StoreIncompatible:
-    """:param store: which one, in a sentence."""
+    """Error for a driver on another host than a store that serves one host only.
+
+    :param store: the store, as the message names it, such as ``the store sqlite:///…``.
+    """
     return StoreIncompatible(
         f"deploy mode 'cluster' runs the driver on another host, and {store} is for one host only.",
         next_step="use deploy mode 'client', or a store that is cluster-wide.",

@@ -36,9 +36,9 @@ _IN_PROCESS = re.compile(r"local(\[[^\]]+\])?")
 def session(spark: SparkSession | None = None, *, master: str | None = None) -> SparkSession:
     """Return *spark*, else the running session, else a new one; ready for epochs.
 
-    A new one is classic, or of Spark Connect where ``SPARK_REMOTE`` says so; it ends with the program.
+    A new session is classic, or of Spark Connect if ``SPARK_REMOTE`` is set; it ends with the program.
 
-    :param master: of a new one; by default what Spark's configuration says.
+    :param master: master of a new session; by default that of Spark's configuration.
     :raises InvalidInput: the session has a setting under which a read may lose rows.
     """
     if spark is None:
@@ -61,21 +61,21 @@ def session(spark: SparkSession | None = None, *, master: str | None = None) -> 
 
 
 def is_in_process(master: str | None) -> bool:
-    """Whether *master* is Spark within the program that asks for it, such as ``local[2]``."""
+    """Return whether *master* runs Spark inside the calling program, as ``local[2]`` does."""
     return master is not None and _IN_PROCESS.fullmatch(master) is not None
 
 
 def deploy_mode(spark: SparkSession | None = None) -> str:
-    """Return where the driver of the session runs that :func:`session` would return: ``client``, or :data:`CLUSTER`.
+    """Return the deploy mode of the session that :func:`session` would return: ``client`` or :data:`CLUSTER`.
 
-    Starts nothing but where ``spark-submit`` has started Spark already.
+    Starts a session only if ``spark-submit`` has started this program, and with it Spark.
     """
     from pyspark.sql import SparkSession
 
     if spark is None and _SUBMITTED not in os.environ and SparkSession.getActiveSession() is None:
         return "client"
     found = session(spark)
-    if is_connect(found):  # the driver is the server's, and this program is where it is
+    if is_connect(found):  # the driver is the server's; this program runs where it was started
         return "client"
     in_driver_pod = found.conf.get("spark.kubernetes.submitInDriver", "false") == "true"
     mode = found.conf.get("spark.submit.deployMode", None) or "client"
@@ -83,15 +83,18 @@ def deploy_mode(spark: SparkSession | None = None) -> str:
 
 
 def check(spark: SparkSession) -> None:
-    """Refuse a session whose settings make a read wrong or incomplete.
+    """Refuse a session whose settings make a read wrong or incomplete; asked again after user code, which may set them.
 
-    :raises InvalidInput: naming the setting.
+    :raises InvalidInput: a setting of :data:`REQUIRED` or :data:`REFUSED` is wrong; names it.
     """
     _refuse(_settings(spark))
 
 
 def _settings(spark: SparkSession) -> Mapping[str, str | None]:
-    """Those that matter, maybe others; in one message where the session is on a server."""
+    """Return at least the settings of :data:`REQUIRED` and :data:`REFUSED`.
+
+    A session on a server returns all settings, because that takes one message.
+    """
     if is_connect(spark):
         return dict(spark.conf.getAll)
     return {name: spark.conf.get(name, None) for name in (*REQUIRED, *REFUSED)}
@@ -102,7 +105,7 @@ def _refuse(found: Mapping[str, str | None]) -> None:
         if found.get(name) != value:
             raise _refusal(name, found.get(name), value)
     for name, value in REFUSED.items():
-        if (found.get(name) or "").strip().lower() == value:  # as Spark reads it
+        if (found.get(name) or "").strip().lower() == value:  # Spark ignores case and spaces
             raise _refusal(name, found.get(name), "false")
 
 

@@ -1,4 +1,4 @@
-"""An epoch that several participants write: who begins and ends it, and each of them (R10)."""
+"""An epoch that several participants write: the run that begins and ends it, and the run of each participant (R10)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class SharedRun(EpochRun):
-    """The epoch as whoever began it holds it: its block's end checks and publishes what the participants wrote.
+    """The run of the program that began the epoch; the end of its block checks and publishes the participants' output.
 
-    :param lasts: whether the attempt outlives a block that ends with an error which another try may cure.
+    :param lasts: leave the attempt open if the block ends with an error that another try may cure.
     """
 
     def __init__(
@@ -47,11 +47,14 @@ class SharedRun(EpochRun):
 
     @property
     def handles(self) -> list[str]:
-        """A short text for each participant, for :func:`~.epoch_run.epoch_participant`, there or in another process."""
+        """The handles of the participants, for :func:`~.epoch_run.epoch_participant` in this or another process."""
         return handles(self.job, self.attempt, self.participants)
 
     def _once(self, table: str) -> NoReturn:
-        """:raises InvalidInput: the participants write."""
+        """Refuse to write.
+
+        :raises InvalidInput: always; only participants write.
+        """
         raise refusals.not_a_participant(self.attempt, table)
 
     def abandon(self, error: BaseException) -> None:
@@ -66,12 +69,12 @@ class SharedRun(EpochRun):
 
 
 class ParticipantRun(EpochRun):
-    """The epoch as one of its participants holds it: the same inputs for each, and all outputs are written by each.
+    """The run of one participant: it reads the same inputs as the others, and writes its part of every output.
 
-    The block's end says that this part is WRITTEN; an exception ends this try only, and the participant may begin
+    The block's end requires every output to be WRITTEN. An exception ends this try only, and the participant may begin
     again.
 
-    :param owner: of this try.
+    :param owner: owner of this try.
     """
 
     def __init__(
@@ -87,9 +90,10 @@ class ParticipantRun(EpochRun):
         self._owner = owner
 
     def abandon(self, error: BaseException) -> None:
-        """End this try, and leave the attempt to the others.
+        """End this try, and leave the attempt to the other participants.
 
-        By joining once more: what was WRITTEN before *error* is deleted, and nobody publishes it for this participant.
+        Joining once more raises this participant's number of tries, which deletes the output that this try has WRITTEN
+        and keeps it from being published.
         """
         log.warning("%s: this try of participant %d is over: %s", self.attempt, self.participant, error)
         if isinstance(error, Fenced) or self.attempt.adopted:
@@ -110,14 +114,15 @@ class ParticipantRun(EpochRun):
             return False
         attempt = self.attempt
         records = [
-            one.record for one in self._coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+            stamped.record
+            for stamped in self._coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
         ]
         return any(
-            one.token == attempt.token
-            and one.participant != attempt.participant
-            and one.committable is not None
-            and one.committable.table_uuid == known.table_uuid
-            for one in records
+            record.token == attempt.token
+            and record.participant != attempt.participant
+            and record.committable is not None
+            and record.committable.table_uuid == known.table_uuid
+            for record in records
         )
 
     def _end(self) -> None:
@@ -136,7 +141,7 @@ def begin_shared(
 ) -> Attempt | AlreadyCommitted:
     """Begin an epoch for participants; errors are those of :meth:`Coordinator.begin`.
 
-    :param lock_ttl: how long all of them may be silent, waiting for workers.
+    :param lock_ttl: longest time without a heartbeat of any participant, such as while they wait for workers.
     """
     defaults = service.coordinator.defaults
     return service.coordinator.begin(
@@ -157,16 +162,19 @@ def participate(
     owner: Owner | None = None,
     spark: SparkSession | None = None,
 ) -> ParticipantRun | AlreadyCommitted:
-    """Join as the participant of *handle*: its own earlier tries are fenced, the others go on.
+    """Join as the participant of *handle*: fences its own earlier tries, and no other participant's.
 
-    :param owner: of this try; by default whoever began, so that a later call is a later try.
-    :raises Fenced: the attempt, or this try, is over. :raises Conflict: all is written, and checked or complete.
+    :param owner: owner of this try; by default the owner that began, so that a later call is a later try.
+    :raises Fenced: the attempt, or this try, is over.
+    :raises Conflict: all participants have written, and their output is checked or complete.
     """
     attempt = resume(service.coordinator, job, handle.begun)
     if isinstance(attempt, AlreadyCommitted):
         return attempt
     asking = owner or attempt.owner
-    if attempt.adopted:  # complete from an earlier attempt: what is written now is left out
+    if (
+        attempt.adopted
+    ):  # complete from an earlier attempt: writes of this run are skipped, so it needs no token
         joined = replace(attempt, participant=handle.participant)
     else:
         joined = service.coordinator.join(attempt, handle.participant, asking)

@@ -1,8 +1,8 @@
-"""Sends a table's writer and reader to Spark's workers by value: they need pyarrow, not this package.
+"""Shipping of a table's writer and reader to Spark's workers by value: workers need pyarrow, not this package.
 
-The writer runs as ``DataFrame.mapInArrow``: what it yields are rows that describe files. Spark keeps the rows of each
-task's one successful try, so that mapInArrow is the commit protocol: files of failed and of speculative tries are never
-heard of, hence never registered (R4). No rename, no listing.
+The writer runs as ``DataFrame.mapInArrow`` and yields rows that describe the files it wrote. Spark keeps the rows of
+each task's one successful try, so that mapInArrow is the commit protocol: the driver never learns of files of failed
+and speculative tries, hence never registers them (R4). No rename, no listing.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _registering = threading.Lock()
 def shipped(writer: TaskWriter, columns: Sequence[str]) -> BatchFunction:
     """Return *writer* as a function for ``mapInArrow`` with :data:`FILE_COLUMNS`.
 
-    :param columns: names that the batches get, by position: mapInArrow itself cannot pass on a name with a dot
-        or a backtick, so that the DataFrame's columns are numbered meanwhile.
+    :param columns: names for the batches' columns, by position. The DataFrame's own columns are numbered, because
+        mapInArrow cannot pass on a name with a dot or a backtick.
     """
     return _in_workers(partial(_describe, writer, list(columns), _FIELDS))
 
 
 def shipped_reader(files: Sequence[str], target: pa.Schema) -> BatchFunction:
-    """Return a function for ``mapInArrow`` over a column of indices: it yields the rows of those of *files*.
+    """Return a function for ``mapInArrow`` over a column of indices into *files*; it yields the rows of these files.
 
-    :param target: columns, with their ids, that it yields.
+    :param target: columns that it yields, with their ids.
     """
     return _in_workers(partial(_read, parquet_files.batches, list(files), target))
 
@@ -72,9 +72,9 @@ def _read(
 
 
 def written_files(rows: Iterable[Iterable[object]]) -> list[WrittenFile]:
-    """Return the files that rows of :data:`FILE_COLUMNS` describe, by name."""
+    """Return the files that rows of :data:`FILE_COLUMNS` describe, sorted by URI."""
     files = [WrittenFile(**dict(zip(_FIELDS, row, strict=True))) for row in rows]  # type: ignore[arg-type]
-    return sorted(files, key=lambda one: one.uri)
+    return sorted(files, key=lambda file: file.uri)
 
 
 def _describe(
@@ -87,8 +87,10 @@ def _describe(
 
 
 def _by_value(function: Callable[..., object]) -> bytes:
-    """Pickle *function* with all of this package that it uses inside."""
-    with _registering:
+    """Pickle *function* with all code of this package that it uses."""
+    with (
+        _registering
+    ):  # the registration is one for the process, and the first thread to unregister would end it
         cloudpickle.register_pickle_by_value(airflow_provider)
         try:
             pickled: bytes = cloudpickle.dumps(function)

@@ -1,4 +1,4 @@
-"""Writes a DataFrame into the place of an attempt, where no reader can reach it."""
+"""Staging of a DataFrame: write its rows into the place of an attempt, which no reader can reach."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def check_dataframe(value: object) -> None:
-    """:raises InvalidInput: it is no DataFrame."""
+    """Check the argument of a write.
+
+    :raises InvalidInput: *value* is not a DataFrame.
+    """
     from pyspark.sql import DataFrame
 
     if not isinstance(value, DataFrame):
@@ -39,15 +42,15 @@ def target(
 ) -> TableInfo:
     """Return the table that takes the rows of *df*; the first write creates it with the columns of *df*.
 
-    A table that nobody has published to yet has the columns of an earlier attempt, which may have been wrong: when
-    they do not fit, the table is made anew.
+    A table without a published epoch has the columns of an earlier attempt, which may have been wrong: if *df* does not
+    fit them, the table is created anew.
 
     Columns are matched by name, their order does not matter; a narrower number fits a wider column.
 
-    :param known: the table with the columns that the rows are to have; by default those that it has now.
-    :param keep: never make it anew: somebody has staged rows for it that are to be published with these.
+    :param known: the table with the columns that the rows are to have; by default the table as it is now.
+    :param keep: never create it anew: another participant has staged rows for it that this attempt publishes, too.
     :raises SchemaMismatch: a column is missing, unknown or of a type that does not fit; names it.
-    :raises InvalidInput: a column of a name or type that tables cannot have; names it.
+    :raises InvalidInput: a column has a name or type that tables cannot have; names it.
     """
     columns = arrow_columns(df.schema, table.name)
     info = known or table_format.describe(table)
@@ -57,7 +60,7 @@ def target(
     try:
         barrier = pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type)
         fitted(_no_rows(columns), wanted, barrier, table.name)
-        if not info.version:  # its layout is the declared one, too
+        if not info.version:  # create() compares the layout, too, which the declaration may have changed
             return table_format.create(table, wanted.remove(wanted.get_field_index(EPOCH_COLUMN)))
     except SchemaMismatch:
         if info.version or keep:
@@ -67,9 +70,9 @@ def target(
 
 
 def stage(df: DataFrame, place: Place, info: TableInfo, table_format: TableFormat) -> list[WrittenFile]:
-    """Run *df* and write its rows as files of *place*, laid out as the table's declaration says.
+    """Run *df* and write its rows as files of *place*, in the layout that the table declares.
 
-    :return: the files of the successful tasks, with the statistics that they gathered.
+    :return: the files of successful tasks, with their statistics.
     """
     write = shipped(table_format.task_writer(place, info), df.columns)
     numbered = laid_out(df, place.table).toDF(*(f"c{index}" for index in range(len(df.columns))))
@@ -88,7 +91,7 @@ def laid_out(df: DataFrame, table: EpochTable) -> DataFrame:
 
 
 def quoted(name: str) -> str:
-    """Return *name* as Spark's parser takes it for one column, whatever characters are in it."""
+    """Return *name* quoted for Spark's parser, so that any characters in it stay one identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 

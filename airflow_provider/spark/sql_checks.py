@@ -1,4 +1,4 @@
-"""SQL of a job's checks in its Spark session (R14)."""
+"""SQL checks of a job, run in its Spark session (R14)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def spark_answer(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) -> Answer:
-    """Run *sql* over *tables*, each a temporary view of that name while it runs.
+    """Run *sql* over *tables*, each a temporary view of its name meanwhile.
 
-    :raises InvalidInput: Spark does not understand *sql*, or the rows are none that it can be asked about.
+    :raises InvalidInput: Spark cannot parse *sql*, or cannot compute it over these rows.
     """
     from pyspark import errors
 
     session.check(spark)
     try:
-        for name, one in tables.items():
-            reads.dataframe(spark, one.format, one.state, one.schema).createOrReplaceTempView(name)
+        for name, table in tables.items():
+            reads.dataframe(spark, table.format, table.state, table.schema).createOrReplaceTempView(name)
         found = spark.sql(sql)
         sample = tuple(row.asDict() for row in found.limit(MOST_SAMPLED + 1).collect())
         rows = found.count() if len(sample) > MOST_SAMPLED else len(sample)

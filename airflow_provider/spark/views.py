@@ -1,4 +1,4 @@
-"""A cut in a Spark session: a temporary view of each table, for as long as a block lasts."""
+"""A cut in a Spark session: a temporary view of each table for the length of a block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def cut_views(
     cuts: Cuts, cut: Cut, spark: SparkSession | None = None, *, prefix: str = "", with_epoch: bool = False
 ) -> Iterator[SparkSession]:
-    """Make a temporary view of each table of *cut*; they are gone after the block.
+    """Create a temporary view of each table of *cut*; the end of the block drops them.
 
     .. code-block:: python
 
@@ -28,13 +28,13 @@ def cut_views(
         with cut_views(service.cuts, lease.cut) as spark:
             spark.sql("SELECT … FROM flights JOIN weather …").write.parquet(place)
 
-    Run every action inside the block: what was read is good only when the block ends without an error.
+    Run every action inside the block: results are valid only if the block ends without an error.
 
     :param spark: the session; by default the running one, else a new one.
-    :param prefix: put before each table's name. :param with_epoch: the views have the column ``_epoch``, too.
+    :param prefix: text before each table's name. :param with_epoch: give the views the column ``_epoch``, too.
     :raises LeaseExpired: the cut's time is over, or was over when the block ended (R22).
-    :raises InvalidInput: a session whose settings may lose rows, a table that Spark cannot reach, or a view of
-        that name which is there already.
+    :raises InvalidInput: a session whose settings may lose rows, a table that Spark cannot reach, or a name that
+        another table or view of the session has.
     """
     ready = session.session(spark)
     cuts.check(cut)
