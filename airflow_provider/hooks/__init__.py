@@ -1,1 +1,1 @@
-"""Airflow connections to a metadata store, and what a task run says about itself."""
+"""Airflow connections to a metadata store, and the owner, interval and outcome of a task run."""

@@ -1,6 +1,6 @@
-"""What a DAG's author gives an operator, looked at when the DAG is parsed: what can never be right is told there.
+"""Checks of operators' arguments when the DAG is parsed: a value that can never be right is refused there.
 
-What only a run can say is left to the run: text with a template, and what another task returns.
+Values that only a run knows are left to the run: text with a template, and the output of another task.
 """
 
 from __future__ import annotations
@@ -19,52 +19,57 @@ _TEMPLATES = ("{{", "{%", "{#")
 
 
 def is_parsed(operator: object) -> bool:
-    """Whether *operator* is made where the DAG is parsed.
+    """Return whether *operator* is constructed while the DAG is parsed.
 
-    A mapped task is made again in its run, with its share of what it is mapped over: if that is wrong, ``execute``
-    says so, where it also ends the retries.
+    Airflow constructs a mapped task again in its run, with its own values: if one is wrong, ``execute`` refuses it,
+    because only there an error can end the retries.
     """
-    return not getattr(
-        operator, "_BaseOperator__from_mapped", False
-    )  # as Airflow's own decorated operators ask
+    # Airflow's own decorated operators ask by the same private attribute.
+    return not getattr(operator, "_BaseOperator__from_mapped", False)
 
 
 def known_interval(
     cadence: Cadence, value: ExplicitInterval | None, batch: Cadence | None = None
 ) -> Interval | None:
-    """Return what *value* lets all runs compute; None where each run says it.
+    """Return the interval that *value* fixes for all runs; None if each run has its own.
 
-    :raises InvalidInput: no run can compute it.
+    :raises InvalidInput: no run can compute *value*.
     """
     if value is None or value == "" or is_left_to_the_run(value):
         return None
     if isinstance(value, list | tuple) and len(value) == 2 and any(map(is_left_to_the_run, value)):
-        for one in value:
-            if not isinstance(one, str) and not is_left_to_the_run(one):
-                as_utc(one, "interval")
+        for bound in value:
+            if not isinstance(bound, str) and not is_left_to_the_run(bound):
+                as_utc(bound, "interval")
         return None
     return run_interval(cadence, explicit=value, batch=batch)
 
 
 def refuse_barrier(value: Interval | datetime | str | None, cadence: Cadence | None) -> None:
-    """:raises InvalidInput: no run can read at *value*."""
+    """Refuse a barrier that can never be right; a value that only the run knows passes.
+
+    :raises InvalidInput: *value* is no time, or no barrier of *cadence*.
+    """
     if value is not None and value != "" and not is_left_to_the_run(value):
         run_barrier(cadence, explicit=value)
 
 
 def refuse_connections(**conn_ids: object) -> None:
-    """:raises InvalidInput: no connection can have the id; naming the argument."""
+    """Refuse ids that no connection can have.
+
+    :raises InvalidInput: an id is not one; names the argument.
+    """
     for argument, value in conn_ids.items():
         checked_conn_id(value, argument)
 
 
 def default_deferrable() -> bool:
-    """Return whether tasks wait in the triggerer unless they say else: ``[operators] default_deferrable``."""
+    """Return ``[operators] default_deferrable``: whether tasks wait in the triggerer by default."""
     return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
 
 
 def is_left_to_the_run(value: Any) -> bool:
-    """Whether Airflow makes another value of it when the task runs, as it does of templated fields."""
+    """Return whether Airflow replaces *value* when the task runs, as it does in templated fields."""
     if isinstance(value, str):
         return any(mark in value for mark in _TEMPLATES)
     return callable(value) or (hasattr(value, "resolve") and not isinstance(value, os.PathLike))

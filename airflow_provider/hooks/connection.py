@@ -1,6 +1,6 @@
-"""From the fields of an Airflow connection to where a store and its warehouse are. Pure; opens nothing.
+"""Addresses of a store and its warehouse from the fields of an Airflow connection. Pure; opens nothing.
 
-What all connections have in common is read here; what a backend makes of its fields, each store says itself.
+This module reads the fields that all connections have; each backend reads its own fields (``StoreConnection``).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ COMMON_EXTRAS = ("backend", "warehouse", "catalog", "require")
 """Extras of every connection; each backend adds its own."""
 
 _CONN_ID = re.compile(r"[\w#!()\-.:/\\]{1,250}")
-"""What Airflow itself takes for the id of a connection."""
+"""Pattern that Airflow itself requires of a connection's id."""
 
 WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a connection leads.
+    """Addresses that a connection leads to.
 
-    :param store_url: of the metadata store; may hold a password, hence never shown.
-    :param warehouse: URI under which tables lie.
+    :param store_url: URL of the metadata store; may hold a password, hence never shown.
+    :param warehouse: URI below which the tables are.
     :param catalog: id of the connection to the database that holds the tables' pointers; None for the store's own.
-    :param require: what the store must offer.
+    :param require: capabilities that the store must have.
     """
 
     store_url: str = field(repr=False)
@@ -54,9 +54,9 @@ class Place:
 
 
 def checked_conn_id(value: object, field: str = "conn_id") -> str:
-    """Return the id of a connection, which is looked up next.
+    """Return *value* as the id of a connection; does not look it up.
 
-    :raises InvalidInput: no connection can have it; naming *field*.
+    :raises InvalidInput: no connection can have this id; names *field*.
     """
     if isinstance(value, str) and _CONN_ID.fullmatch(value):
         return value
@@ -69,9 +69,10 @@ def checked_conn_id(value: object, field: str = "conn_id") -> str:
 
 
 def parsed_extra(conn_id: str, text: str | None) -> dict[str, Any]:
-    """Read a connection's extra strictly: one JSON object, each key once; empty values count as absent.
+    """Parse a connection's extra strictly: one JSON object, each key once; empty values count as absent.
 
-    :raises InvalidInput: naming the field ``extra``; never shows its text, which may hold secrets.
+    :raises InvalidInput: the text is something else; names the field ``extra``, never shows the text, which may hold
+        secrets.
     """
     try:
         extra = json.loads(text or "{}", object_pairs_hook=_each_key_once)
@@ -92,9 +93,9 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def place_of(connection: ConnectionFields) -> Place:
-    """Return where *connection* leads.
+    """Return the addresses that *connection* leads to.
 
-    :raises InvalidInput: naming the connection's field; no message holds a password.
+    :raises InvalidInput: a field of the connection is wrong; names it. No message holds a password.
     """
     store = _store(connection)
     return Place(
@@ -106,9 +107,9 @@ def place_of(connection: ConnectionFields) -> Place:
 
 
 def catalog_url_of(connection: ConnectionFields) -> str:
-    """Return the database to which the connection leads that another one names as its ``catalog``.
+    """Return the database URL of a connection that another connection names as its ``catalog``.
 
-    :raises InvalidInput: naming the connection's field.
+    :raises InvalidInput: a field of the connection is wrong; names it.
     """
     store = _store(connection)
     if store.backend not in catalog_holders():
@@ -120,13 +121,15 @@ def catalog_url_of(connection: ConnectionFields) -> str:
 
 
 def source_url_of(connection: ConnectionFields) -> str:
-    """Return the database to which the connection leads that a root names as its source.
+    """Return the database URL of a connection that a root names as its source.
 
-    It is of the type of this package, as a catalog's, or of the one that Airflow's own provider has for a database.
+    The connection's type is that of this package, as for a catalog, or that of Airflow's own provider for the database.
 
-    :raises InvalidInput: naming the connection's field.
+    :raises InvalidInput: a field of the connection is wrong; names it.
     """
-    known = {one.airflows_type: one.backend for one in backends().values() if one.airflows_type}
+    known = {
+        backend.airflows_type: backend.backend for backend in backends().values() if backend.airflows_type
+    }
     if connection.conn_type in known:
         extra = {**connection.extra, "backend": known[connection.conn_type]}
         connection = replace(connection, conn_type=CONN_TYPE, extra=extra)
@@ -134,7 +137,10 @@ def source_url_of(connection: ConnectionFields) -> str:
 
 
 def _store(connection: ConnectionFields) -> StoreConnection:
-    """:raises InvalidInput: an unknown backend, or an extra that it does not have."""
+    """Return the reader of *connection*'s fields by its backend.
+
+    :raises InvalidInput: another type of connection, an unknown backend, or an extra that the backend does not have.
+    """
     if connection.conn_type not in (CONN_TYPE, None, ""):
         raise refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
     known = backends()
@@ -164,8 +170,8 @@ def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
 
 def _require(connection: ConnectionFields) -> frozenset[StoreCapability]:
     named = connection.extra.get("require", [])
-    known = [one.value for one in StoreCapability]
-    if not isinstance(named, list) or not all(one in known for one in named):
+    known = [capability.value for capability in StoreCapability]
+    if not isinstance(named, list) or not all(name in known for name in named):
         raise refused(connection, "require", named, f"a list of some of {known}")
     return frozenset(map(StoreCapability, named))
 

@@ -1,4 +1,4 @@
-"""The hook: from an Airflow connection to a metadata store, in whichever process it is asked."""
+"""Hook for connections of type ``epochs``: opens the metadata store, in any Airflow process."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ DEFAULT_CONN_ID = "epochs_default"
 
 
 class EpochsHook(BaseHook):
-    """Opens what a connection of type ``epochs`` leads to.
+    """Hook that opens the store and the tables of a connection of type ``epochs``.
 
     Nothing is opened or looked up before a method is called. Works in tasks, triggers (``aget_settings``), the
-    API server and commands alike, since connections are looked up through Airflow's own chain.
+    API server and commands alike, because Airflow's own chain looks connections up.
 
     :param epochs_conn_id: the connection; see ``docs/reference/connection.md``.
     """
@@ -51,11 +51,11 @@ class EpochsHook(BaseHook):
         self.epochs_conn_id = epochs_conn_id
 
     def get_settings(self, *, sources: Iterable[str] = ()) -> Settings:
-        """Return where the connection leads; its password is masked in logs from here on.
+        """Return the settings of the connection; from here on, logs mask its password.
 
         :param sources: ids of connections that roots of a job name; they are looked up, too.
-        :raises InvalidInput: naming the connection's field.
-        :raises UnknownConnection: naming the one that Airflow does not find.
+        :raises InvalidInput: a field of a connection is wrong; names it.
+        :raises UnknownConnection: Airflow does not find a connection; names it.
         """
         connection = self._looked_up(self.epochs_conn_id)
         place = place_of(_fields_of(connection))
@@ -66,10 +66,10 @@ class EpochsHook(BaseHook):
         return replace(settings, sources=self.get_sources(sources))
 
     def get_sources(self, sources: Iterable[str]) -> dict[str, str]:
-        """Return the URLs of the databases that roots name by the ids of their connections; masked in logs.
+        """Return the database URLs of roots' sources, by the ids of their connections; logs mask them.
 
-        :raises InvalidInput: naming the connection's field.
-        :raises UnknownConnection: naming the one that Airflow does not find.
+        :raises InvalidInput: a field of a connection is wrong; names it.
+        :raises UnknownConnection: Airflow does not find a connection; names it.
         """
         return {name: self._source(name) for name in sources}
 
@@ -89,10 +89,10 @@ class EpochsHook(BaseHook):
         return url
 
     async def aget_settings(self, *, sources: Iterable[str] = ()) -> Settings:
-        """As :meth:`get_settings`, for triggers: the triggerer's loop is never blocked.
+        """Return the same as :meth:`get_settings`, for triggers: never blocks the triggerer's loop.
 
-        :raises InvalidInput: naming the connection's field.
-        :raises UnknownConnection: naming the one that Airflow does not find.
+        :raises InvalidInput: a field of a connection is wrong; names it.
+        :raises UnknownConnection: Airflow does not find a connection; names it.
         """
         connection = await self._alooked_up(self.epochs_conn_id)
         place = place_of(_fields_of(connection))
@@ -112,8 +112,8 @@ class EpochsHook(BaseHook):
     def get_conn(self, *, create: bool = True) -> EpochService:
         """Open the store and the tables; the caller closes it, best with ``with``.
 
-        :param create: make a store that is a file where there is none; False for who only looks.
-        :raises InvalidInput: naming the connection's field.
+        :param create: create the file of a store that is a file and does not exist; False for callers that only read.
+        :raises InvalidInput: a field of the connection is wrong; names it.
         :raises StoreUnavailable: the store does not answer.
         :raises StoreIncompatible: its schema is older or newer than this version of the package.
         """
@@ -121,9 +121,9 @@ class EpochsHook(BaseHook):
 
     @contextmanager
     def get_reader(self) -> Iterator[MetadataReader]:
-        """Open the store for reading only: all that sensors, pages and most commands need. Makes none.
+        """Open the store for reading only, which sensors, pages and most commands need. Creates no store.
 
-        :raises InvalidInput: naming the connection's field.
+        :raises InvalidInput: a field of the connection is wrong; names it.
         :raises StoreUnavailable: the store does not answer.
         """
         settings = self.get_settings()
@@ -131,9 +131,9 @@ class EpochsHook(BaseHook):
             yield store
 
     def test_connection(self) -> tuple[bool, str]:
-        """Try the connection; Airflow shows the answer in its form.
+        """Test the connection; Airflow shows the answer in its form.
 
-        :return: whether it works, and what was found or what to correct.
+        :return: whether the store answers, and its domains or the error.
         """
         try:
             with self.get_reader() as reader:
@@ -182,7 +182,7 @@ def _settings_of(place: Place, catalog: Any) -> Settings:
 
 
 def _secrets_of(settings: Settings, *connections: Any) -> Iterator[str]:
-    """What must not be shown: passwords as they are, as a URL writes them, and the URLs with them."""
+    """Yield the texts that logs must mask: each password, plain and quoted for a URL, and the URL with it."""
     urls = (settings.store_url, settings.catalog_url)
     for connection, url in zip(connections, urls, strict=True):
         if connection is not None and url:

@@ -1,4 +1,4 @@
-"""What a DAG's timetable says of its runs, so far as a DAG file can tell: asked when the DAG is parsed."""
+"""Check of a DAG's schedule against a job's cadence, when the DAG is parsed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _NOTHING = timedelta()
 def refuse_schedule(operator: Any, job: EpochJob, batch: Cadence | None, interval: object) -> None:
     """Refuse a task whose DAG's schedule leaves epochs of *job* out, or computes them again and again (R38).
 
-    Nothing is refused where *interval* says what a run computes, where no DAG is known yet (the run asks again), and
-    where the timetable is neither a cron expression's nor a period's.
+    Passes if *interval* fixes what a run computes, if the DAG is not known yet (the run checks again), and for
+    timetables other than cron expressions and periods.
 
-    :raises InvalidInput: naming schedule and cadence.
+    :raises InvalidInput: the schedule does not fit; names schedule and cadence.
     """
     if interval not in (None, "") or not operator.has_dag():
         return
     timetable = operator.dag.timetable
-    timetable = getattr(timetable, "timetable", timetable)  # beside assets
+    timetable = getattr(timetable, "timetable", timetable)  # the clock of a schedule by clock and assets
     expression, delta = _said(timetable, "expression"), _said(timetable, "delta")
     trigger, length = _is_trigger(timetable), _said(timetable, "interval") or _NOTHING
     if expression is not None:
@@ -37,7 +37,7 @@ def refuse_schedule(operator: Any, job: EpochJob, batch: Cadence | None, interva
         try:
             calendar = Cadence(str(expression), str(getattr(zone, "name", zone)))
         except InvalidInput:
-            return  # one with seconds, or a fixed offset
+            return  # a cron expression with seconds, or a fixed offset, which a Cadence cannot be
         _refuse_cron(
             Coverage(
                 job=job.name,
@@ -58,25 +58,30 @@ def refuse_schedule(operator: Any, job: EpochJob, batch: Cadence | None, interva
 
 
 def _said(timetable: Any, name: str) -> Any:
-    """A field of a timetable; the scheduler's own ones, which a DAG may have too, keep them private."""
+    """Return a timetable's field; the scheduler's own timetables, which a DAG may have too, keep it private."""
     return getattr(timetable, name, getattr(timetable, f"_{name}", None))
 
 
 def _is_trigger(timetable: Any) -> bool:
-    """Whether its runs begin at the time that it names, instead of when a data interval from there has ended."""
+    """Return whether runs start at the named time, instead of at the end of a data interval that begins there."""
     return _said(timetable, "interval") is not None
 
 
 @lru_cache(maxsize=256)
 def _refuse_cron(asked: Coverage, calendar: Cadence, length: Any, key: str | None) -> None:
-    """Remembered where nothing is refused: all tasks of a process have the same few calendars."""
+    """Refuse gaps of a cron schedule; remembers what passed, since all tasks of a process have the same few calendars.
+
+    :raises InvalidInput: the schedule does not fit.
+    """
     asked.refuse_gaps(lambda low: _by_cron(calendar, low, length, key))
 
 
 def _by_cron(calendar: Cadence, low: datetime, length: Any, key: str | None) -> Iterator[ScheduledRun]:
-    """The runs of *calendar*.
+    """Yield the runs of *calendar* after *low*.
 
-    :param length: of the data interval that ends at a run; None where it begins there and lasts until the next one.
+    :param length: length of the data interval that ends at a run; None if the data interval begins there and lasts
+        until the next run.
+    :param key: format of the runs' partition keys; None if they have none.
     """
     zone = cast("Any", pendulum.timezone(calendar.timezone))
     for tick, after in pairwise(_ticks(calendar, low)):

@@ -1,7 +1,4 @@
-"""What a task run says about itself: who it is, which interval it computes, and how it ends on an error.
-
-Pure functions of Airflow's context, for operators, decorators and sensors alike.
-"""
+"""Owner, interval and failure of a task run, from Airflow's context; for operators, decorators and sensors alike."""
 
 from __future__ import annotations
 
@@ -29,18 +26,20 @@ from airflow_provider.domain.topology import EdgeKind, EpochJob
 
 _ASSET_TRIGGERED = "asset_triggered"
 _BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", "backfill"})
-"""Types of runs whose ``run_after`` stands for a date that they lack; a new type of Airflow's says nothing."""
+"""Types of runs whose ``run_after`` stands in for a missing logical date; unknown types of later Airflow versions have
+no date then.
+"""
 
 
 def task_owner(context: Mapping[str, Any]) -> Owner:
-    """Return whose attempts this task run's are.
+    """Return the owner of this task run's attempts.
 
-    The generation rises when this task is cleared, by hand or by ``airflow backfill create``: clearing grants a
-    task its retries anew, so what it may try in all exceeds its own retries by the tries before. (The run's own
-    count of clearings rises for other tasks too: it would make a retry of this one a new wish. While it is 0 no task
-    was cleared, and an author has lowered ``retries`` between two tries.)
+    Its generation rises when this task is cleared, by hand or by ``airflow backfill create``. Clearing grants a task
+    its retries anew, so that ``max_tries`` exceeds the task's own retries by the number of tries before.
     """
     run, instance = context["dag_run"], context["ti"]
+    # The run's own count of clearings does not serve: it rises for other tasks, too, and would make a retry of this
+    # one a new generation. But while it is 0, no task was cleared, and the author has lowered retries between tries.
     granted = instance.max_tries - instance.task.retries
     cleared = bool(getattr(run, "clear_number", 0))
     return Owner(
@@ -59,13 +58,13 @@ def task_intervals(
     batch: Cadence | None = None,
     cadence: Cadence | None = None,
 ) -> list[Interval]:
-    """Return the intervals of *job* that this task run computes, earliest first, none touching the next.
+    """Return the intervals of *job* that this task run computes, earliest first, no two of them adjacent.
 
-    A run that assets' events have started computes what they name (R37); every other run has one interval.
+    A run that asset events have started computes the epochs that they name (R37); every other run has one interval.
 
-    :param cadence: calendar on which they must lie; by default the job's.
+    :param cadence: calendar of the intervals; by default the job's.
     :raises AirflowSkipException: the events complete no interval of the calendar yet.
-    :raises InvalidInput: as :func:`task_interval`; or a run started by events of which none names an epoch.
+    :raises InvalidInput: as :func:`task_interval`; or events started the run, and none names an epoch.
     """
     run, cadence = context["dag_run"], cadence or job.cadence
     if is_set(explicit) or run.partition_key or not started_by_assets(run):
@@ -80,9 +79,9 @@ def task_interval(
     explicit: ExplicitInterval | None = None,
     batch: Cadence | None = None,
 ) -> Interval:
-    """Return the interval that this task run computes, as :func:`run_interval` says.
+    """Return the interval that this task run computes, by the rules of :func:`run_interval`.
 
-    :raises InvalidInput: the run names no interval, or one that is not made of whole epochs.
+    :raises InvalidInput: the run names no interval, or one that does not consist of whole epochs.
     """
     run = context["dag_run"]
     return run_interval(
@@ -102,9 +101,9 @@ def task_barrier(
     explicit: Interval | datetime | str | None = None,
     domain: DomainName | None = None,
 ) -> datetime:
-    """Return the barrier at which this task run reads, as :func:`run_barrier` says.
+    """Return the barrier at which this task run reads, by the rules of :func:`run_barrier`.
 
-    :param domain: of what it reads; events of other domains have not started it.
+    :param domain: domain of the tables that it reads; events of other domains do not count.
     :raises AirflowSkipException: as :func:`task_intervals`.
     :raises InvalidInput: the run names no time.
     """
@@ -123,31 +122,31 @@ def task_barrier(
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
-    """Return from where to where *intervals* reach."""
+    """Return the interval from the start of the first to the end of the last of *intervals*, which are in order."""
     return Interval(intervals[0].start, intervals[-1].end)
 
 
 def named(intervals: Sequence[Interval]) -> str:
-    """Return *intervals* as a log line shows them."""
+    """Return *intervals* as text for a log line."""
     return ", ".join(map(str, intervals))
 
 
 def started_by_assets(run: Any) -> bool:
-    """Whether events have started *run*: then no clock says what it computes."""
+    """Return whether asset events have started *run*: then no clock says what it computes."""
     return _type_of(run) == _ASSET_TRIGGERED
 
 
 def is_set(value: object) -> bool:
-    """Whether an author has said something; a template may render to empty text."""
+    """Return whether an argument is given; a template may render to empty text, which counts as absent."""
     return value is not None and value != ""
 
 
 @contextmanager
 def final_errors_end_retries() -> Iterator[None]:
-    """Turn an error that no retry can cure into the one at which Airflow stops retrying.
+    """Turn an error that no retry can cure into ``AirflowFailException``, at which Airflow stops retrying.
 
-    A claim that ended is none of them: the next try begins with a claim of its own. Nor is a store that was restored or
-    taken over by a standby: the next try begins in it.
+    Two final errors stay as they are, because the task's next try begins anew: a claim that has ended (the next try
+    makes its own), and a store that was restored or taken over by a standby (the next try begins in it).
     """
     try:
         yield
@@ -158,17 +157,17 @@ def final_errors_end_retries() -> Iterator[None]:
 
 
 def tell_bringers(log: Any, found: Iterable[Bringer], context: Mapping[str, Any]) -> None:
-    """Say in a waiting task's log who brings what it waits for, and when a run has ended without its epoch's end."""
-    for one in found:
-        log.info("Waiting for %s", one)
-        owner = one.owner if one.is_open and one.owner and one.owner.names_dag else None
+    """Log the writers that a waiting task waits for, with a warning for a run that ended and left its epoch open."""
+    for bringer in found:
+        log.info("Waiting for %s", bringer)
+        owner = bringer.owner if bringer.is_open and bringer.owner and bringer.owner.names_dag else None
         ended = _ended_as(context.get("ti"), owner) if owner else None
         if ended and owner:
             log.warning("%s", told_end(owner, ended))
 
 
 def told_end(owner: Owner, state: str) -> str:
-    """Say that the run of an open epoch has ended as *state*."""
+    """Return the warning that the run of an open epoch has ended as *state*."""
     return (
         f"Run {owner.run_id} of DAG {owner.dag_id} ended as {state} while its epoch is open: its task was marked so by "
         "hand, or its worker was lost. Nothing was published: clear that task."
@@ -176,7 +175,7 @@ def told_end(owner: Owner, state: str) -> str:
 
 
 def _ended_as(instance: Any, owner: Owner) -> str | None:
-    """The state in which Airflow says that the run has ended; None while it runs, or where Airflow does not know it."""
+    """Return the state in which the run has ended; None while it runs, or if Airflow does not know the run."""
     try:
         state = instance.get_dagrun_state(owner.dag_id, owner.run_id)
     except Exception:  # noqa: BLE001 - a hint: whatever Airflow has to say, the wait goes on
@@ -185,9 +184,9 @@ def _ended_as(instance: Any, owner: Owner) -> str | None:
 
 
 def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:
-    """Read what a DAG's author wrote for a calendar.
+    """Return *value*, a cron expression or a cadence, as a cadence.
 
-    :raises InvalidInput: naming *field*.
+    :raises InvalidInput: it is neither; names *field*.
     """
     if value is None or isinstance(value, Cadence):
         return value
@@ -197,7 +196,7 @@ def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:
 
 
 def grid_query(conn_id: str, job: EpochJob, interval: Interval) -> dict[str, str]:
-    """Return what the page of tables and epochs is to show of a task."""
+    """Return the query with which the page of tables and epochs shows a task's epochs."""
     return {
         "conn_id": conn_id,
         "domain": job.domain,
@@ -218,8 +217,9 @@ def _caused(
     events = _named_epochs(run, domain, leave_out=leave_out)
     found = caused_intervals(calendar, events)
     if not found:
+        newest = max(epoch.end for epoch in events)
         raise AirflowSkipException(
-            f"The events that started this run name epochs up to {max(one.end for one in events).isoformat()}, with "
+            f"The events that started this run name epochs up to {newest.isoformat()}, with "
             f"which no interval of {calendar} ends: the run whose event completes it computes it."
         )
     return [on_calendar(cadence, interval, "batch", str(calendar)) for interval in found]
@@ -228,9 +228,9 @@ def _caused(
 def _named_epochs(
     run: Any, domain: DomainName, *, leave_out: frozenset[TableName] = frozenset()
 ) -> list[Interval]:
-    """The epochs that the events of *run* say were published in *domain*.
+    """Return the published epochs of *domain* that the events of *run* name.
 
-    :raises InvalidInput: none says so.
+    :raises InvalidInput: no event names one.
     """
     events = list(getattr(run, "consumed_asset_events", None) or ())
     extras = [event.extra or {} for event in events]
@@ -255,7 +255,7 @@ def _named_epochs(
 
 
 def _not_driving(job: EpochJob) -> frozenset[TableName]:
-    """Tables that *job* reads, and none of them at its own barrier: their events say nothing about its epochs."""
+    """Return the tables that *job* reads, but never at its own barrier: their events say nothing about its epochs."""
     at_barrier = {
         edge.table for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS and edge.as_of is None
     }
@@ -263,7 +263,7 @@ def _not_driving(job: EpochJob) -> frozenset[TableName]:
 
 
 def _run_date(run: Any) -> datetime | None:
-    """The date of *run*: logical, or, of one started by hand without any, when it was started."""
+    """Return the logical date of *run*; for a run started by hand without one, the time at which it was started."""
     return run.logical_date or (run.run_after if _type_of(run) in _BY_HAND else None)
 
 

@@ -1,1 +1,1 @@
-"""Operators and the task decorator: what a DAG's author uses to compute epochs."""
+"""Operators and task decorators that compute epochs."""

@@ -1,6 +1,6 @@
-"""Tables as Airflow's assets: one event per table and task, with what was published in its extra.
+"""Tables as Airflow's assets: one event per table and task, whose extra lists the published epochs.
 
-Events are hints (R35): whoever is woken by one asks the store.
+Events are hints (R35): a consumer that an event wakes asks the store.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from airflow_provider.domain.topology import EpochJob, EpochTable
 
 
 def asset_of(table: EpochTable) -> Asset:
-    """Return the asset of *table*: producers and consumers of one table name the same one."""
+    """Return the asset of *table*, the same for its producer and all consumers."""
     return Asset(name=f"{table.domain}.{table.name}", uri=table.uri, group="epochs")
 
 
 def with_assets(job: EpochJob, outlets: Any) -> list[Any]:
     """Return *outlets* and the assets of the job's tables, each once."""
     given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
-    return [*given, *(one for one in map(asset_of, job.outputs) if one not in given)]
+    return [*given, *(asset for asset in map(asset_of, job.outputs) if asset not in given)]
 
 
 def announce(context: Mapping[str, Any], job: EpochJob, published: Iterable[Published]) -> None:
     """Fill in the extra of each table's event.
 
-    ``csn`` is the newest commit; ``epochs`` lists what this task published, in the order of time, each with
-    ``start``, ``end``, ``revision``, ``csn`` and the table's ``version`` in its own format.
+    ``csn`` is the newest commit; ``epochs`` lists the epochs that this task published, by time, each with ``start``,
+    ``end``, ``revision``, ``csn`` and the table's ``version`` in its own format.
     """
-    done = sorted(published, key=lambda one: one.interval)
+    done = sorted(published, key=lambda epoch: epoch.interval)
     for table in job.outputs:
         context["outlet_events"][asset_of(table)].extra = {
             "domain": table.domain,
             "table": table.name,
             "job": job.name,
-            "csn": max((one.csn for one in done), default=None),
-            "epochs": [_entry(table, one) for one in done],
+            "csn": max((epoch.csn for epoch in done), default=None),
+            "epochs": [_entry(table, epoch) for epoch in done],
         }
 
 

@@ -1,4 +1,4 @@
-"""``@task.epoch``: computes epochs in the task itself, over Spark Connect."""
+"""``@task.epoch``: compute epochs in the task itself, over Spark Connect."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ EPOCH_PARAMETER = "epoch"
 
 
 class EpochFunctionOperator(DecoratedOperator):
-    """Calls a function with an epoch in Spark: what ``@task.epoch`` and ``@task.epoch_participant`` share.
+    """Call a function with an epoch in Spark; base of ``@task.epoch`` and ``@task.epoch_participant``.
 
     :param job: the declaration.
     :param spark_conn_id: connection of type ``spark_connect``; or of type ``spark`` with a master such as
-        ``local[2]``, for tests and work on one host: Spark runs in the task's own process then.
+        ``local[2]``, for tests and work on one host: then Spark runs in the task's own process.
     :param epochs_conn_id: connection of the metadata store.
     """
 
@@ -103,7 +103,7 @@ class EpochFunctionOperator(DecoratedOperator):
         self._spark: Any = None
 
     def on_kill(self) -> None:
-        """Stop what Spark does for this task; its epoch is aborted as the function ends with an error."""
+        """Cancel this task's Spark jobs; the function then fails, which aborts its epoch."""
         self._killed = True
         if self._spark is not None:
             # The signal may have come in the middle of a call to the server: ask from another thread.
@@ -118,15 +118,15 @@ class EpochFunctionOperator(DecoratedOperator):
 
 
 class EpochDecoratedOperator(EpochFunctionOperator):
-    """Calls a function once for each epoch of the run, with its :class:`EpochRun` as the argument ``epoch``.
+    """Call a function once for each epoch of the run, with its :class:`EpochRun` as the argument ``epoch``.
 
     All epochs of the task share one session on a Spark Connect server, which stays up: no JVM starts. Each epoch
-    begins before the call and publishes after it; what is committed already is left out.
+    begins before the call and is published after it; committed epochs are left out.
 
-    :param interval: what to compute (templated); None for what the run names.
-    :param batch: calendar of the runs, when one run computes several epochs.
-    :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; by default
-        as ``[operators] default_deferrable`` says. :param wait_timeout: how long all waits of a try may take.
+    :param interval: interval to compute (templated); None for the interval of the run.
+    :param batch: calendar of the runs, if one run computes several epochs.
+    :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; the default
+        is ``[operators] default_deferrable``. :param wait_timeout: longest time for all waits of a try together.
     Further parameters are those of :class:`EpochFunctionOperator`.
     """
 
@@ -157,13 +157,13 @@ class EpochDecoratedOperator(EpochFunctionOperator):
     def execute(self, context: Context) -> Any:
         """Compute and publish the run's epochs.
 
-        :return: what the function returned for the run's one epoch; a list of it when there are several.
+        :return: the function's return value for the run's epoch; a list of them if there are several epochs.
         :raises AirflowFailException: for an error that no retry can cure.
         """
         return waiting(self, context, None, self._run)
 
     def resumed(self, context: Context, event: Mapping[str, Any] | None = None, since: str = "") -> Any:  # noqa: ARG002
-        """Go on after a wait: ask again, since the event is a hint."""
+        """Continue after a wait: ask the store again, since the event is a hint."""
         return waiting(self, context, since or None, self._run)
 
     def _run(self, context: Context) -> Any:
@@ -216,7 +216,10 @@ class EpochDecoratedOperator(EpochFunctionOperator):
 
 @contextmanager
 def spark_of(conn_id: str) -> Iterator[Any]:
-    """Open Spark where the connection says: a Connect server that stays up, or this process."""
+    """Open the Spark session of the connection: on a Connect server that stays up, or in this process.
+
+    :raises InvalidInput: Airflow does not know the connection, or it leads to another kind of master.
+    """
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
@@ -231,14 +234,16 @@ def spark_of(conn_id: str) -> Iterator[Any]:
 
 
 def expect_epoch(python_callable: Callable[..., Any]) -> None:
-    """Let the parameter ``epoch`` be missing where the DAG calls the function: the task provides it, by its name.
+    """Give the parameter ``epoch`` a default, since the DAG calls the function without it: the task passes it by name.
 
-    :raises InvalidInput: the function has no such parameter, or some that cannot be given by name.
+    :raises InvalidInput: the function has no such parameter, or a parameter that cannot be passed by name.
     """
     signature = inspect.signature(python_callable)
     parameters = signature.parameters
     nameless = [
-        one.name for one in parameters.values() if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL)
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
     ]
     if EPOCH_PARAMETER not in parameters or nameless:
         raise InvalidInput(
@@ -248,9 +253,9 @@ def expect_epoch(python_callable: Callable[..., Any]) -> None:
             next_step="write `def compute(epoch): epoch.write(…, transform(epoch.read(…)))`.",
         )
     ours = parameters[EPOCH_PARAMETER].replace(kind=inspect.Parameter.KEYWORD_ONLY, default=None)
-    others = [one for one in parameters.values() if one.name != EPOCH_PARAMETER]
-    keywords = [one for one in others if one.kind is one.VAR_KEYWORD]
-    rest = [one for one in others if one.kind is not one.VAR_KEYWORD]
+    others = [parameter for parameter in parameters.values() if parameter.name != EPOCH_PARAMETER]
+    keywords = [parameter for parameter in others if parameter.kind is parameter.VAR_KEYWORD]
+    rest = [parameter for parameter in others if parameter.kind is not parameter.VAR_KEYWORD]
     python_callable.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*rest, ours, *keywords]
     )
@@ -261,7 +266,7 @@ def epoch_task(
     multiple_outputs: bool | None = None,
     **kwargs: Any,
 ) -> TaskDecorator:
-    """Make a function into a task that computes epochs; Airflow offers it as ``@task.epoch``.
+    """Turn a function into a task that computes epochs; Airflow offers it as ``@task.epoch``.
 
     Parameters are those of :class:`EpochDecoratedOperator` and of every operator.
     """

@@ -1,4 +1,4 @@
-"""What the store says about the epochs of a task. It decides whether a task succeeded, not an exit code."""
+"""Outcome of a task by the store's records of its epochs. They decide whether the task succeeded, not an exit code."""
 
 from __future__ import annotations
 
@@ -41,62 +41,78 @@ from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, Reading, commit_key
 
 IGNORED = "epochs.root.ignored_files"
-"""Gauge: files within a root's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and ``root``."""
+"""Gauge: number of files within a root's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and
+``root``.
+"""
 
 
 def published_epochs(
     reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
 ) -> list[Published]:
-    """Return those of *epochs* that are committed as *owner* wished, in the order of time.
+    """Return those of *epochs* that are committed for *owner*, by time.
 
-    Committed by another wish counts for jobs that keep what is committed, unless it was skipped or lacks a table, and
-    where this wish was committed before the other one.
+    A commit for another owner or generation counts in two cases: the job keeps committed epochs, and the epoch was not
+    skipped and lacks no table; or *owner* committed the epoch before the other one did.
     """
     reading, found = _read(reader, job, epochs)
     done = [
-        one for one in found if _fulfilled(reader, job, one, owner, stays=_stays(reading, job, one.record))
+        stamped
+        for stamped in found
+        if _fulfilled(reader, job, stamped, owner, stays=_stays(reading, job, stamped.record))
     ]
-    csns = {one.key: committed_csn(one) or 0 for one in done}
+    csns = {stamped.key: committed_csn(stamped) or 0 for stamped in done}
     commits = reader.read(job.domain, [commit_key(job.domain, csn) for csn in set(csns.values())])
     here = reading.head.incarnation
     return sorted(
         (
-            _published(job, one, csns[one.key], commits.records[commit_key(job.domain, csns[one.key])], here)
-            for one in done
+            _published(
+                job,
+                stamped,
+                csns[stamped.key],
+                commits.records[commit_key(job.domain, csns[stamped.key])],
+                here,
+            )
+            for stamped in done
         ),
-        key=lambda one: one.interval,
+        key=lambda epoch: epoch.interval,
     )
 
 
 def unpublished_epochs(
     reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
 ) -> list[Interval]:
-    """Return those of *epochs* that are left to be computed, in the order of time."""
-    done = {one.interval for one in published_epochs(reader, job, epochs, owner)}
+    """Return those of *epochs* that are not published for *owner*, by time."""
+    done = {published.interval for published in published_epochs(reader, job, epochs, owner)}
     return [epoch for epoch in epochs if epoch not in done]
 
 
 def kept_epochs(
     reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
 ) -> list[Interval]:
-    """Return those of *epochs* that another wish has committed, and that the job keeps as they are."""
+    """Return those of *epochs* that another owner or generation has committed, and that the job keeps."""
     reading, found = _read(reader, job, epochs)
-    records = [one.record for one in found if _stays(reading, job, one.record)]
-    return sorted(one.interval for one in records if computes_again(one, owner))
+    records = [stamped.record for stamped in found if _stays(reading, job, stamped.record)]
+    return sorted(record.interval for record in records if computes_again(record, owner))
 
 
 def _read(
     reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval]
 ) -> tuple[Reading, list[Stamped[EpochRecord]]]:
-    """The records of *epochs* that there are, and of the job's tables."""
+    """Read the records of *epochs* and of the job's tables.
+
+    :return: the reading, and the epochs' records that exist.
+    """
     keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
     reading = reader.read(job.domain, [*keys, *keys_of_fill(job)])
     found = [(reading.get(key), epoch) for key, epoch in keys.items()]
-    return reading, [one for one, epoch in found if one is not None and one.record.interval == epoch]
+    # A key holds the epoch's start only: after a change of the cadence its record may be of another interval.
+    return reading, [
+        stamped for stamped, epoch in found if stamped is not None and stamped.record.interval == epoch
+    ]
 
 
 def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
-    """Whether the job keeps *epoch* as it is committed: not what was skipped, what lacks a table (R7), or is behind."""
+    """Return whether the job keeps committed *epoch*: not if it was skipped, lacks a table (R7), or is behind."""
     if job.on_rerun is not OnRerun.KEEP or epoch.committed is None or epoch.committed.skipped:
         return False
     if is_behind(behind_of(reading, job.domain), job.name, epoch.interval):
@@ -105,7 +121,7 @@ def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
 
 
 def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
-    """Say in the task's log what was not computed again, and how to have it computed."""
+    """Log the epochs that are not computed again, and the way to have them computed."""
     late = [root.name for root in job.roots if root.late is Late.REVISION]
     bind = f"; files that came late are read after `airflow epochs bind {late[0]} …`" if late else ""
     if kept:
@@ -117,9 +133,9 @@ def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
 
 
 def tell_ignored(log: Any, service: EpochService, job: EpochJob, until: datetime) -> None:
-    """Count the late files that the job's roots ignore: a warning in the task's log, and the gauge :data:`IGNORED`.
+    """Count the late files that the job's roots ignore, for a warning in the task's log and the gauge :data:`IGNORED`.
 
-    A hint: what was published stays published, whatever the sources answer.
+    A hint: the epochs are published already, and an error of a source is only logged.
     """
     sources = RootSources(service.sources)
     for root in job.roots:
@@ -139,7 +155,7 @@ def tell_ignored(log: Any, service: EpochService, job: EpochJob, until: datetime
 
 
 def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Published:
-    """Return what an earlier try published: its reply was lost, or the task ended before it could say so."""
+    """Return the publication of an earlier try, whose reply was lost, or whose task ended before it announced it."""
     key = commit_key(answer.domain, answer.csn)
     reading = reader.read(answer.domain, [key])
     commit = reading.records[key]
@@ -159,8 +175,11 @@ def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Publis
 def refuse_unpublished(
     job: EpochJob, epochs: Sequence[Interval], published: Sequence[Published], program: str
 ) -> None:
-    """:raises InvalidInput: naming the epochs that *program* left out although it ended well."""
-    left = sorted(set(epochs) - {one.interval for one in published})
+    """Refuse the success of a program that left epochs out.
+
+    :raises InvalidInput: *program* ended without an error, and epochs are not published; names them.
+    """
+    left = sorted(set(epochs) - {done.interval for done in published})
     if left:
         raise InvalidInput(
             f"{program} ended without an error and published {len(published)} of {len(epochs)} epochs of job "
@@ -174,13 +193,16 @@ def refuse_unpublished(
 
 
 def is_complete(reader: MetadataReader, attempt: Attempt) -> bool:
-    """Whether every output of *attempt* is WRITTEN and its code came to its end: then a later try may adopt it."""
+    """Return whether every output of *attempt* is WRITTEN and its block has ended: then a later try may adopt it."""
     log = _log(reader, attempt.domain, attempt.job, attempt.interval)
     return not _unwritten(log, attempt) and completed(log, attempt.token)
 
 
 def refuse_incomplete(reader: MetadataReader, attempt: Attempt, program: str) -> None:
-    """:raises InvalidInput: naming what *program* left out although it ended well."""
+    """Refuse the success of a program that left outputs, or the end of the epoch's block, out.
+
+    :raises InvalidInput: *program* ended without an error, and *attempt* is not complete; names the outputs.
+    """
     log = _log(reader, attempt.domain, attempt.job, attempt.interval)
     left = _unwritten(log, attempt)
     if left:
@@ -204,7 +226,7 @@ def refuse_incomplete(reader: MetadataReader, attempt: Attempt, program: str) ->
 
 
 def _unwritten(log: Sequence[BarrierRecord], attempt: Attempt) -> list[str]:
-    """The outputs of *attempt* that no barrier calls WRITTEN."""
+    """Return the names of the outputs of *attempt* that are not WRITTEN."""
     names = [sink.name for sink in attempt.sinks]
     written = written_output(log, names, token=attempt.token, participants=attempt.participants)
     return [name for name in names if name not in written]
@@ -218,13 +240,14 @@ def _fulfilled(
         return False
     if stays or committed.owner.same_wish(owner):
         return True
+    # A commit of this owner may have been followed by one of another: this task's own work is done all the same.
     log = _log(reader, job.domain, job.name, stamped.record.interval)
-    return any(one.state is EpochState.COMMIT and one.owner.same_wish(owner) for one in log)
+    return any(barrier.state is EpochState.COMMIT and barrier.owner.same_wish(owner) for barrier in log)
 
 
 def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[BarrierRecord]:
     partition = barrier_partition(job, interval.start)
-    return [one.record for one in reader.scan(domain, Kind.BARRIER, partition)]
+    return [stamped.record for stamped in reader.scan(domain, Kind.BARRIER, partition)]
 
 
 def _published(

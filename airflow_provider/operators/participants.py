@@ -1,4 +1,4 @@
-"""One epoch whose output several tasks write: a task that begins it, mapped tasks that write, and one that commits.
+"""One epoch that several tasks write: a task begins it, mapped tasks write its output, and a task commits it.
 
 .. code-block:: python
 
@@ -71,17 +71,17 @@ _SQL = frozenset({CheckKind.NO_ROWS, CheckKind.IS_TRUE})
 
 
 class EpochBeginOperator(BaseOperator):
-    """Begins the run's epoch for participants, and returns a handle for each of them: ``expand(epoch=begin.output)``.
+    """Begin the run's epoch for participants, and return a handle for each of them: ``expand(epoch=begin.output)``.
 
-    A retry, or a clearing, begins a new attempt, which fences the participants of the one before.
+    A retry, or a clearing, begins a new attempt, which fences the participants of the previous attempt.
 
     :param job: the declaration.
-    :param participants: how many tasks write; a number, a template, or what another task returns.
-    :param interval: the epoch (templated); None for what the run names.
-    :param lock_ttl: how long all participants together may be silent, such as while they wait for workers, before
+    :param participants: number of tasks that write: a number, a template, or the output of another task.
+    :param interval: the epoch (templated); None for the epoch of the run.
+    :param lock_ttl: longest time without a heartbeat of any participant, such as while they wait for workers, before
         another run may take the epoch over; by default an hour.
-    :param deferrable: wait in the triggerer while the epoch is busy or not ready, instead of in the worker; by default
-        as ``[operators] default_deferrable`` says. :param wait_timeout: how long all waits of a try may take.
+    :param deferrable: wait in the triggerer while the epoch is busy or not ready, instead of in the worker; the default
+        is ``[operators] default_deferrable``. :param wait_timeout: longest time for all waits of a try together.
     :param epochs_conn_id: connection of the metadata store.
     """
 
@@ -120,7 +120,7 @@ class EpochBeginOperator(BaseOperator):
         self.grid_query: dict[str, str] = {}
 
     def execute(self, context: Context) -> list[str]:
-        """Begin; return a short text for each participant, also when nothing is left to be computed.
+        """Begin; return each participant's handle, also if the epoch is committed already.
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
@@ -132,7 +132,7 @@ class EpochBeginOperator(BaseOperator):
         event: Mapping[str, Any] | None = None,  # noqa: ARG002
         since: str = "",
     ) -> list[str]:
-        """Go on after a wait: ask again, since the event is a hint."""
+        """Continue after a wait: ask the store again, since the event is a hint."""
         return list(waiting(self, context, since or None, self._run))
 
     def _run(self, context: Context) -> list[str]:
@@ -153,10 +153,10 @@ class EpochBeginOperator(BaseOperator):
 
 
 class EpochParticipantOperator(EpochFunctionOperator):
-    """Calls a function that writes one participant's part of an epoch, which the argument ``epoch`` is then.
+    """Call a function that writes one participant's part of an epoch; its argument ``epoch`` is a ``ParticipantRun``.
 
-    The DAG gives it a handle: ``expand(epoch=begin.output)``. A retry begins this participant again and fences its own
-    earlier tries only. When the epoch is committed, or complete, the function is not called.
+    The DAG passes a handle as ``epoch``: ``expand(epoch=begin.output)``. A retry begins this participant again and
+    fences its own earlier tries only. If the epoch is committed, or complete, the function is not called.
 
     Parameters are those of :class:`EpochFunctionOperator`.
     """
@@ -165,7 +165,7 @@ class EpochParticipantOperator(EpochFunctionOperator):
     template_fields: Sequence[str] = DecoratedOperator.template_fields
 
     def execute(self, context: Context) -> Any:
-        """Write this participant's part; return what the function returned.
+        """Write this participant's part; return the function's return value.
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
@@ -202,13 +202,13 @@ class EpochParticipantOperator(EpochFunctionOperator):
 
 
 class EpochCommitOperator(BaseOperator):
-    """Checks and publishes what all participants of an epoch have written, at once, and announces its tables.
+    """Check and publish the output of all participants of an epoch at once, and announce its tables.
 
-    While a participant has not written, it fails with ``NotReady`` and leaves the epoch open: run that participant
-    again, then this task. When the epoch is committed already, it announces that.
+    If a participant has not written, the task fails with ``NotReady`` and leaves the epoch open: run that participant
+    again, then this task. If the epoch is committed already, the task announces that commit.
 
-    :param job: the declaration. :param epoch: what :class:`EpochBeginOperator` returned (templated).
-    :param spark_conn_id: as for ``@task.epoch``; opened only when the job has checks in SQL.
+    :param job: the declaration. :param epoch: the output of :class:`EpochBeginOperator` (templated).
+    :param spark_conn_id: as for ``@task.epoch``; opened only if the job has checks in SQL.
     :param epochs_conn_id: connection of the metadata store.
     """
 
@@ -261,7 +261,7 @@ class EpochCommitOperator(BaseOperator):
         from airflow_provider.spark.shared_run import SharedRun  # pyspark: not at each parse of a DAG
 
         with ExitStack() as stack:
-            asks_spark = any(one.kind in _SQL for one in attempt.checks)
+            asks_spark = any(check.kind in _SQL for check in attempt.checks)
             spark = stack.enter_context(spark_of(self.spark_conn_id)) if asks_spark else None
             with SharedRun(service, self.job, attempt, spark=spark, lasts=True) as run:
                 self.log.info("%d participants of %s", run.participants, attempt)
@@ -273,7 +273,7 @@ def epoch_participant_task(
     multiple_outputs: bool | None = None,
     **kwargs: Any,
 ) -> TaskDecorator:
-    """Make a function into a task that writes a participant's part; Airflow offers it as ``@task.epoch_participant``.
+    """Turn a function into a task that writes a participant's part; Airflow offers it as ``@task.epoch_participant``.
 
     Parameters are those of :class:`EpochParticipantOperator` and of every operator.
     """
@@ -298,16 +298,18 @@ def epoch_task_group(
     epochs_conn_id: str = DEFAULT_CONN_ID,
     **kwargs: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., TaskGroup]]:
-    """Make a function into a task group that computes one epoch: ``begin``, ``write`` (mapped) and ``commit``.
+    """Turn a function into a task group that computes one epoch: ``begin``, ``write`` (mapped) and ``commit``.
 
-    Each of the *participants* calls the function with its ``epoch``, in a task, a retry and a Spark session of its own.
+    Each of the *participants* calls the function with its ``epoch``, in a task and a Spark session of its own, and is
+    retried by itself.
 
-    :param participants: how many; a number, a template, or what another task returns.
+    :param participants: number of participants: a number, a template, or the output of another task.
     :param group_id: by default the function's name.
-    :param deferrable: of ``begin``, the only one that waits, as :class:`EpochBeginOperator` has it.
+    :param deferrable: as for :class:`EpochBeginOperator`; ``begin`` is the only task that waits.
     :param wait_timeout: likewise.
-    :param kwargs: for all three tasks: ``retries``, ``pool``, ``queue`` and so on.
-    :return: what makes the group when it is called in a DAG; it takes the function's other arguments by name.
+    :param kwargs: arguments of all three tasks: ``retries``, ``pool``, ``queue`` and so on.
+    :return: a function that makes the group when a DAG calls it; it takes the other arguments of the decorated
+        function by name.
     """
 
     job = as_job(job)
@@ -345,12 +347,15 @@ def _opened(conn_id: str, job: EpochJob) -> EpochService:
 
 
 def _number(participants: object) -> Any:
-    """A template renders to text; what is no number is refused by begin."""
+    """Return the number in *participants*, since a template renders to text; begin refuses anything else."""
     return int(participants) if isinstance(participants, str) and participants.isdecimal() else participants
 
 
 def _refuse_several(job: EpochJob, interval: Interval | None) -> None:
-    """:raises InvalidInput: it holds several epochs; None, for what is not known yet, is taken."""
+    """Refuse an interval of several epochs; None, for an interval that only the run knows, passes.
+
+    :raises InvalidInput: *interval* holds no or several epochs.
+    """
     epochs = 1 if interval is None else len(job.cadence.split(interval))
     if epochs != 1:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The operator that computes epochs with ``spark-submit``."""
+"""Operator that computes epochs with ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -67,22 +67,22 @@ _REASON_LENGTH = 300
 
 
 class EpochSparkSubmitOperator(SparkSubmitOperator):
-    """Computes the epochs of one job, with a Spark program that uses ``epoch_run`` or ``epoch_runs``.
+    """Compute the epochs of one job with a Spark program that uses ``epoch_run`` or ``epoch_runs``.
 
     One epoch: the operator begins it, hands it over, renews its lock while Spark runs, checks the barriers in the
-    store when Spark has ended, and publishes. Several (*batch*, or an interval of several epochs): the program
+    store when Spark has ended, and publishes. Several epochs (*batch*, or an interval of several): the program
     begins and publishes each of them, and the operator checks that all are committed.
 
-    A retry never attaches to the Spark application of an earlier try (``durable`` is off): it begins an attempt of
-    its own, whose token fences what is left of the earlier one. Output that was complete is published as it is.
+    A retry never attaches to the Spark application of an earlier try (``durable`` is off): it begins its own attempt,
+    whose token fences the earlier one. Complete output of the earlier attempt is published as it is.
 
     :param job: the declaration. :param application: the Spark program (templated), and so on for all parameters
         of Airflow's own operator.
-    :param interval: what to compute (templated); None for what the run names: its partition key, its data
+    :param interval: interval to compute (templated); None for the interval of the run: its partition key, its data
         interval, or the last interval that ended at its date.
-    :param batch: calendar of the runs, when one run computes several epochs: ``@daily`` over an hourly job.
-    :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; by default
-        as ``[operators] default_deferrable`` says. :param wait_timeout: how long all waits of a try may take.
+    :param batch: calendar of the runs, if one run computes several epochs: ``@daily`` over an hourly job.
+    :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; the default
+        is ``[operators] default_deferrable``. :param wait_timeout: longest time for all waits of a try together.
     :param epochs_conn_id: connection of the metadata store.
     """
 
@@ -124,7 +124,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         waiting(self, context, None, self._run)
 
     def resumed(self, context: Context, event: Mapping[str, Any] | None = None, since: str = "") -> None:  # noqa: ARG002
-        """Go on after a wait: ask again, since the event is a hint."""
+        """Continue after a wait: ask the store again, since the event is a hint."""
         waiting(self, context, since or None, self._run)
 
     def _run(self, context: Context) -> None:
@@ -178,7 +178,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _run_attempt(
         self, context: Context, service: EpochService, order: HandOver, attempt: Attempt
     ) -> None:
-        """Run Spark while the attempt's lock is renewed; its output is complete afterwards."""
+        """Run Spark while a heartbeat renews the attempt's lock; return when the output is complete."""
         heartbeat = Heartbeat(service.coordinator, attempt, super().on_kill)
         try:
             heartbeat.start()
@@ -204,9 +204,9 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _abort(
         self, service: EpochService, attempt: Attempt, error: BaseException, *, keep_complete: bool = False
     ) -> None:
-        """End the attempt because of *error*, which is what the task then fails with.
+        """Abort the attempt because of *error*; never raises, so that the task fails with *error*.
 
-        :param keep_complete: leave complete output where it is: the next try publishes it.
+        :param keep_complete: do not abort if the output is complete: the next try publishes it.
         """
         first_line = (str(error).splitlines() or [""])[0]
         try:
@@ -234,9 +234,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             self._submit(context, order)
         except AirflowException as error:
             self._refuse_vetoed(service, epochs, owner, error)
-            if (
-                missing := left()
-            ):  # the program's exit code does not tell that it found an epoch busy or not ready
+            # The exit code does not tell either whether the program found an epoch busy or not ready: ask the store.
+            if missing := left():
                 refuse_held(service, self.job, missing[0], owner)
             raise
         published = published_epochs(service.store, self.job, epochs, owner)
@@ -246,7 +245,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _refuse_vetoed(
         self, service: EpochService, epochs: Sequence[Interval], owner: Owner, error: BaseException
     ) -> None:
-        """Say what a check said in the program, whose exit code tells nothing: no retry cures it."""
+        """Raise the failed check of the program, whose exit code does not tell it: no retry cures a failed check."""
         try:
             refuse_vetoed(service.store, self.job, epochs, owner)
         except FinalError as veto:
@@ -255,14 +254,17 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     # --- Spark -------------------------------------------------------------------------------------------
 
     def _submit(self, context: Context, order: HandOver) -> None:
-        """Run ``spark-submit`` until it ends; *order* is in a file of this user while it runs."""
+        """Run ``spark-submit`` until it ends; meanwhile *order* is in a file that only this user can read."""
         if self._killed:
             raise AirflowException("The task was ended before Spark started.")
         with _handed_over(order):
             super().execute(context)
 
     def _refuse_cluster_mode(self, service: EpochService) -> None:
-        """Refuse to start a driver on a host that reaches neither the store nor the hand-over."""
+        """Refuse to start a driver on another host, which reaches neither a store for one host nor the hand-over.
+
+        :raises StoreIncompatible: the store is for one host. :raises InvalidInput: the hand-over is a file on this one.
+        """
         mode = self._get_hook()._connection["deploy_mode"]  # noqa: SLF001 - Airflow has no public way to ask
         if mode != "cluster":
             return
@@ -278,7 +280,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
 @contextmanager
 def _handed_over(order: HandOver) -> Iterator[None]:
-    """Keep *order* in a private file, which ``spark-submit`` learns of by its environment alone."""
+    """Keep *order* in a private file; only an environment variable of ``spark-submit`` names it."""
     folder = Path(tempfile.mkdtemp(prefix="epochs-handover-"))
     try:
         os.environ[VARIABLE] = str(order.write(folder))

@@ -1,7 +1,7 @@
-"""What begins epochs waits while an epoch is busy or not ready, instead of spending the task's retries.
+"""Waiting of operators that begin epochs: while an epoch is busy or not ready, they wait instead of using up retries.
 
-Deferred in the triggerer, or in the worker, as ``[operators] default_deferrable`` says. Only what a begin answers
-counts: whoever is woken asks again.
+They wait in the triggerer or in the worker, by ``[operators] default_deferrable``. Only the answer of a begin counts:
+an operator that is woken begins again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
 Run = TypeVar("Run")
 WAIT_TIMEOUT = timedelta(days=7)
-"""As long as Airflow's sensors wait by default."""
+"""The default timeout of Airflow's sensors."""
 _GRACE = timedelta(minutes=10)
-"""What a triggerer that is busy may be late by, before Airflow itself ends the wait."""
+"""Time that a busy triggerer may be late by before Airflow itself ends the wait."""
 
 
 class Held(Exception):
@@ -47,7 +47,10 @@ class Held(Exception):
 
 
 def checked_wait(value: object) -> timedelta:
-    """:raises InvalidInput: no task can wait for so long."""
+    """Return *value* as the longest time to wait.
+
+    :raises InvalidInput: it is not a timedelta, or is negative.
+    """
     if isinstance(value, timedelta) and value >= timedelta(0):
         return value
     raise InvalidInput(
@@ -57,7 +60,10 @@ def checked_wait(value: object) -> timedelta:
 
 @contextmanager
 def begins(left: Callable[[], Sequence[Interval]]) -> Iterator[None]:
-    """A block in which nothing but a begin may find an epoch busy or not ready: the first of those *left*."""
+    """Turn ``EpochBusy`` and ``NotReady`` into :class:`Held`, for a block that does nothing but begin an epoch.
+
+    :param left: returns the epochs that are not published; the first of them is the one that is begun.
+    """
     try:
         yield
     except (EpochBusy, NotReady) as error:
@@ -65,16 +71,19 @@ def begins(left: Callable[[], Sequence[Interval]]) -> Iterator[None]:
 
 
 def begun(runs: Iterator[Run], left: Callable[[], Sequence[Interval]]) -> Run | None:
-    """Return the next of *runs*, which has begun; None after the last.
+    """Return the next of *runs*, whose epoch has begun; None after the last.
 
-    :raises Held: the first of those *left* cannot begin yet.
+    :raises Held: the first epoch of *left* cannot begin yet.
     """
     with begins(left):
         return next(runs, None)
 
 
 def refuse_held(service: EpochService, job: EpochJob, epoch: Interval, owner: Owner) -> None:
-    """:raises Held: *epoch* cannot begin yet, as far as the store and its roots tell."""
+    """Ask whether *epoch* can begin, before Spark starts for it.
+
+    :raises Held: it cannot begin yet, by the records of the store and the answers of the job's sources.
+    """
     run, sources = (owner.dag_id, owner.run_id), RootSources(service.sources)
     inputs = JobInputs.of(job, epoch)
     answer = begin_readiness(service.store, job.domain, job.name, inputs, run, sources=sources)
@@ -94,11 +103,11 @@ def refuse_held(service: EpochService, job: EpochJob, epoch: Interval, owner: Ow
 def waiting(
     operator: Any, context: Mapping[str, Any], since: str | None, compute: Callable[[Any], Any]
 ) -> Any:
-    """Return what *compute* returns, called again whenever the epoch at which it stopped may begin.
+    """Call *compute*, again after each wait for an epoch that could not begin; return its result.
 
-    :param operator: with ``job``, ``epochs_conn_id``, ``deferrable``, ``wait_timeout`` and a method ``resumed``.
-    :param since: when this try of the task began to wait; None when it has not.
-    :raises NotReady, EpochBusy: not within ``wait_timeout``, all waits of this try together.
+    :param operator: object with ``job``, ``epochs_conn_id``, ``deferrable``, ``wait_timeout`` and a method ``resumed``.
+    :param since: time, in ISO 8601, at which this try of the task began to wait; None if it has not waited.
+    :raises NotReady, EpochBusy: the waits of this try have lasted ``wait_timeout`` together.
     """
     with final_errors_end_retries():
         started = datetime.now(UTC) if since is None else datetime.fromisoformat(since)
@@ -113,7 +122,7 @@ def waiting(
 
 
 def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: datetime, left: timedelta) -> None:
-    """Return when the epoch may begin, or *left* is over; a deferrable task leaves its worker."""
+    """Wait until the epoch may begin, or *left* is over; a deferrable task leaves its worker instead of returning."""
     job: EpochJob = operator.job
     owner = task_owner(context)
     operator.log.info("Waiting, %s at most, without spending a retry: %s", _rounded(left), held.error.message)

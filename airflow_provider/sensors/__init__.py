@@ -1,1 +1,1 @@
-"""Sensors: what a DAG's author uses to wait for a consistent cut."""
+"""Sensors that wait for a consistent cut."""

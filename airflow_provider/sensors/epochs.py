@@ -1,4 +1,4 @@
-"""The sensor: waits until a consistent cut can be had at the run's barrier."""
+"""Sensor that waits until tables have a consistent cut at the run's barrier."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 
 class EpochSensor(BaseSensorOperator):
-    """Succeeds when all tables have reached the run's barrier, so that one cut holds all of them.
+    """Wait until all tables have reached the run's barrier, so that one cut holds all of them.
 
-    A barrier that retention has withdrawn fails the task for good, with the nearest ones that are kept.
+    If retention has expired the barrier, the task fails for good; the error names the nearest barriers that are kept.
 
-    Asks at once, defers only when it must wait, and asks again when it is woken. In all modes the answer comes
+    Asks at once, defers only if it must wait, and asks again when it is woken. In all modes the answer comes
     from :mod:`airflow_provider.coordination.waiting`.
 
-    :param tables: what to wait for. :param job: or a job, for all that it reads, each edge where its epochs read it:
-        up to the barrier, up to so much before it (``as_of``), or up to the start of what the run computes
-        (``previous``); and for its roots, until they are complete for each epoch that the run computes.
-    :param at: barrier to wait for (templated); None for the end of what the run computes: of its partition key,
-        its data interval, or its date.
-    :param cadence: calendar of the runs, when a run's date alone does not lie on the tables' barriers; by default the
-        ``batch`` of the task below that computes the job, or the job's own.
+    :param tables: tables to wait for. :param job: instead of them a job, whose inputs are waited for, each where the
+        job's epochs read it: up to the barrier, up to ``as_of`` before it, or up to the start of the run's interval
+        (``previous``); its roots until they are complete for each epoch of the run.
+    :param at: barrier to wait for (templated); None for the end of the run's interval: of its partition key, its data
+        interval, or its date.
+    :param cadence: calendar of the runs, if a run's date alone does not lie on the tables' barriers; by default the
+        ``batch`` of the downstream task that computes the job, or the job's own.
     :param epochs_conn_id: connection of the metadata store.
-    :param deferrable: wait in the triggerer instead of holding a worker; by default as ``[operators]
-        default_deferrable`` says. ``timeout`` counts all waits of a try together.
+    :param deferrable: wait in the triggerer instead of holding a worker; the default is ``[operators]
+        default_deferrable``. ``timeout`` counts all waits of a try together.
     """
 
     template_fields: Sequence[str] = ("at",)
@@ -90,7 +90,7 @@ class EpochSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Ask; then defer, poke or reschedule as configured.
 
-        :return: barrier and CSN at which the tables were found ready.
+        :return: ``domain``, ``barrier`` and ``csn`` at which the tables were ready.
         """
         with final_errors_end_retries():
             if not self.deferrable:
@@ -110,14 +110,15 @@ class EpochSensor(BaseSensorOperator):
     ) -> Any:
         """Ask again: the event is a hint, and a table may have been rolled back since.
 
-        :param since: when this try began to wait; None for a wait that an earlier version of this package began.
+        :param since: time at which this try began to wait; None for a wait that an earlier version of this package
+            began.
         """
         with final_errors_end_retries():
             started = datetime.now(UTC) if since is None else datetime.fromisoformat(since)
             return self._found_or_defer(self._wish(context), context, started)
 
     def _wish(self, context: Context) -> datetime | JobInputs:
-        """Say up to where the tables are waited for, or for which epochs of the job."""
+        """Return the barrier to wait for, or the inputs of the job's epochs; also sets the query of the grid link."""
         if self.job is None:
             wish: datetime | JobInputs = task_barrier(
                 context, self.cadence, explicit=self.at, domain=self.domain
@@ -134,7 +135,7 @@ class EpochSensor(BaseSensorOperator):
         return wish
 
     def _interval(self, context: Context, job: EpochJob) -> Interval:
-        """What the run computes of *job*."""
+        """Return the interval of *job* that the run computes."""
         calendar = self.cadence or self._batch(job) or job.cadence
         if isinstance(self.at, Interval):
             return self.at
@@ -144,7 +145,7 @@ class EpochSensor(BaseSensorOperator):
         return Interval(calendar.last_before(barrier), barrier)
 
     def _batch(self, job: EpochJob) -> Cadence | None:
-        """The calendar by which a task below computes *job*."""
+        """Return the ``batch`` of a downstream task that computes *job*; None without one."""
         below = self.get_flat_relatives(upstream=False) if self.has_dag() else ()  # type: ignore[no-untyped-call]
         batches = (getattr(task, "batch", None) for task in below if getattr(task, "job", None) == job)
         return next((batch for batch in batches if batch is not None), None)
@@ -165,7 +166,7 @@ class EpochSensor(BaseSensorOperator):
         except StoreUnavailable as error:
             if not error.details.get("absent"):
                 raise
-            self.log.warning("%s", error)  # the first run of all makes the store
+            self.log.warning("%s", error)  # the store is a file, which the first run of a job creates
             return self._nothing_yet(wish, error)
         self._told = True
         return answer
@@ -209,7 +210,10 @@ class EpochSensor(BaseSensorOperator):
 
 
 def _waited(tables: Iterable[EpochTable] | EpochTable, job: EpochJob | None) -> list[EpochTable]:
-    """The tables to wait for, each once, all of one domain."""
+    """Return the tables to wait for, each once.
+
+    :raises InvalidInput: no or both of *tables* and *job*, a value of another type, or tables of several domains.
+    """
     given = [tables] if isinstance(tables, EpochTable) else list(tables)
     if job is not None and not isinstance(job, EpochJob):
         raise InvalidInput(field="job", value=job, expected="an EpochJob")
@@ -219,8 +223,10 @@ def _waited(tables: Iterable[EpochTable] | EpochTable, job: EpochJob | None) -> 
         given = [EpochTable(edge.table, job.domain) for edge in job.edges]
         if not given and job.roots:
             return []
-    if not given or not all(isinstance(one, EpochTable) for one in given):
+    if not given or not all(isinstance(table, EpochTable) for table in given):
         raise InvalidInput(field="tables", value=given, expected="one EpochTable or more that is read")
-    if len({one.domain for one in given}) > 1:
-        raise InvalidInput(field="tables", value=[one.uri for one in given], expected="tables of one domain")
+    if len({table.domain for table in given}) > 1:
+        raise InvalidInput(
+            field="tables", value=[table.uri for table in given], expected="tables of one domain"
+        )
     return list(dict.fromkeys(given))

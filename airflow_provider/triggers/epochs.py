@@ -1,7 +1,7 @@
-"""Waiting for a barrier in the triggerer.
+"""Trigger that waits for a barrier.
 
-The trigger only wakes the task, which asks the store again: an event is a hint (R35), and Airflow may run a
-trigger twice or lose it.
+It only wakes the task, which asks the store again: an event is a hint (R35), and Airflow may run a trigger twice or
+lose it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ from airflow_provider.triggers.shared_reader import shared_reader
 
 
 class EpochTrigger(BaseTrigger):
-    """Fires when all tables have reached a barrier.
+    """Fire when all tables have reached a barrier.
 
-    It outlives outages of the store: while the store does not answer, it asks again at each interval. What it
-    keeps in Airflow's database are names and a time; never an address or a password.
+    It outlives outages of the store: while the store does not answer, it asks again at each interval. It keeps names
+    and times in Airflow's database, never an address or a password.
 
     :param epochs_conn_id: the connection, looked up anew whenever the store has to be opened.
-    :param domain: of the tables. :param tables: their names.
-    :param barrier: ISO 8601 text with an offset.
-    :param poll_interval: longest time in seconds between two looks at the tables, beneath the store's watch.
-    :param edges: what a job reads of them, as :func:`as_plain_values` has it; then each is waited for where the job
-        reads it.
-    :param start: of what the job computes, as *barrier*.
-    :param job: that is to begin: then its epoch's lock is waited for, too. :param run: ids of DAG and run that ask.
-    :param until: when waiting ends without success, as *barrier*; None for when Airflow ends it.
-    :param roots: sources that the job reads, as it declares them. :param cadence: of its epochs.
+    :param domain: domain of the tables. :param tables: their names.
+    :param barrier: barrier to wait for, in ISO 8601 with an offset.
+    :param poll_interval: longest time in seconds between two questions; the store's watch wakes the trigger earlier.
+    :param edges: edges of a job on the tables, in the form of :func:`as_plain_values`; then each table is waited for
+        where the job reads it.
+    :param start: start of the interval that the job computes, in the form of *barrier*.
+    :param job: job that is to begin: then its epoch's lock is waited for, too. :param run: ids of the DAG and the run
+        that wait.
+    :param until: time at which waiting ends without success, in the form of *barrier*; None if only Airflow ends it.
+    :param roots: sources that the job reads, as it declares them. :param cadence: cadence of its epochs.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -86,7 +87,7 @@ class EpochTrigger(BaseTrigger):
         self.later = later
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class's path and the names that make an equal trigger."""
+        """Return the class's path and the arguments that make an equal trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -105,9 +106,10 @@ class EpochTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event: ``ready`` when the barrier is reached, ``error`` when waiting can never end well.
+        """Yield one event with a status.
 
-        ``waited`` when its time is over: the task asks once more, and says what is missing.
+        ``ready``: the barrier is reached. ``error``: waiting can never succeed. ``waited``: the time of *until* is
+        over; the task asks once more, and reports what is missing.
         """
         try:
             async with asyncio.timeout(self._left()):
@@ -127,7 +129,7 @@ class EpochTrigger(BaseTrigger):
             try:
                 answer = await self._wait(barrier)
             except UnknownConnection:
-                raise  # to wait would hide it until the task times out
+                raise  # waiting would hide the missing connection until the task times out
             except PackageTooOld as error:  # another host may have the newer one: its worker asks again
                 return TriggerEvent({"status": "error", "message": str(error)})
             except RetryableError as error:
@@ -166,7 +168,7 @@ class EpochTrigger(BaseTrigger):
         return inputs_readiness(reader, self.domain, inputs, sources)
 
     def _inputs(self, barrier: datetime) -> JobInputs | None:
-        """What the job reads that the trigger waits for; None when it waits for tables."""
+        """Return the job's inputs that the trigger waits for; None if it waits for tables."""
         if self.start is None:
             return None
         start = as_utc(datetime.fromisoformat(self.start), "start")
@@ -188,7 +190,7 @@ class EpochTrigger(BaseTrigger):
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
-    """What a trigger is told of a job's *inputs*: of each edge what says from where and up to where it reads."""
+    """Return a job's *inputs* as arguments of :class:`EpochTrigger`: of each edge the fields that bound its read."""
     edges = [
         {
             "table": edge.table,

@@ -1,7 +1,7 @@
-"""One open store for all triggers of a process that use it, and one watch for those that wait on the same domain.
+"""Open stores that the triggers of a process share, with one watch for each domain.
 
-A triggerer runs a thousand triggers in one event loop and has few threads: so none of them may hold a thread
-while it waits, and a commit is looked for once, not once for each trigger.
+A triggerer runs a thousand triggers in one event loop and has few threads: so no trigger may hold a thread while it
+waits, and one watch looks for commits on behalf of all triggers of a domain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedReader:
-    """The store, and the head of one domain as its watch last saw it. Use :func:`shared_reader`."""
+    """A shared store, and the head of one domain by its last watch. Use :func:`shared_reader`."""
 
     def __init__(self, held: _Held, domain: DomainName) -> None:
         self._held = held
@@ -42,7 +42,7 @@ class SharedReader:
         return self._held.store
 
     async def later_than(self, csn: int, patience: timedelta) -> None:
-        """Return when the head is above *csn*, or after *patience*; holds no thread meanwhile."""
+        """Wait until the head is above *csn*, at most for *patience*; holds no thread meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(patience.total_seconds()):
                 while self._head <= csn:
@@ -80,7 +80,7 @@ class SharedReader:
 
 @dataclass(slots=True)
 class _Held:
-    """An open store, and how many readers of domains use it; the last one to leave takes it out of *among*."""
+    """An open store and the number of readers that use it; the last reader to leave removes it from *among*."""
 
     url: str
     store: MetadataStore
@@ -88,7 +88,7 @@ class _Held:
     users: int = 0
 
     def left(self) -> bool:
-        """Count a reader out; return whether it was the last one, who closes the store."""
+        """Count a reader out; return whether it was the last one, which has to close the store."""
         self.users -= 1
         if not self.users and self.among.get(self.url) is self:
             del self.among[self.url]
@@ -96,7 +96,7 @@ class _Held:
 
 
 class _OfLoop:
-    """What the triggers of one event loop share."""
+    """The readers and stores that the triggers of one event loop share."""
 
     def __init__(self) -> None:
         self.readers: dict[tuple[str, DomainName], SharedReader] = {}
@@ -104,7 +104,10 @@ class _OfLoop:
         self.opening: dict[str, asyncio.Task[None]] = {}
 
     async def reader(self, url: str, domain: DomainName) -> SharedReader:
-        """Return the reader of *domain*. One trigger opens the store; who comes meanwhile gets its store, or error."""
+        """Return the reader of *domain*.
+
+        One trigger opens the store; triggers that ask meanwhile wait for it, and get the same store or the same error.
+        """
         while (shared := self.readers.get((url, domain))) is None:
             if held := self.held.get(url):
                 self.readers[url, domain] = SharedReader(held, domain)
@@ -131,7 +134,7 @@ def of_this_loop() -> _OfLoop:
 
 @asynccontextmanager
 async def shared_reader(store_url: str, domain: DomainName) -> AsyncIterator[SharedReader]:
-    """Join the reader that others of this event loop have on *domain*, or make one; the last one out leaves its store.
+    """Share this event loop's reader of *domain*, or make it; its last user releases the store.
 
     :raises StoreUnavailable: the store does not answer.
     """
