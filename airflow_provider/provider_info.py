@@ -1,6 +1,6 @@
-"""What Airflow is told about this provider: every class by its path, so that nothing heavy is imported to list it.
+"""Provider information for Airflow: it names every class by its path, so that listing imports nothing heavy.
 
-The connection's form has the fields that all connections have, and those that each store says itself.
+The connection's form has the fields of all connections, and the fields that each backend declares.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def _connection_type() -> dict[str, Any]:
         "conn-fields": {
             "backend": {
                 "label": "Backend",
-                "description": "; ".join(f"{name}: {one.summary}" for name, one in known.items()) + ".",
+                "description": "; ".join(f"{name}: {backend.summary}" for name, backend in known.items())
+                + ".",
                 "schema": {"type": "string", "enum": list(known), "default": next(iter(known))},
             },
             "require": {
@@ -83,8 +84,8 @@ def _connection_type() -> dict[str, Any]:
             **{name: _text(label, description) for name, (label, description) in _TEXT_FIELDS.items()},
             **{
                 name: _text(field.label, f"{backend}: {field.description}")
-                for backend, one in known.items()
-                for name, field in one.extras.items()
+                for backend, connection in known.items()
+                for name, field in connection.extras.items()
             },
         },
     }
@@ -103,13 +104,13 @@ _TEXT_FIELDS = {
         "Connection to the database of the Iceberg catalog; a store that holds none needs one.",
     ),
 }
-"""Fields of every connection that hold text: a label, and what they are."""
+"""Text fields of every connection, each with its label and description."""
 
 
 def _placeholder(place: str) -> str:
-    """What stands in an empty field *place*: for whom it is, and what it looks like."""
-    used = {backend: one.places[place] for backend, one in backends().items() if place in one.places}
-    return "; ".join(f"{backend}: {example}" for backend, example in used.items())
+    """Return the placeholder of the field *place*: an example for each backend that uses the field."""
+    used = {name: backend.places[place] for name, backend in backends().items() if place in backend.places}
+    return "; ".join(f"{name}: {example}" for name, example in used.items())
 
 
 def _text(label: str, description: str) -> dict[str, Any]:
@@ -138,8 +139,8 @@ def _config_section() -> dict[str, Any]:
             },
             "read_consistency": {
                 "description": (
-                    "Whose progress a cut waits for when the read does not say: rolling (its own tables') or "
-                    "altogether (the whole domain's)."
+                    "Consistency of cuts that do not name one: rolling (barriers that their own tables have reached) "
+                    "or altogether (barriers that the whole domain has reached)."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",
@@ -149,7 +150,7 @@ def _config_section() -> dict[str, Any]:
             "connections": {
                 "description": (
                     "Connections whose tables and epochs the page in Airflow's UI shows, separated by commas; "
-                    "nobody can ask it for another one."
+                    "it shows no other connection."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

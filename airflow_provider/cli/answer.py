@@ -1,7 +1,7 @@
-"""How commands answer: tables and facts for people; JSON, YAML and plain columns for programs.
+"""Output of commands: tables and facts for people; JSON, YAML and plain columns for programs.
 
-People's output is as wide as their terminal, or as ``COLUMNS`` says; longer text goes on in the next line. Without a
-terminal and without ``COLUMNS`` each line stays whole, so that ``grep`` finds it.
+Output for people is as wide as the terminal, or as ``COLUMNS`` says; longer text continues in the next line. Without a
+terminal and without ``COLUMNS`` lines are not broken, so that ``grep`` finds them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 _UNBOUNDED = 1_000_000
-"""Columns of an output whose lines stay whole."""
+"""Width of an output whose lines are not broken."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TIE = "\ufdd0"
 """A blank at which no line ends: a character that Unicode reserves for programs, and that is printed as a blank."""
@@ -31,7 +31,7 @@ _EMPTY: tuple[object, ...] = (None, "", (), [])
 
 
 def answer(arguments: Namespace, value: Any, *parts: RenderableType) -> None:
-    """Print *parts* for people or the whole of *value* for programs, as option ``-o`` says."""
+    """Print *parts* for people or the whole *value* for programs, as option ``-o`` says."""
     if arguments.output == "json":
         sys.stdout.write(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
     elif arguments.output == "yaml":

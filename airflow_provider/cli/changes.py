@@ -15,7 +15,7 @@ _WAIT = timedelta(seconds=10)
 
 @command
 def changes(arguments: Namespace) -> None:
-    """Print what was committed after a position, one line for each table of a commit."""
+    """Print the commits after a position, one line for each table of a commit."""
     after = None if arguments.after is None else Position.parsed(arguments.after)
     with hook_of(arguments).get_reader() as reader:
         found = (

@@ -1,4 +1,4 @@
-"""What all commands share: the connection, durations, and how they fail."""
+"""Common parts of all commands: the connection, durations, and errors."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _UNITS = {
 
 
 def command(function: Command) -> Command:
-    """Make *function* a command: quiet logs, and errors as their message and exit code 1."""
+    """Make *function* a command: it logs nothing, and an error becomes its message and exit code 1."""
 
     @functools.wraps(function)
     def run(arguments: Namespace) -> None:
-        # Connections are looked up as the server does: the metadata database too, not only the environment.
+        # Airflow then looks connections up as its server does: in its database, too, not only in the environment.
         os.environ["_AIRFLOW_PROCESS_CONTEXT"] = "server"
         try:
             function(arguments)
@@ -47,12 +47,12 @@ def command(function: Command) -> Command:
 
 
 def hook_of(arguments: Namespace) -> EpochsHook:
-    """Return the hook of the connection that was named, or configured."""
+    """Return the hook of the connection in ``--conn-id``, otherwise of the one in ``[epochs] conn_id``."""
     return EpochsHook(arguments.conn_id or conf.get("epochs", "conn_id"))
 
 
 def known_sources(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict[str, str]:
-    """Return the databases that roots of *domain* name, as far as Airflow knows their connections here."""
+    """Return the database URLs of the sources of *domain*, by connection; without those that Airflow does not know."""
     found: dict[str, str] = {}
     jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
     for source in {root.source for job in jobs for root in job.roots if root.source}:
@@ -62,9 +62,9 @@ def known_sources(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict
 
 
 def duration(text: str | None, field: str) -> timedelta | None:
-    """Read a length of time such as ``90s``, ``15m``, ``6h`` or ``2d``.
+    """Parse a length of time such as ``90s``, ``15m``, ``6h`` or ``2d``.
 
-    :raises InvalidInput: naming *field*.
+    :raises InvalidInput: *text* is something else; names *field*.
     """
     if text is None:
         return None

@@ -54,7 +54,7 @@ def _summary(found: Cut) -> RenderableType:
 
 
 def _versions(found: Cut) -> RenderableType:
-    """A row for each table; the barrier and the format are columns where they differ."""
+    """Lay out a row for each table; the barrier and the format are columns only if the tables differ in them."""
     states = found.states
     columns: dict[str, list[object]] = {
         "table": list(states),
@@ -69,7 +69,7 @@ def _versions(found: Cut) -> RenderableType:
 
 
 def _places(states: list[dict[str, Any]]) -> Iterator[RenderableType]:
-    """The URI below which each table's files are found, and, where they are listed, the files."""
+    """Lay out the URI below which each table's files are, and the files if the answer lists them."""
     found = [state for state in states if state["location"] is not None]
     if found:
         yield lines(*(block(f"location of {state['table']}", text(state["location"])) for state in found))

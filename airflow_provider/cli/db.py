@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check(arguments: Namespace) -> None:
     """Compare the store's schema with this version of the package.
 
-    :raises StoreIncompatible: it does not, so that a deployment's script sees exit code 1.
+    :raises StoreIncompatible: they do not fit; a deployment's script sees exit code 1.
     """
     settings = hook_of(arguments).get_settings()
     found = check_schema(settings.store_url)
@@ -38,7 +38,7 @@ def check(arguments: Namespace) -> None:
 
 @command
 def upgrade(arguments: Namespace) -> None:
-    """Create or upgrade the store's schema, and the tables of a catalog elsewhere."""
+    """Create or upgrade the store's schema, and the tables of a catalog in another database."""
     settings = hook_of(arguments).get_settings()
     if settings.catalog_url is not None:
         make_catalog(settings.catalog_url)
@@ -47,9 +47,9 @@ def upgrade(arguments: Namespace) -> None:
 
 @command
 def restored(arguments: Namespace) -> None:
-    """Give the store a new incarnation, and say which tables are ahead of it.
+    """Give the store a new incarnation, and list the tables that are ahead of it.
 
-    :raises TablesAhead: there are some, so that a script sees exit code 1.
+    :raises TablesAhead: a table is ahead; a script sees exit code 1.
     """
     hook = hook_of(arguments)
     incarnation = new_incarnation(hook.get_settings().store_url)

@@ -18,7 +18,7 @@ from airflow_provider.sources.roots import RootSources
 def doctor(arguments: Namespace) -> None:
     """Diagnose a domain and name the next steps.
 
-    :raises FinalError: a finding needs action, so that a script sees exit code 1.
+    :raises FinalError: a finding needs action; a script sees exit code 1.
     """
     hook = hook_of(arguments)
     with hook.get_conn(create=False) as service:
@@ -61,7 +61,7 @@ def _summary(found: Examination) -> RenderableType:
 
 
 def _findings(found: Examination) -> Iterator[RenderableType]:
-    """A block for each finding: its text is too long for the cells of a table."""
+    """Lay out a block for each finding, because its text is too long for the cells of a table."""
     for symptom in found.symptoms:
         told = {
             "found": symptom.found,

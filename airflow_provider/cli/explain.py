@@ -27,7 +27,7 @@ from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
 
 _WIDEST = 24
-"""Columns of the log are at most so wide, which leaves room for notes."""
+"""Maximum width of a column of the log, which leaves room for notes."""
 
 
 @command
@@ -75,14 +75,14 @@ def _summary(found: Explanation, ended: list[str]) -> RenderableType:
 
 
 def _findings(found: Explanation) -> Iterator[RenderableType]:
-    """A block for each check that refused the newest output."""
+    """Lay out a block for each check that refused the newest output."""
     for finding in found.findings:
         told = {"table": finding.table, "found": finding.figure, "such as": finding.sample}
         yield block(f"refused by check {finding.check}", facts(told))
 
 
 def _log(found: Explanation) -> Iterator[RenderableType]:
-    """The barrier log: a heading for each writer above its entries; the title has the day if all share it."""
+    """Lay out the barrier log: a heading for each writer above its entries; the title has the day if all share it."""
     if not found.log:
         return
     times = [entry.at.astimezone(UTC) for entry in found.log]
@@ -104,7 +104,7 @@ def _log(found: Explanation) -> Iterator[RenderableType]:
 
 
 def _entries(rows: list[tuple[str, ...]], widths: list[int]) -> RenderableType:
-    """Lines of the log below one heading, as wide as those below the others."""
+    """Lay out the lines of the log below one heading, in columns of the same widths as below the other headings."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for width in widths:
         grid.add_column(width=min(width, _WIDEST))
@@ -115,7 +115,7 @@ def _entries(rows: list[tuple[str, ...]], widths: list[int]) -> RenderableType:
 
 
 def _ended_as(owner: Owner) -> str:
-    """State in which a run has ended, by Airflow's database; empty while it runs or when the database does not say."""
+    """Return the state in which a run has ended, by Airflow's database; empty while it runs or if it is not known."""
     if not owner.names_dag:
         return ""
     from airflow.models.dagrun import DagRun
@@ -129,13 +129,16 @@ def _ended_as(owner: Owner) -> str:
 
 
 def _writer(record: BarrierRecord) -> str:
-    """The attempt's token and owner; with several participants also which, and the number of its try."""
+    """Return the attempt's token and owner; with several participants also the participant and its try."""
     part = f" participant {record.participant} try {record.subtoken}" if record.subtoken else ""
     return f"token {record.token}{part}, {record.owner}"
 
 
 def _interval(reader: MetadataReader, domain: str, job: str, text: str | None) -> Interval | None:
-    """The epoch that *text* names on the job's own calendar; None leaves the choice to :func:`explain`."""
+    """Return the epoch that *text* names on the job's calendar; None leaves the choice to :func:`explain`.
+
+    :raises InvalidInput: *text* names several epochs.
+    """
     key = job_key(domain_name(domain), job_name(job))
     stamped = reader.read(key.domain, [key]).get(key)
     if not text or stamped is None:

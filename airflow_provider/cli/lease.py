@@ -24,7 +24,7 @@ def leases(arguments: Namespace) -> None:
 
 @command
 def renew(arguments: Namespace) -> None:
-    """Make a lease last longer."""
+    """Extend a lease."""
     with hook_of(arguments).get_conn(create=False) as service:
         lease = service.leases.renew(_own(service, arguments), duration(arguments.ttl, "ttl"))
     show(facts({"lease": lease.id, "until": lease.until.isoformat()}))
@@ -40,7 +40,10 @@ def drop(arguments: Namespace) -> None:
 
 
 def _own(service: EpochService, arguments: Namespace) -> Lease:
-    """:raises UnknownName: there is no such live lease. :raises LeaseHeld: it has another owner."""
+    """Return the lease that the arguments name.
+
+    :raises UnknownName: there is no such live lease. :raises LeaseHeld: it has another owner.
+    """
     lease = service.leases.find(arguments.domain, arguments.name)
     if lease is None:
         raise UnknownName(
@@ -71,7 +74,7 @@ def _facts(lease: Lease) -> dict[str, object]:
 
 
 def _block(lease: Lease) -> RenderableType:
-    """A block for each lease: of its name, owner and tables each may be as wide as the terminal."""
+    """Lay out a block for a lease, not a row: its name, owner and tables may each be as wide as the terminal."""
     told = {
         "owner": lease.owner,
         "until": f"{moment(lease.until, seconds=True)} UTC",

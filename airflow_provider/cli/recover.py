@@ -12,9 +12,9 @@ from airflow_provider.domain.errors import FinalError
 
 @command
 def recover(arguments: Namespace) -> None:
-    """Let the catalog's pointers of all tables follow the store; register tables again that were dropped there.
+    """Move the catalog's pointers of all tables to the store's; register dropped tables again.
 
-    :raises FinalError: a table's pointer cannot be repaired, so that a script sees exit code 1.
+    :raises FinalError: a table's pointer cannot be repaired; a script sees exit code 1.
     """
     with hook_of(arguments).get_conn(create=False) as service:
         found = service.recover(arguments.domain)

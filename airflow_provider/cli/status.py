@@ -21,7 +21,7 @@ _SKIPPED = EpochState.SKIPPED
 _OPEN = (EpochState.OPEN, EpochState.PRECOMMIT)
 _MAX_HOURS = 24 * 366
 _FINEST_PER_HOUR = 60
-"""Epochs of the finest cadence: all of the hours are counted."""
+"""Number of epochs of the finest cadence in an hour, so that the grid counts all epochs of the hours."""
 _COUNTS = {
     "committed": "committed",
     "skipped": "skipped",
@@ -30,7 +30,7 @@ _COUNTS = {
     "vetoed": "vetoed",
     "nothing": "not begun",
 }
-"""Counts of epochs, and how people read them."""
+"""Counts of epochs, and their names in the output for people."""
 
 
 @command
@@ -55,7 +55,10 @@ def status(arguments: Namespace) -> None:
 
 
 def _hours(text: str) -> int:
-    """:raises InvalidInput: not a number of hours from 1 to a leap year's."""
+    """Parse the option ``--hours``.
+
+    :raises InvalidInput: it is not a number from 1 to the hours of a leap year.
+    """
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= _MAX_HOURS:
         raise InvalidInput(field="--hours", value=text, expected=f"a number from 1 to {_MAX_HOURS}")
     return int(text)
@@ -67,7 +70,7 @@ def _titles(found: Grid) -> Iterator[RenderableType]:
 
 
 def _by_job(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
-    """A row for each job with its cadence, and below it one for each of its tables."""
+    """Yield a row for each job with its cadence, and below it a row for each of its tables."""
     for job in dict.fromkeys(row.job for row in rows):
         own = [row for row in rows if row.job == job]
         yield job, None, None, own[0].cadence
@@ -76,7 +79,7 @@ def _by_job(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
 
 
 def _epochs(row: Row) -> str:
-    """Counts of the table's epochs, those that are not zero, and what has become of its job."""
+    """Return the counts of the table's epochs that are not zero, and whether its job has lapsed or is retired."""
     line = _line(row)
     told = [tied(f"{line[name]} {words}") for name, words in _COUNTS.items() if line[name]]
     if row.lapsed is not None:

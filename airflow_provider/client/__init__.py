@@ -1,1 +1,1 @@
-"""What readers in plain Python use: an open store, cuts with methods, leases."""
+"""Reading in plain Python: an open store, cuts with methods, leases."""

@@ -1,4 +1,4 @@
-"""``connect``: from a URL, a folder, an Airflow connection or settings to an open store."""
+"""``connect``: open a store by its URL, folder, Airflow connection or settings."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def connect(
             cut = epochs.cut(["flights", "weather"])
             print(cut["flights"].to_pandas())
 
-    Nothing is made: a store that is not there is an error.
+    Creates nothing: a store that does not exist is an error.
 
     :param place: URL of the store, id of an Airflow connection, or settings.
-    :param local: instead of it a folder with a store and its tables, as for :func:`epoch_run`.
-    :param warehouse: with a URL, where the tables are; for a SQLite file by default ``warehouse`` beside it.
+    :param local: folder with a store and its tables, instead of *place*; as for :func:`epoch_run`.
+    :param warehouse: with a URL, the URI of the tables; for a SQLite file by default ``warehouse`` beside it.
     :param catalog_url: with a URL, the database that holds the tables' pointers, if it is not the store's own.
     :param domain: domain of tables that are given as names.
-    :raises InvalidInput: an address that cannot be understood, or that leads nowhere without *warehouse*.
+    :raises InvalidInput: an address that cannot be parsed, or a store on a server without *warehouse*.
     :raises UnknownConnection: Airflow does not know the connection.
-    :raises MissingLibrary: a connection's id, where Airflow is not installed.
-    :raises StoreUnavailable: the store does not answer, or is not there.
+    :raises MissingLibrary: *place* is a connection's id, and Airflow is not installed.
+    :raises StoreUnavailable: the store does not answer, or does not exist.
     :raises StoreIncompatible: its schema is older or newer than this version of the package.
     """
     chosen = domain_name(domain)
@@ -52,9 +52,9 @@ def _settings(
     warehouse: str | None,
     catalog_url: str | None,
 ) -> Settings:
-    """Return where the arguments lead.
+    """Return the settings that the arguments name.
 
-    :raises InvalidInput: none of them says so, or two do.
+    :raises InvalidInput: the arguments name no store, or two.
     """
     if (place is None) == (local is None):
         raise _unclear("place", None if place is None else "(a place and a folder)")
@@ -81,7 +81,7 @@ def _settings(
 
 
 def _beside(url: str) -> str:
-    """The warehouse of a store that is a file, where :meth:`Settings.local` has it.
+    """Return the warehouse beside a store that is a file, as :meth:`Settings.local` does.
 
     :raises InvalidInput: the store is on a server.
     """

@@ -1,4 +1,4 @@
-"""A cut with methods: its tables as Arrow, pandas, Polars, SQL or Spark views. The record itself stays a pure value."""
+"""Cuts with methods: tables as Arrow, pandas, Polars, SQL or Spark views. The record of a cut stays a pure value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class CutTable:
-    """One table in a cut. Every read asks the store before its first row and after its last (R22)."""
+    """One table in a cut.
+
+    Every read checks the cut before its first row and after its last (R22), because files may be deleted during it.
+    """
 
     def __init__(self, service: EpochService, cut: Cut, state: State) -> None:
         self._service = service
@@ -71,7 +74,7 @@ class CutTable:
         return polars.from_arrow(self.to_arrow(columns))
 
     def files(self) -> list[str]:
-        """Return the URIs of the data files. Call :meth:`ReadableCut.check` when they have been read.
+        """Return the URIs of the data files. Call :meth:`ReadableCut.check` after reading them.
 
         :raises LeaseExpired: the cut is no longer readable.
         """
@@ -82,7 +85,7 @@ class CutTable:
 
 
 class ReadableCut:
-    """One state of each table, all at one barrier and one CSN; ``cut["flights"]`` is one of them.
+    """One state of each table, all at one barrier and one CSN; ``cut["flights"]`` is the state of one table.
 
     :ivar record: the cut as a value.
     """
@@ -112,7 +115,7 @@ class ReadableCut:
             return table.domain == self.domain and table.name in self.record.states
         return table in self.record.states
 
-    # --- what the record says --------------------------------------------------------------------------------
+    # --- fields of the record --------------------------------------------------------------------------------
 
     @property
     def domain(self) -> DomainName:
@@ -121,7 +124,7 @@ class ReadableCut:
 
     @property
     def incarnation(self) -> str:
-        """Identity of the store that the cut was made in."""
+        """Incarnation of the store in which the cut was made."""
         return self.record.incarnation
 
     @property
@@ -156,7 +159,7 @@ class ReadableCut:
 
     @property
     def behind(self) -> Mapping[TableName, timedelta]:
-        """The tables that are read at an earlier barrier than the cut's, and how much earlier."""
+        """Tables that are read at an earlier barrier than the cut's, each with the difference."""
         return self.record.behind
 
     @property
@@ -170,9 +173,9 @@ class ReadableCut:
         return self.record.notes
 
     def check(self) -> None:
-        """Raise if this cut is no longer readable. Only rows, files and queries that you read yourself need it.
+        """Raise if this cut is no longer readable. Needed only after reading files or queries with other programs.
 
-        :raises LeaseExpired: with the reason.
+        :raises LeaseExpired: the cut is no longer readable; the message has the reason.
         """
         self._service.cuts.check(self.record)
 
@@ -184,7 +187,7 @@ class ReadableCut:
         The tables that *query* names are read whole, into memory. For larger ones see :meth:`script` and :meth:`views`.
 
         :param engine: ``duckdb``, the only engine that runs in this process; its time zone is UTC.
-        :raises InvalidInput: another engine, or SQL that it does not run; the query sees nothing but the tables.
+        :raises InvalidInput: another engine, or SQL that DuckDB does not run over these tables alone.
         :raises MissingLibrary: DuckDB is not installed.
         :raises LeaseExpired: the cut is no longer readable.
         """
@@ -230,9 +233,9 @@ class ReadableCut:
     def register(
         self, connection: duckdb.DuckDBPyConnection, tables: Iterable[str | EpochTable] | None = None
     ) -> None:
-        """Read *tables*, all by default, and give them to a DuckDB connection of yours, under their names.
+        """Read *tables*, all by default, and register them in your DuckDB connection, under their names.
 
-        :raises InvalidInput: two tables that DuckDB takes for one, since it ignores case.
+        :raises InvalidInput: two tables whose names differ only in case, which DuckDB ignores.
         :raises LeaseExpired: the cut is no longer readable.
         """
         names = None if tables is None else names_within(self.domain, tables)
@@ -241,10 +244,10 @@ class ReadableCut:
     def views(
         self, spark: SparkSession | None = None, *, prefix: str = "", with_epoch: bool = False
     ) -> AbstractContextManager[SparkSession]:
-        """Make a temporary view of each table in Spark, for a ``with`` block. Run every action inside the block.
+        """Create a temporary view of each table in Spark, for a ``with`` block. Run every action inside the block.
 
         :param spark: the session; by default the running one, else a new one.
-        :param prefix: put before each table's name. :param with_epoch: the views have the column ``_epoch``, too.
+        :param prefix: text before each table's name. :param with_epoch: give the views the column ``_epoch``, too.
         :raises LeaseExpired: the cut is no longer readable, or was not when the block ended.
         :raises InvalidInput: a session whose settings may lose rows, a table that Spark cannot reach, or a name that is
             taken.
@@ -256,7 +259,7 @@ class ReadableCut:
     def queries(self, engine: Engine | str, *, catalog: str = "epochs") -> dict[TableName, str]:
         """Return for each table a SELECT of its rows in the SQL of *engine*: ``duckdb``, ``spark`` or ``trino``.
 
-        The text keeps nothing readable: hold the cut by a lease, and call :meth:`check` when the queries are done.
+        The queries do not keep the cut readable: hold it by a lease, and call :meth:`check` after running them.
 
         :param catalog: name of the store's Iceberg catalog in the engine; DuckDB needs none.
         :raises InvalidInput: an unknown engine, or a state that it cannot read.
@@ -265,14 +268,14 @@ class ReadableCut:
         return queries.queries(self._service.cuts, self.record, engine, catalog=catalog)
 
     def script(self, engine: Engine | str, *, catalog: str = "epochs") -> str:
-        """Return statements that make a temporary view of each table, for ``duckdb`` or ``spark``.
+        """Return statements that create a temporary view of each table, for ``duckdb`` or ``spark``.
 
         Parameters and errors are those of :meth:`queries`.
         """
         return queries.script(self._service.cuts, self.record, engine, catalog=catalog)
 
     def __sub__(self, earlier: object) -> dict[TableName, Difference]:
-        """Return what changed since *earlier*, by table: rows that only one of the two cuts has.
+        """Return the differences from *earlier*, by table: rows that only one of the two cuts has.
 
         :raises LeaseExpired: one of the cuts is no longer readable. :raises InvalidInput: a cut of another domain.
         """
@@ -283,7 +286,7 @@ class ReadableCut:
     def difference(
         self, earlier: ReadableCut, tables: Iterable[str | EpochTable] | None = None
     ) -> dict[TableName, Difference]:
-        """Return what ``self - earlier`` does, for *tables* only.
+        """Return the same as ``self - earlier``, for *tables* only.
 
         :param tables: tables to compare; None for all that both cuts have.
         :raises InvalidInput: a table that one of the cuts lacks, or a cut of another domain.
@@ -299,9 +302,9 @@ class ReadableCut:
 def names_within(
     domain: DomainName, tables: str | EpochTable | Iterable[str | EpochTable]
 ) -> list[TableName]:
-    """Return the names of *tables*, which are all of *domain*: a name alone does not say which table is meant.
+    """Return the names of *tables*, which must all be of *domain*.
 
-    :raises InvalidInput: no table, no name, or a declaration of another domain.
+    :raises InvalidInput: no table, a value that is no name, or a declaration of another domain.
     """
     if isinstance(tables, str | EpochTable):
         tables = [tables]
@@ -319,7 +322,10 @@ def names_within(
 
 
 def _names(query: str, table: TableName) -> bool:
-    """Whether *query* may name *table*: an engine finds no table whose name is not a word, or words, of the text."""
+    """Return whether *query* may name *table*: its name occurs as whole words, plain or quoted, in any case.
+
+    May be true for a text that only mentions the name, such as a comment; then the table is read in vain.
+    """
     quoted = table.replace('"', '""')
     words = "|".join(re.escape(name.casefold()) for name in (table, quoted))
     return re.search(rf"(?<!\w)(?:{words})(?!\w)", query.casefold()) is not None

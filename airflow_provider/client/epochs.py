@@ -29,7 +29,7 @@ Tables = str | EpochTable | Iterable[str | EpochTable]
 
 
 class Epochs:
-    """An open store and its tables; close it, or use it in a ``with`` block. :func:`connect` makes one.
+    """An open store and its tables; close it, or use it in a ``with`` block. Made by :func:`connect`.
 
     :param domain: domain of tables that are given as names.
     """
@@ -54,19 +54,20 @@ class Epochs:
         """Return one state of each table, all at one barrier and one CSN. Never waits.
 
         :param tables: names or declarations, all of one domain.
-        :param domain: their domain; by default that of the declarations, or the one given to :func:`connect`.
-        :param at: the greatest barrier wanted; None for the newest that all tables have reached.
+        :param domain: their domain; by default that of the declarations, or the domain given to :func:`connect`.
+        :param at: latest barrier to read; None for the newest that all tables have reached.
         :param level: READ_COMMITTED resolves anew at each call; READ_UNCOMMITTED returns the newest WRITTEN
-            output of each table, unaligned. The default is configured.
-        :param align: ``floor`` takes full tables that are slower at their last barrier, at most *max_lag* before
-            the cut's; ``cut.behind`` names them.
-        :param max_staleness: how old any of the tables may be, by the store's clock.
+            output of each table, unaligned. The default is the configured ``read_level``.
+        :param align: ``floor`` reads slower full tables at their own last barrier, at most *max_lag* before the cut's;
+            ``cut.behind`` names them.
+        :param max_staleness: maximum age of each table, by the store's clock.
         :param consistency: ``altogether`` uses only barriers that all tables of the domain have published.
-        :param session: what was seen before; ``session.after(cut)`` is the next one.
+        :param session: session of earlier cuts, behind which no table goes back; ``session.after(cut)`` is the next
+            session.
         :raises InvalidInput: tables of several domains, or a request that READ_UNCOMMITTED cannot fulfil.
         :raises NotReady: no common barrier yet, or only one that is too old or behind the session; ``missing`` lists
             the tables that lag.
-        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
+        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest barriers that are not.
         :raises UnknownName: a table that no job has registered.
         :raises WrongWarehouse: the domain's files are in another warehouse than the one given.
         """
@@ -102,11 +103,11 @@ class Epochs:
             with epochs.lease(["flights", "weather"], name="report", owner=run_id) as lease:
                 lease.cut["flights"].to_arrow()
 
-        :param tables: as for :meth:`cut`; or a cut that you have, which is then the one that is held.
-        :param name: unique in the domain.
-        :param owner: asks again after a failure, by the same name, and gets the same cut. By default this user in this
-            one call, whom no retry finds again.
-        :param ttl: how long the lease lasts without being renewed; the default is ``lease_ttl``.
+        :param tables: as for :meth:`cut`; or an existing cut, which the lease then holds.
+        :param name: name of the lease, unique in the domain.
+        :param owner: owner of the lease; a retry with the same name and owner gets the same cut. By default a new owner
+            for each call, so that no retry finds the lease.
+        :param ttl: time to live of the lease unless it is renewed; the default is ``lease_ttl``.
         :param options: as for :meth:`cut`.
         :raises LeaseHeld: another owner has *name*; the error says until when.
         :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
@@ -134,12 +135,12 @@ class Epochs:
     def bind(
         self, root: str, interval: ExplicitInterval, *, reason: str, by: str, domain: str | None = None
     ) -> Bound:
-        """Let the epoch of *interval* read what the source of *root* has now, such as a file that came late.
+        """Record the present content of *root*'s source, such as a late file, as the bounds of the epoch *interval*.
 
         :param interval: as for :func:`epoch_run`, such as ``"2024-05-01"``.
-        :param by: who decides so; kept with *reason*.
-        :return: with ``behind``: committed epochs to compute again.
-        :raises InvalidInput: the interval cannot be read, or nothing is recorded for it.
+        :param by: the user who decides it; stored with *reason*.
+        :return: the new bounds, and in ``behind`` the committed epochs to compute again.
+        :raises InvalidInput: the interval cannot be parsed, or no bounds are recorded for it.
         :raises UnknownName: no job of the domain declares *root*.
         """
         return self._service.bind(
@@ -147,7 +148,7 @@ class Epochs:
         )
 
     def close(self) -> None:
-        """Give back connections; may be called twice. Cuts and leases of it can be read no longer."""
+        """Close the connections; may be called twice. Afterwards its cuts and leases cannot be read."""
         self._service.close()
 
     def _named(self, tables: Tables, domain: str | None) -> tuple[DomainName, list[TableName]]:

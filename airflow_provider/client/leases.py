@@ -1,4 +1,4 @@
-"""A lease as its owner holds it: a cut that stays readable, for a ``with`` block or for longer."""
+"""Leases with methods: a cut that stays readable, for a ``with`` block or for longer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from airflow_provider.domain.topology import EpochTable
 class HeldLease:
     """A claim on :attr:`cut`, which keeps it readable until :attr:`until`.
 
-    At the end of a ``with`` block the lease is dropped. A block that raised keeps it until it ends by itself, if the
-    lease names its owner: the retry asks by the same name and owner, and reads the same cut.
+    The end of a ``with`` block drops the lease. If the block raised and the caller named an owner, the lease stays
+    until its time is over: the retry asks by the same name and owner, and reads the same cut.
     """
 
     def __init__(self, service: EpochService, record: Lease, *, for_retries: bool) -> None:
@@ -28,7 +28,7 @@ class HeldLease:
 
     @property
     def cut(self) -> ReadableCut:
-        """The cut that is held."""
+        """The cut that the lease holds."""
         return ReadableCut(self._service, self.record.cut)
 
     @property
@@ -47,7 +47,7 @@ class HeldLease:
         return self.record.until
 
     def renew(self, ttl: timedelta | None = None) -> None:
-        """Make the lease last for *ttl* from now; never shorter than it does already.
+        """Extend the lease to *ttl* from now; never shortens it.
 
         :param ttl: the default is ``lease_ttl``.
         :raises LeaseExpired: it has ended; files of its cut may be gone.
@@ -55,7 +55,7 @@ class HeldLease:
         self.record = self._service.leases.renew(self.record, ttl)
 
     def release(self, tables: Iterable[str | EpochTable]) -> None:
-        """Give up *tables*; the others are held as long as before. Without a table left the lease ends.
+        """Release *tables*; the lease holds the others as long as before. Without any table the lease ends.
 
         :raises LeaseExpired: it has ended.
         """

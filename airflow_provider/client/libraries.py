@@ -1,4 +1,4 @@
-"""Libraries that only some calls need, imported when they are called."""
+"""Optional libraries, imported by the calls that need them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMMANDS = {
     "pandas": "pip install 'pandas>=2.2'",
     "polars": "pip install polars",
 }
-"""How to install each, as a next step."""
+"""Command that installs each library, for the next step of an error."""
 
 
 def library(name: str, call: str) -> Any:
@@ -24,7 +24,7 @@ def library(name: str, call: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:  # it is there, and lacks a library of its own: the error names that
+        if error.name != name:  # the library is installed, and lacks one of its own, which the error names
             raise
         raise MissingLibrary(
             f"{call} needs the library {name!r}, which is not installed here.",

@@ -1,4 +1,4 @@
-"""The link from a task to its epochs on the page of tables and epochs."""
+"""Link from a task to its epochs on the page of tables and epochs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PAGE = "/plugin/epochs"
 
 @attrs.define()
 class EpochGridLink(BaseOperatorLink):
-    """Opens the page at the domain, tables and time that the task works on.
+    """Open the page at the domain, tables and time that the task works on.
 
-    Airflow asks for it in the task's own process, after the task ended; an operator that knows what it worked
-    on has it in its attribute ``grid_query``.
+    Airflow asks for the link in the task's own process, after the task has ended; operators keep the query in their
+    attribute ``grid_query``.
     """
 
     @property

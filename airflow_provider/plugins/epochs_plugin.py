@@ -1,4 +1,4 @@
-"""What Airflow loads as the plugin ``epochs``. Task processes load it too: it imports nothing heavy."""
+"""The Airflow plugin ``epochs``. Task processes load it, too, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class LazyApp:
-    """An ASGI application that is imported at its first request, which only an API server gets."""
+    """ASGI application that is imported at its first request, since only an API server gets requests."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class LazyApp:
 
 
 def _bundle_url() -> str:
-    """Address of the page's script below Airflow's own, which may lie under a prefix."""
+    """Return the address of the page's script below Airflow's own address, which may have a path."""
     base = str(conf.get("api", "base_url", fallback="") or "")
     return f"{base.rstrip('/')}{URL_PREFIX}/static/epochs.js"
 

@@ -1,4 +1,7 @@
-"""Who may see what on the page: what a DAG did, whoever may read that DAG."""
+"""Access to the page: a user sees the epochs of the DAGs that Airflow lets the user read.
+
+See docs/decisions/page-access.md.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,28 @@ from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
 
 
 def allowed_connections() -> list[str]:
-    """The connections in ``[epochs] connections``."""
+    """Return the connections in ``[epochs] connections``."""
     listed = str(conf.get("epochs", "connections", fallback=DEFAULT_CONN_ID))
-    return [name for name in (one.strip() for one in listed.split(",")) if name] or [DEFAULT_CONN_ID]
+    return [name for name in map(str.strip, listed.split(",")) if name] or [DEFAULT_CONN_ID]
 
 
 def may_read_connection(conn_id: str, user: Any) -> bool:
-    """Whether the user may read where a connection leads."""
+    """Return whether the user may read the connection's fields."""
     details = ConnectionDetails(conn_id=conn_id, team_name=Connection.get_team_name(conn_id))
     return get_auth_manager().is_authorized_connection(method="GET", details=details, user=user)
 
 
 class DagAccess:
-    """Answers for one user and one request; asks Airflow's auth manager once for each DAG."""
+    """Permissions of one user in one request; asks Airflow's auth manager once for each DAG."""
 
     def __init__(self, user: Any) -> None:
         self._user = user
         self._known: dict[str | None, bool] = {}
 
     def may_read(self, dag_id: str | None) -> bool:
-        """Whether the user may read *dag_id*; None stands for all DAGs.
+        """Return whether the user may read *dag_id*; None stands for all DAGs.
 
-        What runs outside Airflow names itself in the place of a DAG, and is judged as one.
+        A program outside Airflow has its own name in the place of a DAG's id, and is treated as a DAG of that id.
         """
         if dag_id not in self._known:
             details = None

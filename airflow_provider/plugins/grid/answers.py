@@ -1,4 +1,4 @@
-"""The page's answers as plain values, less what the user may not read."""
+"""The page's answers as plain values, without the parts that the user may not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider.domain.records import Stamped
 
 
 class Access(Protocol):
-    """Who may see what; see :mod:`airflow_provider.plugins.grid.access`."""
+    """Permissions of the user; see :mod:`airflow_provider.plugins.grid.access`."""
 
     def may_read(self, dag_id: str | None) -> bool: ...
 
@@ -26,22 +26,24 @@ class Access(Protocol):
 def domains_answer(domains: Mapping[DomainName, Callable[[], Collection[str]]], access: Access) -> list[str]:
     """Return the domains in which the user may read a DAG that worked on the latest epoch of a job.
 
-    Those who may read all DAGs get all domains.
+    A user who may read all DAGs gets all domains.
 
-    :param domains: with what names those DAGs.
+    :param domains: each domain with a function that returns the ids of those DAGs.
     """
     every = access.may_read(None)
     return [name for name, dags in domains.items() if every or any(map(access.may_read, dags()))]
 
 
 def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
-    """Return the grid; a table appears when the user may read a DAG that computed an epoch of it.
+    """Return the grid; a table appears if the user may read a DAG that computed an epoch of it.
 
-    Epochs of other DAGs are shown as empty. A table of which nobody computed an epoch in the range is shown to
-    those who may read all DAGs. Of a domain without a table for the user nothing is told.
+    Epochs of other DAGs are shown as empty. A table without a computed epoch in the range is shown to users who may
+    read all DAGs. A domain without a table for the user looks like an unknown domain.
     """
     rows = [_row(row, access) for row in found.rows if _visible(row, access)]
-    if not rows and not access.may_read(None):  # as if the domain were not there
+    if not rows and not access.may_read(
+        None
+    ):  # the answer for an unknown domain: it tells not even that it exists
         found = replace(
             found,
             csn=0,
@@ -64,7 +66,7 @@ def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
 def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
     """Return one epoch with the entries of its log that the user may read.
 
-    :raises UnknownName: the user may read none of the DAGs that worked on it: as if it were not there.
+    :raises UnknownName: the user may read none of the DAGs that worked on it; the same error as for an unknown epoch.
     """
     owners: set[str | None] = {entry.record.owner.dag_id for entry in found.log}
     if not any(access.may_read(owner) for owner in owners or {None}):
@@ -81,17 +83,17 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "summary": found.summary if complete else "",
         "waiting_for": list(found.waiting_for) if complete else [],
         "next_step": found.next_step,
-        "findings": [_finding(one) for one in found.findings] if complete else [],
+        "findings": [_finding(finding) for finding in found.findings] if complete else [],
         "places": list(found.places) if complete else [],
         "lapsed": _text(found.lapsed),
         "withdrawn": list(found.withdrawn),
         "retired": found.retired,
-        "log": [_entry(one) for one in _readable(found.log, access)],
+        "log": [_entry(entry) for entry in _readable(found.log, access)],
     }
 
 
 def unknown_epoch(job: str, interval: Interval) -> UnknownName:
-    """What is said of an epoch that is not there, and of one that the user may not know."""
+    """Return the error for an epoch that does not exist, and for one that the user may not see."""
     return UnknownName(
         f"no epoch {interval} of job {job!r} is known to you.",
         next_step="see the tables and jobs that the page shows you; ask for read access to the DAG that computes it.",
@@ -148,7 +150,7 @@ def _cell(cell: Cell, access: Access) -> dict[str, Any]:
 
 
 def _readable(log: Iterable[Stamped[BarrierRecord]], access: Access) -> Iterable[Stamped[BarrierRecord]]:
-    return (one for one in log if access.may_read(one.record.owner.dag_id))
+    return (entry for entry in log if access.may_read(entry.record.owner.dag_id))
 
 
 def _entry(stamped: Stamped[BarrierRecord]) -> dict[str, Any]:
@@ -167,8 +169,8 @@ def _entry(stamped: Stamped[BarrierRecord]) -> dict[str, Any]:
     }
 
 
-def _finding(one: Finding) -> dict[str, Any]:
-    return {"check": one.check, "figure": one.figure, "sample": list(one.sample)}
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {"check": finding.check, "figure": finding.figure, "sample": list(finding.sample)}
 
 
 def _owner(owner: Owner) -> dict[str, Any]:

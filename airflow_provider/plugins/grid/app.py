@@ -1,4 +1,4 @@
-"""The routes of the page. All are read-only, and all need a signed-in user."""
+"""Routes of the page. All are read-only, and all need a signed-in user."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SCRIPT = Path(__file__).parent / "static" / "epochs.js"
 _MAX_TEXT = 255
 _MAX_HOURS = 24 * 366
 _MAX_ROWS, _MAX_TOTAL = 200, 12_000
-"""Tables and cells of one answer, whatever is asked for: about a second of work, and a few megabytes."""
+"""Maximum number of tables and of cells in one answer: about a second of work, and a few megabytes."""
 _recent = Recent()
 
 ConnectionId = Annotated[str | None, Query(max_length=_MAX_TEXT)]
@@ -53,7 +53,7 @@ router = APIRouter(dependencies=[Depends(requires_access_view(AccessView.PLUGINS
 
 
 def create_app() -> FastAPI:
-    """Build the application; nothing is open without signing in, its own documentation included."""
+    """Build the application; all of it needs a signed-in user, which is why FastAPI's own documentation is off."""
     app = FastAPI(title="Epochs", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(router)
     app.add_exception_handler(EpochError, _refused)
@@ -62,19 +62,19 @@ def create_app() -> FastAPI:
 
 @router.get("/static/epochs.js")
 def script() -> FileResponse:
-    """The page's script."""
+    """Return the page's script."""
     return FileResponse(_SCRIPT, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
 
 @router.get("/api/connections")
 def connections() -> dict[str, list[str]]:
-    """The connections that the page may show, the default one first."""
+    """Return the connections that the page may show, the default first."""
     return {"connections": allowed_connections()}
 
 
 @router.get("/api/domains")
 def domains(user: GetUserDep, conn_id: ConnectionId = None) -> dict[str, list[str]]:
-    """The domains in a connection's store in which DAGs work that the user may read."""
+    """Return the domains of a connection's store in which the user may read a DAG."""
     with _reader(conn_id, user) as reader:
         dags = {name: partial(_latest_dags, conn_id, reader, name) for name in reader.domains()}
         return {"domains": domains_answer(dags, DagAccess(user))}
@@ -97,10 +97,10 @@ def grid_of(
     words: Annotated[str, Query(max_length=_MAX_TEXT)] = "",
     since: Annotated[str, Query(max_length=64)] = "",
 ) -> dict[str, Any]:
-    """Tables and their epochs in the *hours* before *end*; of each, what DAGs did that the user may read.
+    """Return tables and their epochs in the *hours* before *end*, as far as the user may read the DAGs.
 
-    :param words: only tables whose name, or whose job's, contains one of them.
-    :param since: ``tag`` of the answer that the asker has: one that is the same is not sent again.
+    :param words: only tables whose name, or whose job's name, contains one of these words.
+    :param since: ``tag`` of the answer that the page has; an answer with the same tag is not sent again.
     """
     moment, wanted = _moment(end, "end"), tuple(sorted(set(words.lower().replace(",", " ").split())))
     with _reader(conn_id, user) as reader:
@@ -134,7 +134,7 @@ def epoch_of(
     domain: Name = "default",
     conn_id: ConnectionId = None,
 ) -> dict[str, Any]:
-    """One epoch: what it waits for, what to do, and its barrier log."""
+    """Return one epoch with what it waits for, the next step and its barrier log."""
     interval = Interval(run_barrier(explicit=start), run_barrier(explicit=end))
     with _reader(conn_id, user) as reader:
         try:
@@ -146,7 +146,11 @@ def epoch_of(
 
 @contextmanager
 def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
-    """Open the store for reading. Where it is, an error tells only those who may read the connection."""
+    """Open the store for reading.
+
+    An error of the store names its address, and reaches only users who may read the connection; for others it is
+    replaced, and the log has the reason.
+    """
     hook = _hook(conn_id)
     try:
         with hook.get_reader() as reader:
@@ -159,12 +163,16 @@ def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
             raise
         raise type(error)(
             f"Connection {hook.epochs_conn_id!r} leads to no metadata store that can be read now.",
-            next_step="ask whoever operates Airflow: the reason is in the API server's log.",
+            next_step="ask an administrator of Airflow: the reason is in the API server's log.",
         ) from error
 
 
 def _hook(conn_id: str | None) -> EpochsHook:
-    """The hook of a connection that the configuration lists, so that no user chooses where the server connects to."""
+    """Return the hook of a connection.
+
+    :raises UnknownName: the configuration does not list it: a user must not choose the address that the server
+        connects to.
+    """
     allowed = allowed_connections()
     chosen = conn_id or allowed[0]
     if chosen not in allowed:
@@ -186,7 +194,7 @@ def _moment(text: str | None, field: str) -> Any:
 
 
 def _refused(_request: Request, error: Exception) -> JSONResponse:
-    """Answer an error of this package: what it is, and what to do."""
+    """Return an error of this package as JSON: its class, message and next step."""
     status = 500
     if isinstance(error, UnknownName):
         status = 404

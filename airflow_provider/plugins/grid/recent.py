@@ -1,7 +1,7 @@
-"""Answers that the page gives again, and how many it works on at once: what keeps it from holding the API server up.
+"""Cache of the page's answers, with a limit on concurrent work, so that the page does not block the API server.
 
-A large domain takes seconds to look over, and every open page asks again each few seconds. So an answer is given again
-while the domain's head stands where it stood, for a time that grows with what it cost; and few are worked on at once.
+A large domain takes seconds to read, and every open page asks again each few seconds. So an answer is reused while the
+domain's head has not moved, for a time that grows with its cost; and few answers are computed at once.
 """
 
 from __future__ import annotations
@@ -20,16 +20,22 @@ _AT_ONCE = 2
 _PATIENCE_S = 3.0
 _KEPT = 32
 _SHORTEST_S, _LONGEST_S, _TIMES = 2.0, 60.0, 10.0
-"""An attempt moves no head: so an answer is kept no longer than ten times what it took, within these."""
+"""Time that an answer is kept: ten times what it took to compute, within these bounds.
+
+A limit is needed although the head has not moved, because the reports of an attempt do not move it.
+"""
 
 
 class PageBusy(RetryableError):
-    """Too many questions are being worked on."""
+    """The limit of concurrent work is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer and what tells it apart. :ivar tag: another one for each that was worked out."""
+    """An answer, the head that it was computed at, and the time until which it is kept.
+
+    :ivar tag: unique for each computed answer. :ivar until: in seconds of the monotonic clock.
+    """
 
     value: Any
     csn: int
@@ -38,7 +44,7 @@ class Answer:
 
 
 class Recent:
-    """The answers of one process."""
+    """Cache of the answers of one process."""
 
     def __init__(self, *, at_once: int = _AT_ONCE, patience_s: float = _PATIENCE_S) -> None:
         self._known: OrderedDict[Hashable, Answer] = OrderedDict()
@@ -47,10 +53,10 @@ class Recent:
         self._patience_s = patience_s
 
     def answer(self, question: Hashable, csn: int, work: Callable[[], Any]) -> Answer:
-        """Return what *work* answers to *question*, or has answered lately at the same head.
+        """Return the result of *work* for *question*, or a recent result at the same head.
 
-        :param csn: where the domain's head stands.
-        :raises PageBusy: others are being worked on, and were for some seconds.
+        :param csn: CSN of the domain's head.
+        :raises PageBusy: the limit of concurrent work was reached for some seconds.
         """
         if (known := self._fresh(question, csn)) is not None:
             return known
@@ -60,6 +66,7 @@ class Recent:
                 next_step="wait: it asks again by itself; name a table or job, or a shorter range.",
             )
         try:
+            # Another request may have computed the same answer while this one waited for its turn.
             if (known := self._fresh(question, csn)) is not None:
                 return known
             started = time.monotonic()
