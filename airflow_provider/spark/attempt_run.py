@@ -159,7 +159,7 @@ class EpochRun:
         :raises InvalidInput: an unknown root, or one of the kind that the other method reads.
         """
         declared = next((root for root in self.job.roots if root.name == name), None)
-        bounds = next((bounds for bounds in self.attempt.roots if bounds.root == name), None)
+        bounds = next((recorded for recorded in self.attempt.roots if recorded.root == name), None)
         if declared is None or bounds is None:
             raise refusals.unknown_root(self.attempt, name)
         if (declared.kind is RootKind.FILES) != reads_files:

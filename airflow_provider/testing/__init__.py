@@ -1,1 +1,1 @@
-"""For authors of stores, formats and pipelines: contract suites, faults, a manual clock."""
+"""Test support for authors of stores, formats and pipelines: contract suites, faults, a manual clock."""

@@ -1,4 +1,4 @@
-"""Attempts without Spark: the same barriers with rows from an Arrow table, in this process."""
+"""Attempts without Spark: the same barriers, with rows of an Arrow table, in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider.domain.version import Committable
 
 
 def stage_rows(coordinator: Coordinator, attempt: Attempt, sink: str, rows: pa.Table) -> Committable:
-    """Stage *rows* for *sink* and describe them, making the table when it is new; reports nothing yet."""
+    """Stage *rows* for *sink* and describe them; creates the table if it is new, and reports nothing yet."""
     table = attempt.sink(sink)
     table_format = coordinator.formats[table.format]
     info = coordinator.columns(attempt, sink)
@@ -30,7 +30,7 @@ def write_rows(coordinator: Coordinator, attempt: Attempt, sink: str, rows: pa.T
 
 
 def read_rows(coordinator: Coordinator, attempt: Attempt, table: str) -> pa.Table | None:
-    """Return what the attempt reads of *table*; None when nothing was ever committed to it."""
+    """Return the rows of *table* that the attempt reads; None if the table has no commit."""
     state, schema = coordinator.input(attempt, table)
     if state.ref is None:
         return None

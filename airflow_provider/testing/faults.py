@@ -1,4 +1,4 @@
-"""A store that loses requests and replies: what callers must survive, at a place of one's choosing."""
+"""A store that loses requests and replies at chosen calls, to test that callers survive it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _Answer = TypeVar("_Answer")
 
 
 class Fault(StrEnum):
-    """What happens to one call."""
+    """Fault of one call."""
 
     REQUEST_LOST = "request lost"
-    """Nothing reaches the store: the caller gets ``StoreUnavailable``."""
+    """The request does not reach the store: the caller gets ``StoreUnavailable``."""
     REPLY_LOST = "reply lost"
-    """The store does it, and the caller does not hear of it: ``OutcomeUnknown`` for a change."""
+    """The store applies the request, and the reply is lost: the caller of a change gets ``OutcomeUnknown``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ Plan = Callable[[Call], Fault | None]
 
 
 def at(number: int, fault: Fault) -> Plan:
-    """The plan that meets only the *number*-th call."""
+    """Return a plan with *fault* for the *number*-th call only."""
     return lambda call: fault if call.number == number else None
 
 
 def first(method: str, fault: Fault) -> Plan:
-    """The plan that meets only the first call of *method*."""
+    """Return a plan with *fault* for the first call of *method* only."""
     met: list[Call] = []
 
     def plan(call: Call) -> Fault | None:
@@ -58,9 +58,9 @@ def first(method: str, fault: Fault) -> Plan:
 
 
 class FaultyStore(MetadataStore):
-    """Passes calls on to *inner*, except those that *plan* has a fault for.
+    """Store that passes calls on to *inner*, except those for which *plan* has a fault.
 
-    :attr:`calls` lists what was called, so that a test can go through all places one by one.
+    :attr:`calls` lists the calls, so that a test can put a fault at each of them in turn.
     """
 
     def __init__(self, inner: MetadataStore, plan: Plan) -> None:
@@ -120,7 +120,7 @@ class FaultyStore(MetadataStore):
         self._inner.close()
 
     def _reading(self, method: str, call: Callable[[], _Answer]) -> _Answer:
-        """A reader cannot tell which way its message was lost."""
+        """Call a read; a lost request and a lost reply are the same error, since a read changes nothing."""
         fault = self._fault(method)
         if fault is not None:
             raise StoreUnavailable(f"the {fault}.", next_step="try again.")

@@ -1,4 +1,4 @@
-"""Epochs in a folder, for the tests of pipelines: put rows in as a job would, run the job under test, read a cut."""
+"""Epochs in a folder, for tests of pipelines: commit rows as a job would, run the job under test, read a cut."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 class LocalEpochs(PathLike[str]):
     """A store on SQLite and a warehouse in *folder*, open; close it, or use it in a ``with`` block.
 
-    It is the folder that ``epoch_run(…, local=…)`` and ``connect(local=…)`` take, too. Time is the host's: the caller
-    names the epoch, so that a test needs no clock of its own.
+    ``epoch_run(…, local=…)`` and ``connect(local=…)`` take the same folder. Time is the host's: the caller names the
+    epoch, so that a test needs no clock of its own.
 
-    :param folder: one that is there.
-    :raises InvalidInput: it is none.
+    :param folder: an existing folder.
+    :raises InvalidInput: *folder* is not an existing folder.
     """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
@@ -46,7 +46,7 @@ class LocalEpochs(PathLike[str]):
 
     @property
     def connection(self) -> str:
-        """The value of ``AIRFLOW_CONN_EPOCHS_DEFAULT`` that leads Airflow here."""
+        """Value of ``AIRFLOW_CONN_EPOCHS_DEFAULT`` for this store and warehouse."""
         fields = {
             "conn_type": "epochs",
             "host": self.settings.store_url.partition(":///")[2],
@@ -59,14 +59,15 @@ class LocalEpochs(PathLike[str]):
     ) -> Published:
         """Publish *rows* as if *job* had computed them, without Spark.
 
-        The job's inputs, roots and checks are left out: a test says what is in a table, not where it came from. Done
-        again for the same epoch it makes a new revision.
+        The job's inputs, roots and checks are left out: a test defines a table's rows, not their origin. A second call
+        for the same epoch makes a new revision.
 
         :param interval: one epoch, or its start as text, such as ``2024-05-01``.
-        :param rows: of each output of the job: an Arrow table, a pandas DataFrame, or dictionaries.
-        :raises InvalidInput: no epoch of the job, or rows of other tables than its outputs; nothing is written.
+        :param rows: rows of each output of the job: an Arrow table, a pandas DataFrame, or dictionaries.
+        :raises InvalidInput: *interval* is not an epoch of the job, or *rows* are not of its outputs; nothing is
+            written.
         :raises SchemaMismatch: a column does not fit the table's; names it.
-        :raises DependentReaders: a committed epoch depends on the revision that is there.
+        :raises DependentReaders: a committed epoch depends on the present revision.
         """
         given = EpochJob(
             as_job(job).name,
@@ -91,20 +92,20 @@ class LocalEpochs(PathLike[str]):
             raise
 
     def rows(self, table: str | EpochTable, *, at: datetime | None = None) -> list[dict[str, Any]]:
-        """Return the rows of *table*, in the order of their text, so that a test can compare them.
+        """Return the rows of *table*, sorted by their text, so that a test can compare them.
 
-        :param at: the greatest barrier wanted; None for the newest.
+        :param at: latest barrier to read; None for the newest.
         :raises NotReady: nothing is committed. :raises UnknownName: there is no such table.
         """
         found = self.service.cuts.read(self._cut(table, at), table).drop_columns(EPOCH_COLUMN)
         return sorted(found.to_pylist(), key=str)
 
     def pandas(self, table: str | EpochTable, *, at: datetime | None = None) -> pd.DataFrame:
-        """As :meth:`rows`, as a DataFrame with Arrow's types, in no order."""
+        """Return the same rows as :meth:`rows`, as a DataFrame with Arrow's types, in no order."""
         return self.service.cuts.pandas(self._cut(table, at), table).drop(columns=EPOCH_COLUMN)
 
     def close(self) -> None:
-        """Give back connections; the folder stays. May be called twice."""
+        """Close the connections; the folder stays. May be called twice."""
         self.service.close()
 
     def _cut(self, table: str | EpochTable, at: datetime | None) -> Cut:
@@ -112,7 +113,9 @@ class LocalEpochs(PathLike[str]):
         return self.service.cuts.cut(domain, [table], at=at)
 
     def _tables(self, job: EpochJob, rows: Mapping[str | EpochTable, Rows]) -> dict[str, pa.Table]:
-        given = {one.name if isinstance(one, EpochTable) else one: value for one, value in rows.items()}
+        given = {
+            table.name if isinstance(table, EpochTable) else table: value for table, value in rows.items()
+        }
         wanted = [str(table.name) for table in job.outputs]
         if sorted(given) != sorted(wanted):
             raise InvalidInput(
@@ -134,7 +137,7 @@ class LocalEpochs(PathLike[str]):
             raise _bad_rows(table, "an Arrow table, a pandas DataFrame, or a list of dictionaries", rows)
         names = {frozenset(row) for row in rows}
         if len(names) > 1:
-            raise _bad_rows(table, "the same columns in each row", sorted(sorted(one) for one in names))
+            raise _bad_rows(table, "the same columns in each row", sorted(map(sorted, names)))
         known = self._columns(table)
         if not names and known is None:
             raise _bad_rows(table, "an Arrow table: no row says which columns the table has", rows)
@@ -145,7 +148,7 @@ class LocalEpochs(PathLike[str]):
             raise _bad_rows(table, f"values of one type in each column ({error})", rows) from error
 
     def _columns(self, table: EpochTable) -> pa.Schema | None:
-        """What the table has but the epoch; None while there is no table."""
+        """Return the table's columns without the epoch; None if there is no table."""
         table_format = self.service.formats[table.format]
         info = table_format.describe(table)
         if info is None:

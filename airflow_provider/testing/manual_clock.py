@@ -1,4 +1,4 @@
-"""Time that only moves when it is told to: for tests and simulations."""
+"""Clock that moves only by its caller, for tests and simulations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class ManualClock:
-    """A local clock and a store's clock in one: pass ``clock`` and ``now=clock.now``."""
+    """A local clock and a store's clock in one object: pass ``clock`` and ``now=clock.now``."""
 
     def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -22,6 +22,6 @@ class ManualClock:
         self.advance(max(duration, timedelta(0)))
 
     def advance(self, duration: timedelta) -> None:
-        """Move both clocks on; neither ever goes back."""
+        """Move both clocks forward by *duration*."""
         self._now += duration
         self._elapsed += duration

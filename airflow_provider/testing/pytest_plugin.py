@@ -1,4 +1,4 @@
-"""Fixtures for the tests of pipelines; a project asks for them in its ``conftest.py``:
+"""Fixtures for tests of pipelines; a project enables them in its ``conftest.py``:
 
 .. code-block:: python
 
@@ -20,7 +20,7 @@ _SPARK_HERE = json.dumps({"conn_type": "spark", "host": "local[2]"})
 
 @pytest.fixture
 def local_epochs(tmp_path: Path) -> Iterator[LocalEpochs]:
-    """A store on SQLite and a warehouse, empty, in a folder of the test's own."""
+    """An empty store on SQLite and an empty warehouse, in the test's own folder."""
     folder = tmp_path / "epochs"
     folder.mkdir()
     with LocalEpochs(folder) as epochs:
@@ -29,7 +29,7 @@ def local_epochs(tmp_path: Path) -> Iterator[LocalEpochs]:
 
 @pytest.fixture
 def local_connections(local_epochs: LocalEpochs, monkeypatch: pytest.MonkeyPatch) -> LocalEpochs:
-    """The same for ``dag.test()``: the connections that operators use by default lead there, and to Spark on this host.
+    """The same for ``dag.test()``: the default connections of operators lead to this store and to Spark on this host.
 
     These are ``epochs_default``, ``spark_default`` and ``spark_connect_default``.
     """

@@ -1,13 +1,13 @@
-"""The contract of a metadata store as one suite, for every store and for authors of further ones.
+"""Contract suite of metadata stores, for the package's stores and for authors of other stores.
 
-Subclass it in a test module and say where the records are kept::
+Subclass it in a test module and provide the backend::
 
     class TestMyStore(StoreContract):
         @pytest.fixture
         def backend(self) -> StoreBackend:
             return MyBackend(...)
 
-Each case uses a domain of its own, so that one server may serve them all.
+Each case uses its own domain, so that one server may serve all cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One suite for every table format: subclass :class:`TableContract` and give it a backend.
+"""Contract suite of table formats: subclass :class:`TableContract` and provide a backend.
 
 .. code-block:: python
 
@@ -7,8 +7,8 @@
         def backend(self) -> Iterator[TableBackend]:
             yield MyBackend(...)
 
-A format with drafts subclasses :class:`DraftingTableContract`, too; one that also works with a catalog outside of
-the store's database subclasses :class:`ProjectedTableContract` for it.
+For a format with drafts, subclass :class:`DraftingTableContract`, too; for one that also works with a catalog outside
+of the store's database, :class:`ProjectedTableContract`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class TableContract(
     ShowingCases,
     ModelCases,
 ):
-    """What every table format promises."""
+    """Cases for every table format."""
 
 
 class ProjectedTableContract(PublishingCases, ForeignCases, ReplacingCases, ShowingCases, ProjectingCases):
-    """What it promises of publishing with a catalog whose pointers follow the store."""
+    """Cases for publishing with a catalog whose pointers follow the store."""
 
 
 class DraftingTableContract(DraftingCases):
-    """What it promises of slices that an engine's own statements made."""
+    """Cases for slices that an engine's own statements made."""

@@ -1,4 +1,4 @@
-"""What a store's author provides to the contract suite, and what its cases share."""
+"""Backend that a store's author provides to the contract suite, and helpers of its cases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER = timedelta(seconds=20)
 
 
 class StoreBackend(ABC):
-    """One place where records are kept, empty or not: the cases use domains of their own."""
+    """A place for records, empty or not: the cases use domains of their own."""
 
     @abstractmethod
     def open(self) -> MetadataStore:
@@ -38,18 +38,21 @@ class StoreBackend(ABC):
 
     @abstractmethod
     def plant(self, key: Key, body: bytes) -> None:
-        """Write over the body of the record at *key*, behind the store's back."""
+        """Overwrite the body of the record at *key*, bypassing the store."""
 
     def opener(self) -> Callable[[], MetadataStore] | None:
-        """Return what opens the store in another process (it can be pickled); None for stores of one process."""
+        """Return a function that can be pickled and opens the store in another process.
+
+        None for a store of one process.
+        """
         return None
 
     def create_pointer(self, namespace: str, table: str, pointer: str) -> None:
-        """Make a table in the catalog; only for stores with the catalog's pointers in their transactions."""
+        """Create a table in the catalog; only for stores with the catalog's pointers in their transactions."""
         raise NotImplementedError
 
     def pointer(self, namespace: str, table: str) -> str | None:
-        """Return where a table of the catalog points."""
+        """Return the pointer of a table of the catalog; None without the table."""
         raise NotImplementedError
 
 
@@ -74,17 +77,17 @@ class StoreCases:
 
 
 def counter_key(domain: DomainName, name: str = "counter", partition: str = "") -> Key:
-    """Address of a record that holds one number."""
+    """Return the key of a record that holds one number."""
     return Key(domain, Kind.TOPOLOGY, partition, name)
 
 
 def put(key: Key, number: int = 1) -> Put:
-    """Write a number at *key*."""
+    """Return the update that writes a number at *key*."""
     return Put(key, TopologyRecord(generation=number))
 
 
 def commit(name: str = "change", expected: int | None = None) -> Number:
-    """Take the next number."""
+    """Return the request for the next CSN, with a commit of the change set *name*."""
     record = replace(bare(Kind.COMMIT), change_set=ChangeSetId(name))
     return Number(record, expected)
 
@@ -109,13 +112,13 @@ def publish(
     expected: int | None = None,
     incarnation: str | None = None,
 ) -> Receipt:
-    """Take a number and write nothing else."""
+    """Take a CSN and write nothing else."""
     decided_in = None if incarnation is None else SameStore(incarnation)
     return store.transact(Transaction(domain=domain, store=decided_in, number=commit(name, expected)))
 
 
 def everything(store: MetadataStore, domain: DomainName) -> object:
-    """All that the suite's cases keep in *domain*, stamps included."""
+    """Return the head and all records of *domain* that cases write, with their stamps."""
     partitions = ("", "a", "b")
     records = [store.scan(domain, kind, partition) for kind in Kind for partition in partitions]
     return store.read(domain, []).head, records

@@ -1,4 +1,4 @@
-"""Cases: the catalog's pointers move with the transaction, or the store says that it has none."""
+"""Cases: the catalog's pointers move with the transaction, or the store refuses them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from airflow_provider.testing.store_cases.backend import (
 
 
 def refused_without_catalog(store: MetadataStore, transaction: Transaction) -> bool:
-    """Whether the store has no catalog; then it must have refused *transaction*, whole."""
+    """Return whether the store has no catalog; if so, check that it refuses *transaction* as a whole."""
     if StoreCapability.CATALOG_SWAP in store.capabilities:
         return False
     with pytest.raises(InvalidInput, match=StoreCapability.CATALOG_SWAP):
@@ -65,7 +65,7 @@ class CatalogCases(StoreCases):
         assert counter_key(domain) in store.read(domain, [counter_key(domain)]).records
 
     def test_pointers_are_read_with_the_records(self, store: MetadataStore, namespace: str) -> None:
-        """R17: of one moment, and only those that were asked for and are there."""
+        """R17: in one snapshot, and only existing pointers that the caller asked for."""
         domain = DomainName(namespace)
         key = counter_key(domain)
         if StoreCapability.CATALOG_SWAP not in store.capabilities:
@@ -107,7 +107,7 @@ class CatalogCases(StoreCases):
     def test_a_failed_requirement_moves_no_pointer(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName, namespace: str
     ) -> None:
-        """R2: or nothing of it."""
+        """R2: a transaction applies wholly or not at all."""
         swap = CatalogSwap(namespace, "one", "old", "new")
         transaction = Transaction(domain=domain, updates=(swap,), number=commit(expected=2))
         if refused_without_catalog(store, transaction):

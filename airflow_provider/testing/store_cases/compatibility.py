@@ -1,4 +1,4 @@
-"""Cases: what cannot be read is reported, never skipped; and lost messages tell what may have happened."""
+"""Cases: an unreadable record is reported, never skipped; the error of a lost message says what may have happened."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CompatibilityCases(StoreCases):
     def test_an_unreadable_record_is_never_skipped(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName, body: bytes
     ) -> None:
-        """R23: neither a read nor a scan goes on without it."""
+        """R23: neither a read nor a scan leaves it out."""
         keys = [counter_key(domain, name) for name in ("before", "broken", "behind")]
         write(store, *(put(key) for key in keys))
         backend.plant(keys[1], body)
@@ -86,7 +86,7 @@ class CompatibilityCases(StoreCases):
         assert write(faulty, put(key), requires=[Absent(key)], number=commit()).csn == 1
 
     def test_a_lost_reply_can_be_asked_about(self, store: MetadataStore, domain: DomainName) -> None:
-        """R15: whoever requires what the transaction changes cannot do it twice."""
+        """R15: a transaction that changes what it requires cannot be applied twice."""
         faulty = FaultyStore(store, first("transact", Fault.REPLY_LOST))
         key = counter_key(domain)
         with pytest.raises(OutcomeUnknown):

@@ -1,4 +1,4 @@
-"""Cases: many at once behave as one after the other, in threads, processes and children."""
+"""Cases: concurrent transactions behave as if one came after the other, in threads, processes and forked children."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from airflow_provider.testing.store_cases.backend import (
 THREADS = 8
 PROCESSES = 3
 PRELOADED = (__name__, "sqlalchemy", "alembic", "psycopg", "kazoo.client")
-"""What the server of all other processes imports; those that are not installed are passed over."""
+"""Modules that the fork server imports once for all processes; it ignores those that are not installed."""
 TRANSFERS = 12
 ACCOUNTS = 4
 BALANCE = 100
 
 
 def accounts(domain: DomainName) -> list[Key]:
-    """The addresses of the accounts among which money is moved."""
+    """Return the keys of the accounts between which money is moved."""
     return [counter_key(domain, f"account-{number}") for number in range(ACCOUNTS)]
 
 
 def transfer(store: MetadataStore, domain: DomainName, seed: int) -> list[int]:
-    """Move money about, each transfer decided on what was read; return the numbers taken."""
+    """Move money between accounts, each time by the balances just read; return the CSNs taken."""
     choose = random.Random(seed)  # noqa: S311 - not for secrets
     taken: list[int] = []
     while len(taken) < TRANSFERS:
@@ -74,13 +74,13 @@ def transfer(store: MetadataStore, domain: DomainName, seed: int) -> list[int]:
 
 
 def transfer_elsewhere(opener: Callable[[], MetadataStore], domain: DomainName, seed: int) -> list[int]:
-    """The same in another process."""
+    """Run :func:`transfer` in another process."""
     with opener() as store:
         return transfer(store, domain, seed)
 
 
 def claim(store: MetadataStore, key: Key, number: int) -> bool:
-    """Make *key* if nobody has; return whether it was us."""
+    """Create *key* if it does not exist; return whether this call created it."""
     try:
         write(store, put(key, number), requires=[Absent(key)])
     except RequirementFailed:
@@ -96,7 +96,7 @@ def claim_elsewhere(opener: Callable[[], MetadataStore], keys: list[Key], number
 
 @contextmanager
 def executor(backend: StoreBackend) -> Iterator[tuple[Executor, Callable[[], MetadataStore] | None]]:
-    """Where others work: processes when the backend can be opened there."""
+    """Yield an executor of processes and the function that opens the backend there; of threads if it cannot be."""
     opener = backend.opener()
     if opener is None:
         with ThreadPoolExecutor(PROCESSES) as threads:
@@ -140,8 +140,8 @@ class ConcurrencyCases(StoreCases):
                 reading = store.read(domain, keys)
                 if StoreCapability.SNAPSHOT_READ in store.capabilities:
                     found = reading.records.values()
-                    assert sum(one.record.generation for one in found) == ACCOUNTS * BALANCE
-                    assert max(one.csn or 0 for one in found) <= reading.head.csn
+                    assert sum(account.record.generation for account in found) == ACCOUNTS * BALANCE
+                    assert max(account.csn or 0 for account in found) <= reading.head.csn
                 audits += 1
                 sleep(0.001)
             return audits
@@ -182,12 +182,12 @@ class ConcurrencyCases(StoreCases):
 
     def _check_sum(self, store: MetadataStore, domain: DomainName, commits: int) -> None:
         found = store.read(domain, accounts(domain)).records.values()
-        assert sum(one.record.generation for one in found) == ACCOUNTS * BALANCE
+        assert sum(account.record.generation for account in found) == ACCOUNTS * BALANCE
         changes = store.changes(domain, 0)
-        assert [one.csn for one in changes] == list(range(1, commits + 1))
-        assert len({one.record.change_set for one in changes}) == commits
-        assert len({one.version for one in changes}) == commits
-        times = [one.at for one in changes]
+        assert [change.csn for change in changes] == list(range(1, commits + 1))
+        assert len({change.record.change_set for change in changes}) == commits
+        assert len({change.version for change in changes}) == commits
+        times = [change.at for change in changes]
         assert times == sorted(times)
 
     # --- watching --------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class ConcurrencyCases(StoreCases):
     def test_a_child_may_use_the_store_that_it_inherited(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName
     ) -> None:
-        """And what it commits stays, whatever its parent opens and closes meanwhile."""
+        """The child's commits stay although its parent closes the store meanwhile."""
         if backend.opener() is None:
             return
         publish(store, domain, "parent")
@@ -251,7 +251,7 @@ class ConcurrencyCases(StoreCases):
         for end in (*ready, *go):
             os.close(end)
         with backend.open() as again:
-            names = [one.record.change_set for one in again.changes(domain, 0)]
+            names = [change.record.change_set for change in again.changes(domain, 0)]
         assert names == ["parent", "child", "child again"]
 
     def test_a_store_may_be_closed_twice(self, backend: StoreBackend, domain: DomainName) -> None:

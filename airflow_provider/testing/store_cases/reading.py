@@ -1,4 +1,4 @@
-"""Cases: what is read is what was written, in the order that was asked for, and of one domain only."""
+"""Cases: reads return the records that were written, in the requested order, and of one domain only."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ReadingCases(StoreCases):
         commits = [sample(Kind.COMMIT), bare(Kind.COMMIT)]
         for record in commits:
             store.transact(Transaction(domain=domain, number=Number(record)))
-        assert [one.record for one in store.changes(domain, 0)] == commits
+        assert [change.record for change in store.changes(domain, 0)] == commits
 
     def test_many_keys_at_once(self, store: MetadataStore, domain: DomainName) -> None:
         keys = [counter_key(domain, f"{number:05d}", "ab"[number % 2]) for number in range(3000)]
@@ -93,7 +93,7 @@ class ReadingCases(StoreCases):
     def test_what_was_read_before_is_read_as_others_left_it(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName
     ) -> None:
-        """R3: a client may remember records; what others wrote, deleted and made since, it is told all the same."""
+        """R3: a client that remembers records still sees those that another client wrote, deleted or made since."""
         names = ("kept", "written", "deleted", "made again", "made")
         kept, written, deleted, again, made = keys = [counter_key(domain, name) for name in names]
         write(store, *(put(key) for key in keys[:4]))
@@ -119,7 +119,7 @@ class ReadingCases(StoreCases):
         assert [found[key].record.generation for key in keys] == list(range(len(keys)))
         for partition in HOSTILE_NAMES:
             scanned = store.scan(domain, Kind.TOPOLOGY, partition)
-            assert [one.key.item for one in scanned] == sorted(HOSTILE_NAMES)
+            assert [stamped.key.item for stamped in scanned] == sorted(HOSTILE_NAMES)
 
     @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 1025, "é" * 513, ""])
     def test_names_that_not_every_store_can_keep_are_refused(
@@ -137,12 +137,12 @@ class ReadingCases(StoreCases):
             DomainName(f"{domain} {name}"[:1000].encode()[:1000].decode(errors="ignore"))
             for name in HOSTILE_NAMES[:-2]
         ]
-        for number, one in enumerate(domains):
-            write(store, put(counter_key(one), number))
-        for number, one in enumerate(domains):
-            key = counter_key(one)
-            assert store.read(one, [key]).records[key].record.generation == number
-        assert [one for one in store.domains() if one in domains] == sorted(domains)
+        for number, name in enumerate(domains):
+            write(store, put(counter_key(name), number))
+        for number, name in enumerate(domains):
+            key = counter_key(name)
+            assert store.read(name, [key]).records[key].record.generation == number
+        assert [name for name in store.domains() if name in domains] == sorted(domains)
 
     def test_a_scan_is_sorted_and_bounded(self, store: MetadataStore, domain: DomainName) -> None:
         items = ["B", "a", "a0", "b", "c", "é", "\uffff", "\U0001f40d"]
@@ -150,7 +150,8 @@ class ReadingCases(StoreCases):
         write(store, put(counter_key(domain, "a", "b")), put(counter_key(domain, "zz", "")))
 
         def scanned(**options: object) -> list[str]:
-            return [one.key.item for one in store.scan(domain, Kind.TOPOLOGY, "a", **options)]  # type: ignore[arg-type]
+            found = store.scan(domain, Kind.TOPOLOGY, "a", **options)  # type: ignore[arg-type]
+            return [stamped.key.item for stamped in found]
 
         assert scanned() == items
         assert scanned(start="a") == items[1:]
@@ -168,15 +169,15 @@ class ReadingCases(StoreCases):
         write(store, *(put(counter_key(domain, item)) for item in items))
         for size in (1, 2, 7, 8):
             found = pages(store, domain, Kind.TOPOLOGY, "", size=size)
-            assert [one.key.item for one in found] == items
+            assert [stamped.key.item for stamped in found] == items
         rest = pages(store, domain, Kind.TOPOLOGY, "", start="003", size=2)
-        assert [one.key.item for one in rest] == items[3:]
+        assert [stamped.key.item for stamped in rest] == items[3:]
 
     def test_pages_go_on_behind_the_longest_name(self, store: MetadataStore, domain: DomainName) -> None:
         items = [letter * 1024 for letter in "abc"]
         write(store, *(put(counter_key(domain, item)) for item in items))
         found = pages(store, domain, Kind.TOPOLOGY, "", size=1)
-        assert [one.key.item for one in found] == items
+        assert [stamped.key.item for stamped in found] == items
 
     @pytest.mark.parametrize("bound", ["a\0b", "\ud800", "x" * 1026])
     def test_bounds_that_no_name_can_have_are_refused(

@@ -1,4 +1,4 @@
-"""One record of each kind, built from the types of its fields: whatever is declared must not get lost."""
+"""Sample records of each kind, built from the types of their fields, so that a store's suite covers every field."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ _SOUND: Mapping[Any, Any] = {
     Root: Root("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
     Condition: none_needed(),
 }
-"""Values that check themselves."""
+"""Values of types that validate themselves, so that they cannot be built field by field."""
 
 
 def sample(kind: Kind) -> Any:
-    """A record of *kind* with every optional field filled and every value distinct."""
+    """Return a record of *kind* with every optional field filled and every value distinct."""
     return _value(RECORDS[kind], count(2**53 + 1))
 
 
 def bare(kind: Kind) -> Any:
-    """A record of *kind* with nothing in its optional fields."""
+    """Return a record of *kind* with empty optional fields."""
     return _value(RECORDS[kind], None)
 
 
 def _value(wanted: Any, numbers: count[int] | None) -> Any:
-    """A value of the type *wanted*; without *numbers* as little as the type allows."""
+    """Return a value of the type *wanted*; without *numbers* the emptiest value that the type allows."""
     origin = typing.get_origin(wanted)
     if wanted in _SOUND:
         return _SOUND[wanted]
@@ -62,11 +62,13 @@ def _value(wanted: Any, numbers: count[int] | None) -> Any:
     if origin in (types.UnionType, typing.Union):
         choices = [choice for choice in typing.get_args(wanted) if choice is not types.NoneType]
         return None if numbers is None else _value(choices[0], numbers)
-    if isinstance(wanted, typing.NewType):  # names, which are checked where they enter
+    if isinstance(wanted, typing.NewType):  # names, which only their constructors validate
         return f"o'Hara %_ 名 {0 if numbers is None else next(numbers)}"
     if isinstance(wanted, type) and is_dataclass(wanted):
         hints = typing.get_type_hints(wanted)
-        return wanted(**{one.name: _value(hints[one.name], numbers) for one in fields(wanted) if one.init})
+        return wanted(
+            **{field.name: _value(hints[field.name], numbers) for field in fields(wanted) if field.init}
+        )
     return _scalar(wanted, numbers)
 
 

@@ -107,7 +107,7 @@ class TransactionCases(StoreCases):
     def test_what_contradicts_itself_changes_nothing(
         self, store: MetadataStore, domain: DomainName, there: bool
     ) -> None:
-        """R2: of two requirements of one record that exclude each other, one fails, whichever comes last."""
+        """R2: of two requirements of one record that exclude each other, one fails, in either order."""
         key, other = counter_key(domain), counter_key(domain, "other")
         version = write(store, put(key)).versions[key] if there else 1
         before = everything(store, domain)
@@ -162,7 +162,7 @@ class TransactionCases(StoreCases):
     # --- numbers ---------------------------------------------------------------------------------------------
 
     def test_numbers_have_no_gaps(self, store: MetadataStore, domain: DomainName) -> None:
-        """R3, R35, I2: a refused transaction takes no number; commits are read in their order, from any on."""
+        """R3, R35, I2: a refused transaction takes no CSN; commits are read in order, from any CSN on."""
         key = counter_key(domain)
         assert publish(store, domain, "first").csn == 1
         with pytest.raises(RequirementFailed):
@@ -174,20 +174,20 @@ class TransactionCases(StoreCases):
                 Transaction(domain=domain, updates=(put(key), Delete(key)), number=commit("wrong"))
             )
         assert publish(store, domain, "third").csn == 3
-        assert [(one.csn, one.record.change_set) for one in store.changes(domain, 0)] == [
+        assert [(change.csn, change.record.change_set) for change in store.changes(domain, 0)] == [
             (1, "first"),
             (2, "second"),
             (3, "third"),
         ]
-        assert [one.csn for one in store.changes(domain, 1)] == [2, 3]
-        assert [one.csn for one in store.changes(domain, 0, limit=2)] == [1, 2]
+        assert [change.csn for change in store.changes(domain, 1)] == [2, 3]
+        assert [change.csn for change in store.changes(domain, 0, limit=2)] == [1, 2]
         assert store.changes(domain, 3) == []
         assert store.read(domain, []).head.csn == 3
 
     def test_a_number_of_another_incarnation_is_refused(
         self, store: MetadataStore, domain: DomainName
     ) -> None:
-        """R33: what was decided before the store was restored from a backup is not applied to it."""
+        """R33: a transaction decided before the store was restored from a backup is not applied to it."""
         incarnation = store.read(domain, []).head.incarnation
         publish(store, domain, "first", incarnation=incarnation)
         with pytest.raises(RequirementFailed) as refused:
@@ -198,7 +198,7 @@ class TransactionCases(StoreCases):
     def test_a_transaction_of_another_incarnation_changes_nothing(
         self, store: MetadataStore, domain: DomainName
     ) -> None:
-        """R33: it is refused before all else, with or without a number, and whatever it writes or removes."""
+        """R33: it is refused before any other requirement, with or without a CSN, for any updates."""
         key, other = counter_key(domain), counter_key(domain, "other")
         here = SameStore(store.read(domain, []).head.incarnation)
         elsewhere = SameStore("another")
@@ -238,7 +238,9 @@ class TransactionCases(StoreCases):
         write(store, put(quiet), put(loud))
         receipt = write(store, put(loud, 2), number=commit("change"))
         reading = store.read(domain, [quiet, loud, commit_key(domain, 1)])
-        stamps = {key.item: (one.csn, one.at == receipt.at) for key, one in reading.records.items()}
+        stamps = {
+            key.item: (stamped.csn, stamped.at == receipt.at) for key, stamped in reading.records.items()
+        }
         assert stamps == {
             "quiet": (None, False),
             "loud": (1, True),
@@ -248,7 +250,7 @@ class TransactionCases(StoreCases):
         assert store.read(domain, [loud]).records[loud].csn is None
 
     def test_a_rewrites_mark_tells_when_it_was_made(self, store: MetadataStore, domain: DomainName) -> None:
-        """Whoever reads the mark only after the rewrite finds its version unchanged, and its CSN too new."""
+        """A caller that reads the mark only after the rewrite finds its version unchanged, and its CSN too new."""
         fence = Key(domain, Kind.FENCE, "", "table")
         write(store, Put(fence, bare(Kind.FENCE)))
         read_csn = publish(store, domain).csn

@@ -1,4 +1,4 @@
-"""What a format's author provides to the contract suite, and what its cases share."""
+"""Backend that a format's author provides to the contract suite, and helpers of its cases."""
 
 from __future__ import annotations
 
@@ -67,41 +67,41 @@ class TableBackend(ABC):
 
     @abstractmethod
     def drop(self, table: EpochTable) -> None:
-        """Drop *table* behind everybody's back."""
+        """Drop *table* in the catalog, bypassing the format."""
 
     @abstractmethod
     def engine_rows(self, table: EpochTable) -> list[Row]:
-        """Barrier and id of each row that another program reads which loads *table* from the catalog, sorted."""
+        """Return barrier and id, sorted, of each row that another program reads from *table* through the catalog."""
 
     @abstractmethod
     def rename_column(self, table: EpochTable, old: str, new: str) -> None:
-        """Rename a column as another program does it: the id stays."""
+        """Rename a column as another program does: the id stays."""
 
     @abstractmethod
     def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
-        """Commit *slices* as another program does it, in files of its own.
+        """Commit *slices* as another program does, in new files.
 
-        :param operation: what it calls its commit; ``append`` keeps what is there, any other replaces all of it.
+        :param operation: operation that the commit names; ``append`` keeps all present rows, any other replaces them.
         """
 
     @abstractmethod
     def lose(self, uri: str) -> None:
-        """Delete one file behind everybody's back."""
+        """Delete one file, bypassing the format."""
 
 
 def day(number: int) -> Interval:
-    """The epoch of the day *number* after the origin."""
+    """Return the epoch of the day *number* after the origin."""
     return Interval(ORIGIN + timedelta(days=number), ORIGIN + timedelta(days=number + 1))
 
 
 def batch(ids: Iterable[int]) -> pa.RecordBatch:
-    """Rows of :data:`COLUMNS`."""
+    """Return rows of :data:`COLUMNS`, one for each id."""
     numbers = list(ids)
     return pa.record_batch([numbers, [f"row {number}" for number in numbers]], schema=COLUMNS)
 
 
 def slice_rows(slices: Slices) -> list[tuple[datetime, pa.Table]]:
-    """Barrier and rows of each of *slices*, the epoch column among them, as another program would have them."""
+    """Return barrier and rows of each of *slices*, with the epoch column, for another program to write."""
     found = []
     for number, ids in slices.items():
         rows = pa.Table.from_batches([batch(ids)])
@@ -111,7 +111,7 @@ def slice_rows(slices: Slices) -> list[tuple[datetime, pa.Table]]:
 
 
 class Publisher:
-    """Stages and publishes as coordination does, one domain at a time, and remembers each table's refs."""
+    """Stage and publish as coordination does, in one domain; remember each table's newest ref and schema."""
 
     def __init__(self, table_format: TableFormat, store: MetadataStore, domain: DomainName) -> None:
         self.format = table_format
@@ -136,7 +136,7 @@ class Publisher:
         return self.format.create(table, columns)
 
     def place(self, table: EpochTable, interval: Interval, revision: int = 1) -> Place:
-        """A place under a token of its own."""
+        """Return a place under a new token."""
         self._tokens += 1
         return self.format.place(table, job=JOB, interval=interval, revision=revision, token=self._tokens)
 
@@ -150,7 +150,7 @@ class Publisher:
     ) -> Committable:
         """Write the batches of each task and describe the output.
 
-        :param info: the table as the rows have it; by default as it is now, made when there is none.
+        :param info: the table with the columns of the rows; by default the table as it is now, created if needed.
         """
         info = info or self.create(table, tasks[0][0].schema if tasks and tasks[0] else COLUMNS)
         place = place or self.place(table, interval)
@@ -169,7 +169,7 @@ class Publisher:
         changes: Sequence[ColumnChange] = (),
         shows: Shown = ALL_SHOWN,
     ) -> Publication:
-        """The publication of *adds* as the domain's next commit."""
+        """Return the publication of *adds* as the domain's next commit."""
         head = self.store.read(self.domain, []).head
         return Publication(
             table=table,
@@ -186,7 +186,7 @@ class Publisher:
         )
 
     def change(self, table: EpochTable, *changes: ColumnChange) -> TableInfo:
-        """Publish *changes* of the columns alone; return the table as it is then."""
+        """Publish *changes* of the columns alone; return the changed table."""
         publication = self.publication(table, changes=changes)
         self.commit((publication, self.format.prepare(publication)))
         info = self.format.describe(table)
@@ -201,13 +201,18 @@ class Publisher:
         return csn
 
     def record(self, *published: tuple[Publication, Prepared]) -> int:
-        """As :meth:`commit`, by a process that dies when the transaction is done."""
+        """Commit as :meth:`commit` does, but die after the transaction: the format does not hear of it."""
         first = published[0][0]
         deltas = tuple(
             TableDelta(
-                table=one.table.name, interval=day(0), revision=1, watermark=None, ref=prepared.ref, rows=0
+                table=publication.table.name,
+                interval=day(0),
+                revision=1,
+                watermark=None,
+                ref=prepared.ref,
+                rows=0,
             )
-            for one, prepared in published
+            for publication, prepared in published
         )
         record = CommitRecord(
             change_set=first.change_set,
@@ -233,11 +238,13 @@ class Publisher:
     def _changes(
         self, published: Sequence[tuple[Publication, Prepared]]
     ) -> tuple[tuple[Exists | Absent, ...], tuple[Put | CatalogSwap, ...]]:
-        """What the transaction requires and changes: the pointers, or records of the tables where they follow.
+        """Return the transaction's requirements and updates: pointer swaps, or tables' records if pointers follow.
 
         :raises RequirementFailed: a table was published since its publication was prepared.
         """
-        updates: list[Put | CatalogSwap] = [one.swap for _, one in published if one.swap is not None]
+        updates: list[Put | CatalogSwap] = [
+            prepared.swap for _, prepared in published if prepared.swap is not None
+        ]
         requires: list[Exists | Absent] = []
         for publication, prepared in published:
             if prepared.swap is not None:
@@ -252,7 +259,7 @@ class Publisher:
         return tuple(requires), tuple(updates)
 
     def spoiled(self, publication: Publication, prepared: Prepared) -> tuple[Publication, Prepared]:
-        """The same, decided on something that is not so: no transaction takes it."""
+        """Return the publication with a requirement that does not hold, so that its transaction is refused."""
         if prepared.swap is not None:
             return publication, replace(prepared, swap=replace(prepared.swap, expected="elsewhere"))
         return replace(publication, base=prepared.ref), prepared
@@ -266,7 +273,7 @@ class Publisher:
         replaces: bool = False,
         shows: Shown = ALL_SHOWN,
     ) -> TableRef:
-        """Stage and publish one epoch; return the version that came of it."""
+        """Stage and publish one epoch; return the table's new version."""
         staged = self.stage(table, interval, [batch(ids)])
         removes = [interval] if replaces else []
         publication = self.publication(table, (interval, staged), removes=removes, shows=shows)
@@ -274,7 +281,7 @@ class Publisher:
         return self.refs[table]
 
     def follow(self, table: EpochTable, found: Compared, *, shows: Shown) -> TableRef:
-        """Commit on what another program made of the table: a compaction, or rows that are taken over."""
+        """Commit on top of another program's commit: a compaction, or rows that the publication adopts."""
         adopts = found.version if found.standing is Standing.FOREIGN else None
         publication = replace(self.publication(table, shows=shows), adopts=adopts)
         self.commit((publication, self.format.prepare(publication)))
@@ -289,7 +296,7 @@ class Publisher:
         ref: TableRef | None = None,
         staged: Sequence[Staged] = (),
     ) -> State:
-        """The state at the end of day *until*; *since* is the day that ends at its lower bound."""
+        """Return the state at the end of day *until*; *since* is the day that ends at its lower bound."""
         return State(
             table=table.name,
             kind=table.kind,
@@ -301,14 +308,14 @@ class Publisher:
         )
 
     def rows(self, table: EpochTable, until: int, **options: Any) -> list[Row]:
-        """Barrier and id of each row of a state, sorted; the files that it names hold just as many."""
+        """Return barrier and id of each row of a state, sorted."""
         state = self.state(table, until, **options)
         found = self.format.read(state, self.schemas.get(table) or self.create(table).schema)
         return rows_of(found)
 
 
 def rows_of(found: pa.Table) -> list[Row]:
-    """Barrier and id of each row of *found*, sorted."""
+    """Return barrier and id of each row of *found*, sorted."""
     return sorted(
         (row[EPOCH_COLUMN].astimezone(UTC), row["id"])
         for row in found.select(["id", EPOCH_COLUMN]).to_pylist()
@@ -316,13 +323,13 @@ def rows_of(found: pa.Table) -> list[Row]:
 
 
 def _recorded(table: EpochTable, ref: TableRef) -> TableRecord:
-    """As much of a table's record as says where it stands."""
+    """Return a table's record with its ref and no progress."""
     return TableRecord(job=JOB, kind=table.kind, cadence=DAILY, progress=Progress(), ref=ref)
 
 
 def expected(*days: tuple[int, Iterable[int]]) -> list[Row]:
-    """The rows of whole days, as :meth:`Publisher.rows` returns them."""
-    return sorted((day(number).end, one) for number, ids in days for one in ids)
+    """Return the rows of whole days in the form of :meth:`Publisher.rows`."""
+    return sorted((day(number).end, row_id) for number, ids in days for row_id in ids)
 
 
 class TableCases:
@@ -335,7 +342,7 @@ class TableCases:
 
     @pytest.fixture
     def publisher(self, backend: TableBackend) -> Publisher:
-        """A publisher for a domain of its own."""
+        """A publisher for a new domain."""
         return new_publisher(backend)
 
     @pytest.fixture
@@ -350,5 +357,5 @@ class TableCases:
 
 
 def new_publisher(backend: TableBackend) -> Publisher:
-    """A publisher for a domain that nobody else uses."""
+    """Return a publisher for a new domain."""
     return Publisher(backend.format(), backend.store(), DomainName(f"d{uuid.uuid4().hex[:12]}"))

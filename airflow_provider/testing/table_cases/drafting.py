@@ -1,4 +1,4 @@
-"""Cases: full tables whose slices are what statements left in drafts, beside slices that were written as files."""
+"""Cases: full tables with slices that statements made in drafts, beside slices that were written as files."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ MISUSES: dict[str, type[EpochError]] = {
     "another layout": InvalidInput,
     "files without statistics": InvalidInput,
 }
-"""What statements may do after which a draft is no slice, and the error that says so."""
+"""Misuses of a draft after which it cannot be a slice, each with the error that reports it."""
 
 
 class Engine(ABC):
-    """What runs statements on a draft; each call is one commit of the engine's own."""
+    """Engine that runs statements on a draft; each call is one commit of the engine."""
 
     @abstractmethod
     def insert(self, draft: Draft, rows: pa.RecordBatch) -> None:
@@ -49,11 +49,11 @@ class Engine(ABC):
 
     @abstractmethod
     def delete(self, draft: Draft, ids: Iterable[int]) -> None:
-        """DELETE FROM … WHERE id IN …, rewriting files that hold other rows too."""
+        """DELETE FROM … WHERE id IN …, rewriting files that hold other rows, too."""
 
     @abstractmethod
     def files_below(self, uri: str) -> list[str]:
-        """URIs of all files below a directory."""
+        """Return the URIs of all files below a directory."""
 
     @abstractmethod
     def misuse(self, draft: Draft, name: str) -> None:
@@ -65,7 +65,7 @@ class DraftingBackend(TableBackend):
 
     @abstractmethod
     def engine(self) -> Engine:
-        """Return what writes drafts."""
+        """Return the engine that writes drafts."""
 
 
 class DraftingCases(TableCases):
@@ -83,7 +83,7 @@ class DraftingCases(TableCases):
     def test_what_statements_left_is_the_slice(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R4: nothing is seen before the commit; then the rows are those of the epoch, however they came about."""
+        """R4: no reader sees the draft before the commit; then the rows are those of the epoch."""
         draft = opened(publisher, engine, full_table, 0)
         engine.insert(draft, batch([1, 2]))
         engine.delete(draft, [1])
@@ -97,9 +97,7 @@ class DraftingCases(TableCases):
     def test_a_draft_begins_with_its_base_and_shares_its_files(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R19: the slice before reads as before, though both have files in common; files that say their epoch are
-        not shared.
-        """
+        """R19: the slice before reads as before, though both share files; files with an epoch column are not shared."""
         publisher.publish(full_table, day(0), [1])
         first = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(first, batch([10, 11]))
@@ -107,7 +105,7 @@ class DraftingCases(TableCases):
         second = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 1))
         engine.delete(second, [10])
         ref = committed(publisher, second)
-        before, after = (set(publisher.format.files(publisher.state(full_table, one))) for one in (1, 2))
+        before, after = (set(publisher.format.files(publisher.state(full_table, until))) for until in (1, 2))
         assert len(before & after) == 1
         written = publisher.state(full_table, 0)
         assert not before & set(publisher.format.files(written))
@@ -153,7 +151,9 @@ class DraftingCases(TableCases):
                 assert bounds.upper is not None
                 assert (bounds.nulls, bounds.lower.as_py(), bounds.upper.as_py()) == (0, low, high)
             pieces = list(publisher.format.scan(state, schema, [EPOCH_COLUMN]))
-            assert [one for piece in pieces for one in piece[EPOCH_COLUMN].to_pylist()] == [day(1).end] * 3
+            assert [epoch for piece in pieces for epoch in piece[EPOCH_COLUMN].to_pylist()] == [
+                day(1).end
+            ] * 3
 
     def test_an_untouched_draft_is_its_base_and_an_empty_one_is_empty(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
@@ -173,7 +173,7 @@ class DraftingCases(TableCases):
     def test_a_draft_has_the_columns_that_its_base_lacks(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R32: files of the base are shared as they are: renamed columns keep their values, others have none."""
+        """R32: files of the base are shared unchanged: renamed columns keep their values, new columns have none."""
         first = opened(publisher, engine, full_table, 0)
         engine.insert(first, batch([1, 2]))
         committed(publisher, first)
@@ -192,18 +192,18 @@ class DraftingCases(TableCases):
         committed(publisher, late)
         wanted = {
             1: [(1, None, None), (2, None, None), (3, "new", 7)],
-            2: [(one, None, None) for one in (1, 2, 4)],
+            2: [(row_id, None, None) for row_id in (1, 2, 4)],
         }
         for until, values in wanted.items():
             state = publisher.state(full_table, until)
             found = publisher.format.read(state, publisher.schemas[full_table], ["id", "label", "n"])
-            assert sorted(tuple(one.values()) for one in found.to_pylist()) == values
+            assert sorted(tuple(row.values()) for row in found.to_pylist()) == values
         assert set(publisher.format.files(base)) < set(publisher.format.files(publisher.state(full_table, 1)))
 
     def test_a_late_statement_changes_nothing(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R10: a zombie goes on writing its draft when that was described, and when it was published."""
+        """R10: a zombie writes its draft after it was described, and after it was published."""
         draft = opened(publisher, engine, full_table, 0)
         engine.insert(draft, batch([1]))
         staged = drafting(publisher).describe_draft(draft)
@@ -234,7 +234,7 @@ class DraftingCases(TableCases):
     def test_of_a_closed_draft_only_its_slices_files_are_left(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """I12: what statements replaced, and what the engine wrote about itself, is gone."""
+        """I12: files that statements replaced, and the engine's own metadata, are deleted."""
         publisher.publish(full_table, day(0), [1])
         draft = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([2, 3]))
@@ -258,7 +258,7 @@ class DraftingCases(TableCases):
     def test_a_misused_draft_is_no_slice(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine, name: str
     ) -> None:
-        """Rows on branches, foreign files, other columns: told by name, never left out of the slice in silence."""
+        """Rows on branches, foreign files, other columns: an error names them; the slice never omits them silently."""
         publisher.publish(full_table, day(0), [1])
         draft = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([2]))
@@ -278,7 +278,7 @@ class DraftingCases(TableCases):
     def test_a_base_that_left_the_table_is_not_built_upon(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine
     ) -> None:
-        """R24: files that a slice shares with one that was withdrawn meanwhile may be deleted any time."""
+        """R24: files that a slice shares with an expired slice may be deleted at any time."""
         first = opened(publisher, engine, full_table, 0)
         engine.insert(first, batch([1]))
         committed(publisher, first)
@@ -294,7 +294,7 @@ class DraftingCases(TableCases):
     def test_any_history_reads_as_the_model_says_and_keeps_what_is_claimed(
         self, publisher: Publisher, full_table: EpochTable, engine: Engine, seed: int
     ) -> None:
-        """R19, R24: drafts, files, revisions and withdrawals at random; then all but some versions are deleted."""
+        """R19, R24: random drafts, files and revisions; then all but some versions are deleted."""
         random = Random(seed)  # noqa: S311
         slices: dict[int, set[int]] = {}
         history: list[tuple[TableRef, dict[int, set[int]]]] = []
@@ -319,8 +319,9 @@ class DraftingCases(TableCases):
             slices[chosen] = rows
             history.append((ref, dict(slices)))
         kept = [*random.sample(history[:-1], 3), history[-1]]
-        gone_refs = [ref for ref, _ in history if ref not in [one for one, _ in kept]]
-        publisher.format.reclaim(full_table, gone_refs, [ref for ref, _ in kept])
+        kept_refs = [ref for ref, _ in kept]
+        gone_refs = [ref for ref, _ in history if ref not in kept_refs]
+        publisher.format.reclaim(full_table, gone_refs, kept_refs)
         for ref, then in kept:
             for until, ids in then.items():
                 assert publisher.rows(full_table, until, ref=ref) == expected((until, ids)), f"seed {seed}"
@@ -334,7 +335,7 @@ def drafting(publisher: Publisher) -> DraftingFormat:
 def opened(
     publisher: Publisher, engine: Engine, table: EpochTable, number: int, *, base: State | None = None
 ) -> Draft:
-    """A draft with the rows of *base* for the epoch of day *number*, under a token of its own."""
+    """Open a draft with the rows of *base* for the epoch of day *number*, under a new token."""
     info, place = publisher.create(table), publisher.place(table, day(number))
     shared = base if base is not None and drafting(publisher).shares(info, base) else None
     draft = drafting(publisher).open_draft(place, info, shared)
@@ -345,7 +346,7 @@ def opened(
 
 
 def staged_files(publisher: Publisher, draft: Draft, staged: Committable) -> list[str]:
-    """The files that *staged* names."""
+    """Return the files that *staged* names."""
     interval = draft.place.interval
     state = State(
         table=draft.place.table.name,
@@ -375,7 +376,7 @@ def committed(publisher: Publisher, draft: Draft) -> TableRef:
 
 
 def withdraw(publisher: Publisher, table: EpochTable, number: int) -> None:
-    """Let the slice of day *number* leave the table's next version, and delete the versions that had it."""
+    """Remove the slice of day *number* from the table's next version, and delete the versions that have it."""
     before = publisher.refs[table]
     publication = publisher.publication(table, removes=[day(number)])
     publisher.commit((publication, publisher.format.prepare(publication)))

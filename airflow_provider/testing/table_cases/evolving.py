@@ -45,16 +45,16 @@ IMPOSSIBLE: dict[str, tuple[list[ColumnChange], str, type[EpochError]]] = {
 }
 
 Waiting = tuple[int, Committable, dict[int, Any]]
-"""A staged slice: its day, and the value of what each of its columns stands for."""
+"""A staged slice: its day, its committable, and its values by the identity of their columns."""
 
 
 class EvolvingCases(TableCases):
-    """R32: values are found by column id, in whatever order slices and changes come."""
+    """R32: values are found by column id, in any order of slices and changes."""
 
     def test_a_column_that_is_added_is_null_in_slices_of_before(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R32: and a version of before keeps the columns that it had."""
+        """R32: and an earlier version keeps its columns."""
         before = publisher.publish(table, day(0), [1])
         schema = publisher.schemas[table]
         info = publisher.change(table, add("more", "decimal(5,1)"), add("tags", "array<struct<a:int>>"))
@@ -71,7 +71,7 @@ class EvolvingCases(TableCases):
     def test_what_was_staged_before_a_change_is_published_after_it(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R11, R32: an open attempt loses nothing by a change, also when it writes on after it."""
+        """R11, R32: an open attempt loses no values by a change, even if it writes after it."""
         publisher.publish(table, day(0), [1])
         info = publisher.create(table)
         early = publisher.stage(table, day(1), [batch([2])], info=info)
@@ -82,7 +82,7 @@ class EvolvingCases(TableCases):
         assert early.schema_id == late.schema_id == info.schema_id
         for number, staged in ((1, early), (2, late)):
             committed(publisher, table, number, staged)
-        wanted = [{"title": f"row {one}", "label": None, "more": None} for one in (1, 2, 3)]
+        wanted = [{"title": f"row {number}", "label": None, "more": None} for number in (1, 2, 3)]
         assert read(publisher, table, 2) == wanted
         assert publisher.refs[table].schema_id != info.schema_id
 
@@ -93,7 +93,7 @@ class EvolvingCases(TableCases):
         publisher.change(table, rename("label", "title"))
         rows = batch([11]).rename_columns(["id", "title"])
         committed(publisher, table, 1, publisher.stage(table, day(1), [rows]), replaces=True)
-        found = sorted((one["id"], one["title"]) for one in read(publisher, table, 2))
+        found = sorted((values["id"], values["title"]) for values in read(publisher, table, 2))
         assert found == [(0, "row 0"), (2, "row 2"), (11, "row 11")]
 
     def test_a_name_that_is_used_again_is_another_column(
@@ -112,7 +112,7 @@ class EvolvingCases(TableCases):
         assert read(publisher, table, 1) == [{"label": 1, "id": None}, {"label": 2, "id": None}]
 
     def test_a_wider_type_holds_old_and_new_values(self, publisher: Publisher, table: EpochTable) -> None:
-        """R32: read, counted and bounded alike, in files of before and of after."""
+        """R32: files from before and after the change are read, counted and bounded alike."""
         old = pa.record_batch([[-3, None], [0.5, 1.5], [Decimal("1.25"), None], ["a", "b"]], schema=NUMBERS)
         committed(publisher, table, 0, publisher.stage(table, day(0), [old]))
         wider = (widen("n", "bigint"), widen("x", "double"), widen("price", "decimal(38,2)"))
@@ -130,7 +130,7 @@ class EvolvingCases(TableCases):
             publisher.change(table, widen("n", "bigint"))
 
     def test_what_cannot_be_is_refused_by_name(self, publisher: Publisher, table: EpochTable) -> None:
-        """R32: and nothing is changed by it."""
+        """R32: a refused change changes nothing."""
         rows = pa.record_batch([[1], [1.0], [Decimal(1)], ["a"]], schema=NUMBERS)
         committed(publisher, table, 0, publisher.stage(table, day(0), [rows]))
         before = publisher.format.describe(table)
@@ -154,7 +154,7 @@ class EvolvingCases(TableCases):
     def test_columns_of_the_layout_stay(
         self, publisher: Publisher, option: str, change: ColumnChange
     ) -> None:
-        """R32: files are separated by them, rows sorted."""
+        """R32: files are partitioned, and rows sorted, by them."""
         table = publisher.table(declared={option: ("label",)})
         publisher.publish(table, day(0), [1])
         with pytest.raises(SchemaMismatch, match=f"'label'.*{option}") as refused:
@@ -163,7 +163,7 @@ class EvolvingCases(TableCases):
         assert option in str(refused.value.expected)
 
     def test_tables_with_a_layout_change_beside_it(self, publisher: Publisher) -> None:
-        """R32: other columns of a partitioned and sorted table, the sorted one by its new name."""
+        """R32: other columns of a partitioned and sorted table change; the sort column is declared by its new name."""
         before = publisher.table(declared={"partition_by": ("label",), "sort_by": ("id",)})
         publisher.publish(before, day(0), [2, 1])
         table = publisher.table(declared={"partition_by": ("label",), "sort_by": ("number",)})
@@ -171,12 +171,12 @@ class EvolvingCases(TableCases):
         publisher.change(table, rename("id", "number"), add("more", "int"))
         rows = pa.record_batch({"number": [3], "label": ["row 3"], "more": pa.array([1], pa.int32())})
         committed(publisher, table, 1, publisher.stage(table, day(1), [rows]))
-        assert sorted(one["number"] for one in read(publisher, table, 1)) == [1, 2, 3]
+        assert sorted(values["number"] for values in read(publisher, table, 1)) == [1, 2, 3]
 
     def test_staged_rows_are_read_under_the_columns_of_the_table(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R32: beside committed ones, whatever they were staged with."""
+        """R32: beside committed rows, and for any columns that they were staged with."""
         publisher.publish(table, day(0), [1])
         early = publisher.stage(table, day(1), [batch([2])])
         info = publisher.change(table, rename("label", "title"))
@@ -188,7 +188,7 @@ class EvolvingCases(TableCases):
     def test_any_history_of_changes_reads_as_the_model_says(
         self, publisher: Publisher, table: EpochTable, seed: int
     ) -> None:
-        """R19, R32: changes, slices of old and new columns and revisions at random; then every version is read."""
+        """R19, R32: random changes, slices of old and new columns, and revisions; then every version is read."""
         History(publisher=publisher, table=table, random=Random(seed)).run(12)  # noqa: S311
 
 
@@ -196,7 +196,8 @@ class EvolvingCases(TableCases):
 class History:
     """Random commits of one table beside a model, in which a value belongs to a column and not to a name.
 
-    :ivar columns: names now, each with what it stands for. :ivar slices: by day, a row by what columns stand for.
+    :ivar columns: present names, each with the identity of its column. :ivar slices: by day, the value of each column
+        of its row, by the column's identity.
     """
 
     publisher: Publisher
@@ -227,26 +228,29 @@ class History:
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
-            {name: values.get(one) for name, one in self.columns.items()} for values in self.slices.values()
+            {name: values.get(column) for name, column in self.columns.items()}
+            for values in self.slices.values()
         ]
 
     def _change(self) -> None:
         name = self.random.choice(list(self.columns))
-        free = self.random.choice([one for one in ("id", "label", "p", "q", "r") if one not in self.columns])
+        free = self.random.choice([new for new in ("id", "label", "p", "q", "r") if new not in self.columns])
         kind = self.random.choice(["add", "rename", "drop"] if len(self.columns) > 1 else ["add"])
         if kind == "add":
             self.columns[free] = self.made
             self.made += 1
             self.publisher.change(self.table, add(free, "string"))
         elif kind == "rename":
-            self.columns = {(free if one == name else one): own for one, own in self.columns.items()}
+            self.columns = {
+                (free if known == name else known): column for known, column in self.columns.items()
+            }
             self.publisher.change(self.table, rename(name, free))
         else:
             del self.columns[name]
             self.publisher.change(self.table, drop(name))
 
     def _stage(self, number: int) -> None:
-        """For later: columns may change before it is published."""
+        """Stage a slice for later: columns may change before it is published."""
         self.waiting.append(self._staged(self.random.choice([number, self.random.randrange(number)])))
 
     def _write(self, number: int) -> None:
@@ -257,7 +261,10 @@ class History:
     def _staged(self, number: int) -> Waiting:
         info = self.publisher.format.describe(self.table) or self.publisher.create(self.table)
         types = columns_of(self.publisher, info)
-        values = {one.name: number if one.type == pa.int64() else f"{one.name} of {number}" for one in types}
+        values = {
+            column.name: number if column.type == pa.int64() else f"{column.name} of {number}"
+            for column in types
+        }
         rows = pa.RecordBatch.from_pylist([values], schema=types)
         staged = self.publisher.stage(self.table, day(number), [rows], info=info)
         return number, staged, {self.columns[name]: value for name, value in values.items()}
@@ -269,15 +276,15 @@ class History:
 
 
 def row(number: int) -> dict[str, Any]:
-    """The one row of :func:`batch` with that id."""
+    """Return the row of :func:`batch` with this id."""
     found: dict[str, Any] = batch([number]).to_pylist()[0]
     return found
 
 
 def columns_of(publisher: Publisher, info: TableInfo) -> pa.Schema:
-    """The columns of a table that rows for it have."""
+    """Return a table's columns without the epoch, as rows for it have them."""
     schema = publisher.format.arrow_schema(info.schema)
-    return pa.schema([(one.name, one.type) for one in schema if one.name != EPOCH_COLUMN])
+    return pa.schema([(column.name, column.type) for column in schema if column.name != EPOCH_COLUMN])
 
 
 def committed(
@@ -291,12 +298,12 @@ def committed(
 
 
 def read(publisher: Publisher, table: EpochTable, until: int) -> list[dict[str, Any]]:
-    """The rows up to a day under the table's newest columns, in the order of their epochs."""
+    """Return the rows up to a day under the table's newest columns, by epoch."""
     found = publisher.format.read(publisher.state(table, until), publisher.schemas[table])
     rows: list[dict[str, Any]] = found.sort_by(EPOCH_COLUMN).drop_columns([EPOCH_COLUMN]).to_pylist()
     return rows
 
 
 def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """*rows* in one order, each with its columns in one."""
-    return sorted((dict(sorted(one.items())) for one in rows), key=str)
+    """Return *rows* sorted, each with its columns sorted by name."""
+    return sorted((dict(sorted(values.items())) for values in rows), key=str)

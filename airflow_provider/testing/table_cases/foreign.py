@@ -1,4 +1,4 @@
-"""Cases: what another program commits to a table is recognised for what it is."""
+"""Cases: commits of other programs are recognised as compactions or as foreign rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForeignCases(TableCases):
     def test_a_compaction_is_another_representation(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: the same rows in other files: publishing goes on, and both versions are read as ever."""
+        """R17: the same rows in other files: publishing continues, and both versions read as before."""
         for number in range(3):
             publisher.publish(table, day(number), [number, 10 + number])
         before = publisher.refs[table]
@@ -44,7 +44,7 @@ class ForeignCases(TableCases):
     def test_several_compactions_in_a_row(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: each is compared with the one before it."""
+        """R17: each compaction is compared with the version before it."""
         publisher.publish(table, day(0), [1, 2])
         for _ in range(3):
             backend.commit_foreign(table, "replace", {0: [2, 1]})
@@ -56,7 +56,7 @@ class ForeignCases(TableCases):
     def test_a_compaction_that_is_none_is_foreign(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable, rows: dict[int, list[int]]
     ) -> None:
-        """R17: what promises the same rows has to have as many of each epoch."""
+        """R17: a commit that claims to keep the rows must have the same number of rows in each epoch."""
         before = publisher.publish(table, day(0), [1, 2])
         backend.commit_foreign(table, "replace", rows)
         found = publisher.format.compare(table, before)
@@ -68,7 +68,7 @@ class ForeignCases(TableCases):
     def test_other_rows_are_foreign(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable, operation: str
     ) -> None:
-        """R17: named with what was done and to which epochs; what was published is read as ever."""
+        """R17: the comparison names the operation and the epochs; the published version reads as before."""
         publisher.publish(table, day(0), [1])
         before = publisher.publish(table, day(1), [2])
         backend.commit_foreign(table, operation, {1: [] if operation == "delete" else [7]})
@@ -84,7 +84,7 @@ class ForeignCases(TableCases):
     def test_a_table_that_was_dropped_is_named_and_restored(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: nothing is made anew in its place; whatever was made there, while it is empty, gives way."""
+        """R17: publishing creates no table in its place; restoring replaces an empty table of that name."""
         publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         recorded = publisher.refs[table]
@@ -133,7 +133,7 @@ class ForeignCases(TableCases):
     def test_what_is_behind_a_compaction_is_seen(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: one that follows other rows does not hide them, nor does one before them."""
+        """R17: a compaction after or before other rows does not hide them."""
         publisher.publish(table, day(0), [1])
         publisher.publish(table, day(1), [2])
         backend.commit_foreign(table, "replace", {0: [1], 1: [2]})
@@ -147,7 +147,7 @@ class ForeignCases(TableCases):
     def test_rows_of_others_are_taken_over_when_they_are_named(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: a publication says which version it adopts; a later one of the other program's is refused."""
+        """R17: a publication names the version that it adopts; a later version of the other program is refused."""
         publisher.publish(table, day(0), [1])
         backend.commit_foreign(table, "append", {0: [7]})
         found = publisher.format.compare(table, publisher.refs[table])
@@ -162,7 +162,7 @@ class ForeignCases(TableCases):
     def test_rows_in_a_table_that_was_never_published(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: the store has nothing to compare them with; they are foreign."""
+        """R17: they are foreign, since the store has no version to compare them with."""
         assert publisher.format.compare(table, None).standing is Standing.CURRENT
         publisher.create(table)
         assert publisher.format.compare(table, None).standing is Standing.CURRENT
@@ -173,7 +173,7 @@ class ForeignCases(TableCases):
     def test_a_commit_that_the_store_does_not_know_is_ahead(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R33: also beneath another program's compaction, and when the store knows no commit of the table."""
+        """R33: also below another program's compaction, and if the store knows no commit of the table."""
         first = publisher.publish(table, day(0), [1])
         publisher.publish(table, day(1), [2])
         backend.commit_foreign(table, "replace", {0: [1], 1: [2]})

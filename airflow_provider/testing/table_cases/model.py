@@ -1,4 +1,4 @@
-"""Cases: whatever is committed, in whatever order, the rows read are those of the protocol's ``state``."""
+"""Cases: after any history of commits, the rows read are those of the protocol's ``state``."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Slice = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """One commit of the model: its slices, and where the format put the version."""
+    """One commit of the model: its slices, and the version that the format made of it."""
 
     slices: tuple[Slice, ...]
     ref: TableRef
 
 
 def ids_of(commit: int, number: int, rows: int) -> list[int]:
-    """Ids that no other slice has."""
+    """Return ids that no other slice has."""
     return [commit * 1000 + number * 100 + row for row in range(rows)]
 
 
 def state(kind: TableKind, commits: list[Committed], until: int, csn: int, low: int | None) -> list[Row]:
-    """The protocol's ``state(table, b, c)``: the newest slice with CSN ≤ c of each epoch that belongs to it."""
+    """Return the protocol's ``state(table, b, c)``: the newest slice with CSN ≤ c of each epoch that belongs to it."""
     newest: dict[int, list[int]] = {}
     for position, commit in enumerate(commits[:csn]):
         for number, rows in commit.slices:
@@ -51,7 +51,7 @@ def state(kind: TableKind, commits: list[Committed], until: int, csn: int, low: 
 
 
 SLICES = st.tuples(st.integers(0, DAYS - 1), st.integers(0, 2))
-CHANGE_SETS = st.lists(SLICES, min_size=1, max_size=2, unique_by=lambda one: one[0]).map(tuple)
+CHANGE_SETS = st.lists(SLICES, min_size=1, max_size=2, unique_by=lambda added: added[0]).map(tuple)
 HISTORIES = st.lists(CHANGE_SETS, min_size=1, max_size=6)
 
 
@@ -59,7 +59,7 @@ class ModelCases(TableCases):
     """The format against the reference model."""
 
     examples = 60
-    """So many random histories are tried; fewer where each request travels."""
+    """Number of random histories; a suite whose requests take long sets fewer."""
 
     def test_rows_read_are_the_models_state(self, backend: TableBackend) -> None:
         """R19, I1: after any history, each version at each barrier, from any lower bound, has the model's rows."""
@@ -88,7 +88,7 @@ def published(
 ) -> list[Committed]:
     """Publish the change sets of *history* in their order.
 
-    :param shown: what each shows; all slices by default.
+    :param shown: the rows that each commit shows; all slices by default.
     """
     commits: list[Committed] = []
     known: set[int] = set()

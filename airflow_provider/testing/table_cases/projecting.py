@@ -1,6 +1,6 @@
-"""Cases: the catalog's pointer follows what the store recorded: forward only, never ahead, repaired by any touch.
+"""Cases: the catalog's pointer follows the store's record: forward only, never ahead, repaired by any touch.
 
-For formats whose catalog lies outside of the store's database (``Prepared.swap`` is None).
+For formats whose catalog is outside of the store's database (``Prepared.swap`` is None).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def prepared(publisher: Publisher, table: EpochTable, number: int) -> tuple[Publ
 
 
 def recorded(publisher: Publisher, table: EpochTable, *numbers: int) -> list[TableRef]:
-    """Commit one row for each of the days; each time the process dies before the pointer has moved."""
+    """Commit one row for each of the days; each time the process dies before the pointer moves."""
     found = []
     for number in numbers:
         publisher.record(prepared(publisher, table, number))
@@ -42,7 +42,7 @@ def recorded(publisher: Publisher, table: EpochTable, *numbers: int) -> list[Tab
 
 
 def pointed(publisher: Publisher, table: EpochTable) -> TableInfo:
-    """The table as a program that comes by the catalog sees it."""
+    """Return the table as a program sees it that loads it from the catalog."""
     info = publisher.format.describe(table)
     assert info is not None
     return info
@@ -56,7 +56,7 @@ class ProjectingCases(TableCases):
         assert one.swap is None
 
     def test_the_pointer_is_never_ahead_of_the_store(self, publisher: Publisher, table: EpochTable) -> None:
-        """R17, I10: it moves when the commit is there, not before."""
+        """R17, I10: it moves after the commit, not before."""
         before = publisher.create(table)
         publication, one = prepared(publisher, table, 0)
         assert pointed(publisher, table) == before, "nothing is committed yet"
@@ -69,7 +69,7 @@ class ProjectingCases(TableCases):
     def test_a_pointer_that_lags_is_moved_by_the_next_touch(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: by whoever reads the record."""
+        """R17: by any caller that has read the record."""
         _, newest = recorded(publisher, table, 0, 1)
         found = publisher.format.project(table, newest)
         assert (found.moved, found.csn) == (True, 2)
@@ -83,7 +83,7 @@ class ProjectingCases(TableCases):
     def test_columns_change_with_the_pointer_that_follows(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17, R32: a process dies after the store had it; the next change is made to what the store has."""
+        """R17, R32: a process dies after the commit; the next change starts from the store's record."""
         publisher.publish(table, day(0), [1])
         lagging = pointed(publisher, table)
         for change in (rename("label", "title"), rename("title", "heading")):
@@ -95,16 +95,16 @@ class ProjectingCases(TableCases):
         assert names == ["id", "heading", EPOCH_COLUMN]
 
     def test_a_pointer_never_goes_back(self, publisher: Publisher, table: EpochTable) -> None:
-        """R17: who comes late with an older version moves nothing."""
+        """R17: a late projection of an older version moves nothing."""
         first, second, newest = recorded(publisher, table, 0, 1, 2)
         assert publisher.format.project(table, second).moved
         assert publisher.format.project(table, newest).moved
-        late = [publisher.format.project(table, one) for one in (first, second)]
-        assert [(one.moved, one.csn) for one in late] == [(False, 3), (False, 3)]
+        late = [publisher.format.project(table, ref) for ref in (first, second)]
+        assert [(projected.moved, projected.csn) for projected in late] == [(False, 3), (False, 3)]
         assert pointed(publisher, table).version == newest.version
 
     def test_racing_projections_end_at_the_newest(self, publisher: Publisher, table: EpochTable) -> None:
-        """R17: in whichever order they come."""
+        """R17: in any order."""
         refs = recorded(publisher, table, *range(6))
         with ThreadPoolExecutor(4) as pool:
             moved = list(pool.map(lambda ref: publisher.format.project(table, ref).moved, refs * 2))
@@ -112,7 +112,7 @@ class ProjectingCases(TableCases):
         assert pointed(publisher, table).version == refs[-1].version
 
     def test_publications_go_on_while_the_pointer_lags(self, publisher: Publisher, table: EpochTable) -> None:
-        """R17: each is made from what the store recorded."""
+        """R17: each starts from the store's record."""
         refs = recorded(publisher, table, *range(4))
         assert pointed(publisher, table).version == 0
         wanted = [expected(*((day, [day]) for day in range(number + 1))) for number in range(4)]
@@ -155,7 +155,7 @@ class ProjectingCases(TableCases):
     def test_a_compaction_that_a_commit_overtook_is_left(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: made of the version before the last commit, it has nothing that is not there."""
+        """R17: it was made of the version before the last commit, and has no rows that the commit lacks."""
         publisher.publish(table, day(0), [1, 2])
         (newest,) = recorded(publisher, table, 1)
         backend.commit_foreign(table, "replace", {0: [2, 1]})
@@ -168,7 +168,7 @@ class ProjectingCases(TableCases):
     def test_other_rows_that_a_commit_overtook_are_refused(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: nobody drops another program's rows by moving a pointer."""
+        """R17: moving the pointer would drop another program's rows."""
         publisher.publish(table, day(0), [1, 2])
         (newest,) = recorded(publisher, table, 1)
         backend.commit_foreign(table, "append", {0: [3]})
@@ -178,7 +178,7 @@ class ProjectingCases(TableCases):
     def test_a_table_made_again_is_not_projected(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: the pointer is of another table."""
+        """R17: the pointer belongs to another table."""
         (newest,) = recorded(publisher, table, 0)
         backend.drop(table)
         again = publisher.create(table)

@@ -1,4 +1,4 @@
-"""Cases: what publishing replaces, and when it refuses."""
+"""Cases: publishing replaces the slices that it names, and refuses a base that has moved."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from airflow_provider.testing.table_cases.backend import (
 
 
 class PublishingCases(TableCases):
-    """Publications, races, and what is left of an attempt that never published."""
+    """Publications, races, and the output of attempts that never published."""
 
     def test_nothing_is_there_before_the_commit(self, publisher: Publisher, table: EpochTable) -> None:
-        """R4: what is staged, and what is prepared, is in no state."""
+        """R4: staged and prepared output is in no state."""
         staged = publisher.stage(table, day(0), [batch([1])])
         assert publisher.rows(table, 0) == []
         publication = publisher.publication(table, (day(0), staged))
@@ -47,7 +47,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 0) == expected((0, [1]))
 
     def test_a_revision_replaces_its_epoch_only(self, publisher: Publisher, table: EpochTable) -> None:
-        """I1: of forty epochs the revised one has its new rows alone, the others theirs."""
+        """I1: of forty epochs the revised one has only its new rows, and the others keep theirs."""
         refs = [publisher.publish(table, day(number), [number]) for number in range(40)]
         revised = publisher.publish(table, day(7), [700, 701], replaces=True)
         others = [(number, [number]) for number in range(40) if number != 7]
@@ -55,7 +55,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 39, ref=refs[-1]) == expected(*others, (7, [7]))
 
     def test_an_empty_revision_removes_the_rows(self, publisher: Publisher, table: EpochTable) -> None:
-        """R5: an empty slice is one, and an empty revision takes the rows away."""
+        """R5: an empty slice is a slice, and an empty revision removes the rows."""
         publisher.publish(table, day(0), [])
         assert publisher.rows(table, 0) == []
         publisher.publish(table, day(0), [1, 2], replaces=True)
@@ -81,7 +81,7 @@ class PublishingCases(TableCases):
             publisher.publication(table, (day(0), publisher.stage(table, day(0), [batch([1])])))
             for table in tables
         ]
-        both = [(one, publisher.format.prepare(one)) for one in publications]
+        both = [(publication, publisher.format.prepare(publication)) for publication in publications]
         with pytest.raises(RequirementFailed):
             publisher.commit(both[0], publisher.spoiled(*both[1]))
         assert all(publisher.format.describe(table) == publisher.create(table) for table in tables)
@@ -92,10 +92,10 @@ class PublishingCases(TableCases):
     def test_of_two_publications_on_one_head_the_second_prepares_again(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R11: the second is refused by the moved pointer, and put on the new head."""
+        """R11: the moved pointer refuses the second, which then prepares on the new head."""
         staged = [publisher.stage(table, day(number), [batch([number])]) for number in range(2)]
         publications = [publisher.publication(table, (day(number), staged[number])) for number in range(2)]
-        prepared = [publisher.format.prepare(one) for one in publications]
+        prepared = [publisher.format.prepare(publication) for publication in publications]
         publisher.commit((publications[0], prepared[0]))
         with pytest.raises(RequirementFailed) as refused:
             publisher.commit((replace(publications[1], csn=publisher.head() + 1), prepared[1]))
@@ -115,7 +115,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 0) == expected((0, [1]))
 
     def test_a_head_that_nobody_published_is_foreign(self, publisher: Publisher, table: EpochTable) -> None:
-        """R17: a current version that is not the base is named as somebody else's."""
+        """R17: a current version other than the base is reported as another program's."""
         ref = publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         publication = publisher.publication(table, (day(1), staged))
@@ -140,7 +140,7 @@ class PublishingCases(TableCases):
     def test_a_table_made_again_is_another(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R17: the uuid tells a table from its namesake, with a base and without."""
+        """R17: the uuid tells a table from another one of its name, with a base and without."""
         publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         backend.drop(table)
@@ -152,7 +152,7 @@ class PublishingCases(TableCases):
             publisher.format.prepare(publisher.publication(table, (day(1), staged)))
 
     def test_what_was_abandoned_is_reachable_by_nobody(self, publisher: Publisher, table: EpochTable) -> None:
-        """R4, R16: neither before nor after it is deleted, which may be done twice."""
+        """R4, R16: neither before nor after its deletion, which may be repeated."""
         abandoned = publisher.place(table, day(0))
         publisher.stage(table, day(0), [batch([1])], place=abandoned)
         publisher.publish(table, day(0), [2])
@@ -165,7 +165,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 0) == expected((0, [2]))
 
     def test_places_are_listed_by_what_their_names_say(self, publisher: Publisher, table: EpochTable) -> None:
-        """R16: whoever sweeps finds what was staged, published or not, until it is deleted."""
+        """R16: a sweep finds staged output, published or not, until it is deleted."""
         assert publisher.format.staged(table, JOB) == []
         publisher.publish(table, day(0), [1])
         place = publisher.place(table, day(1), revision=3)
@@ -173,7 +173,7 @@ class PublishingCases(TableCases):
             table, job=JOB, interval=day(1), revision=3, token=place.token, participant=2, subtoken=4
         )
         publisher.stage(table, day(1), [batch([2])], place=place)
-        published, staged = sorted(publisher.format.staged(table, JOB), key=lambda one: one.barrier)
+        published, staged = sorted(publisher.format.staged(table, JOB), key=lambda found: found.barrier)
         assert (published.barrier, published.revision, published.subtoken) == (day(0).end, 1, 0)
         assert (staged.start, staged.barrier) == (day(1).start, day(1).end)
         assert (staged.revision, staged.token) == (3, place.token)
@@ -185,7 +185,10 @@ class PublishingCases(TableCases):
     def test_epochs_that_end_together_have_places_of_their_own(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R7, R16: tokens are counted for each start, so that two calendars give one twice; first names lack it."""
+        """R7, R16: tokens are counted for each start, so that two calendars use one token twice.
+
+        Places of the oldest names (``by_end``) lack the start, and so coincide.
+        """
         whole, half = day(0), Interval(day(0).start + timedelta(hours=12), day(0).end)
         places = {
             (interval, by_end): publisher.format.place(
@@ -198,16 +201,16 @@ class PublishingCases(TableCases):
         for place in (places[whole, False], places[half, False], places[whole, True]):
             publisher.stage(table, place.interval, [batch([1])], place=place)
         found = publisher.format.staged(table, JOB)
-        assert {one.start for one in found} == {whole.start, half.start, None}
-        assert {one.barrier for one in found} == {whole.end}
+        assert {place.start for place in found} == {whole.start, half.start, None}
+        assert {place.barrier for place in found} == {whole.end}
         publisher.format.discard(places[half, True])
         publisher.format.discard(places[half, False])
-        assert [one.start for one in publisher.format.staged(table, JOB)] == [whole.start]
+        assert [place.start for place in publisher.format.staged(table, JOB)] == [whole.start]
 
     def test_missing_output_is_noticed_before_it_is_published(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """I6: what describes files and the files themselves, also beside files that nothing describes."""
+        """I6: a missing data file or manifest is noticed, also beside files that no manifest names."""
         table_format, place = publisher.format, publisher.place(table, day(0))
         empty = publisher.stage(table, day(0))
         whole = publisher.stage(table, day(0), [batch([1])], [batch([2, 3])], place=place)
@@ -229,7 +232,7 @@ class PublishingCases(TableCases):
     def test_discarding_deletes_the_attempts_own_place_only(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R16: places whose names begin alike stay, and one outside is refused."""
+        """R16: places whose names have a common prefix stay, and a place outside of the table is refused."""
         places = [publisher.place(table, day(0)) for _ in range(11)]
         staged = [
             publisher.stage(table, day(0), [batch([number])], place=place)

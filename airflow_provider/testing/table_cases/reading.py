@@ -1,4 +1,4 @@
-"""Cases: which rows a state has, whatever was committed before and after it."""
+"""Cases: a state has exactly its rows, after any commits before and after it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReadingCases(TableCases):
         assert publisher.format.name
 
     def test_states_at_every_barrier_and_version(self, publisher: Publisher, table: EpochTable) -> None:
-        """R19: each version, read at each barrier, has the rows that were there when it was published."""
+        """R19: each version, read at each barrier, has the rows that were committed up to its publication."""
         refs = [publisher.publish(table, day(number), [number]) for number in (0, 1, 3, 2)]
         committed = [(0,), (0, 1), (0, 1, 3), (0, 1, 2, 3)]
         for ref, days in zip(refs, committed, strict=True):
@@ -88,13 +88,13 @@ class ReadingCases(TableCases):
             publisher.publish(table, day(number), [number])
         state, schema = publisher.state(table, 1), publisher.schemas[table]
         pieces = list(publisher.format.scan(state, schema, ["id"]))
-        assert sorted(one for piece in pieces for one in piece.column("id").to_pylist()) == [0, 1]
+        assert sorted(row_id for piece in pieces for row_id in piece.column("id").to_pylist()) == [0, 1]
         assert {tuple(piece.schema.names) for piece in pieces} == {("id",)}
 
     def test_statistics_count_all_rows_and_bound_all_values(
         self, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R14: of committed and of staged rows; what is not known is said to be so, never guessed."""
+        """R14: of committed and of staged rows; an unknown bound is None, never a guess."""
         for number in range(3):
             publisher.publish(table, day(number), [number, 10 * number])
         long = "ä" * 40
@@ -131,7 +131,7 @@ class ReadingCases(TableCases):
     def test_a_renamed_column_keeps_its_values(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R32: columns are found by id: old and new schema read the same values."""
+        """R32: columns are matched by id: the old and the new schema read the same values."""
         if TableCapability.COLUMN_IDS not in publisher.format.capabilities:
             pytest.skip("the format matches columns by name")
         before = publisher.publish(table, day(0), [1])
@@ -157,7 +157,7 @@ class ReadingCases(TableCases):
     def test_a_missing_file_is_never_skipped(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R22: a state that lacks a file is not read in part; the file is named."""
+        """R22: a state that lacks a file is not read in part; the error names the file."""
         publisher.publish(table, day(0), [1])
         first = publisher.format.files(publisher.state(table, 0))
         ref = publisher.publish(table, day(1), [2])

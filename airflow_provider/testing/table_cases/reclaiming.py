@@ -1,4 +1,4 @@
-"""Cases: what goes when versions of a table are withdrawn, and what stays (R24)."""
+"""Cases: expired versions of a table lose the files that only they have; all other files stay (R24)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from airflow_provider.testing.table_cases.backend import (
 
 
 def files_of(publisher: Publisher, table: EpochTable, ref: TableRef, until: int = 50) -> set[str]:
-    """The data files of all that a version of an incremental table has."""
+    """Return all data files of a version of an incremental table."""
     return set(publisher.format.files(publisher.state(table, until, ref=ref)))
 
 
 class ReclaimingCases(TableCases):
-    """Withdrawn versions go with what only they have; everybody else's rows stay."""
+    """Expired versions are deleted with the files that only they have; the rows of all other versions stay."""
 
     def test_what_only_withdrawn_versions_have_is_deleted(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
@@ -105,7 +105,7 @@ class ReclaimingCases(TableCases):
     def test_files_that_are_missing_are_named(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """I6: of versions and of staged output, each with its epoch where a description says so."""
+        """I6: files of versions and of staged output, each with its epoch if a manifest names it."""
         older = publisher.publish(table, day(0), [1])
         newest = publisher.publish(table, day(1), [2])
         staged = publisher.stage(table, day(2), [batch([3])])
@@ -121,7 +121,7 @@ class ReclaimingCases(TableCases):
 
     @pytest.mark.parametrize("seed", range(3))
     def test_any_kept_versions_stay_whole(self, publisher: Publisher, table: EpochTable, seed: int) -> None:
-        """Random histories, long enough that descriptions of files are united; any of their versions withdrawn."""
+        """Random histories, long enough that manifests are merged; any of their versions expire."""
         random = Random(seed)  # noqa: S311
         rows: dict[int, int] = {}
         history: list[tuple[TableRef, dict[int, int]]] = []
@@ -131,7 +131,7 @@ class ReclaimingCases(TableCases):
             rows[chosen] = number
             history.append((ref, dict(rows)))
         kept = [*random.sample(history[:-1], random.randrange(6)), history[-1]]
-        gone = [one for one in history if one not in kept]
+        gone = [version for version in history if version not in kept]
         publisher.format.reclaim(table, [ref for ref, _ in gone], [ref for ref, _ in kept])
         for ref, then in kept:
             assert publisher.rows(table, 50, ref=ref) == _expected(then), f"seed {seed}"
@@ -150,5 +150,5 @@ class ReclaimingCases(TableCases):
 
 
 def _expected(rows: dict[int, int]) -> list[tuple[object, int]]:
-    days: Iterable[tuple[int, list[int]]] = [(number, [one]) for number, one in rows.items()]
+    days: Iterable[tuple[int, list[int]]] = [(number, [row_id]) for number, row_id in rows.items()]
     return [*expected(*days)]

@@ -1,4 +1,4 @@
-"""Cases: a table that nobody published yet can be made anew with other columns."""
+"""Cases: a table without a published epoch can be created anew with other columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRONG = pa.schema([("id", pa.string()), ("lable", pa.string())])
 
 
 class ReplacingCases(TableCases):
-    """What a first attempt with wrong columns leaves."""
+    """Tables that a first attempt created with wrong columns."""
 
     def test_other_columns_take_the_place_of_unpublished_ones(
         self, publisher: Publisher, table: EpochTable

@@ -1,4 +1,4 @@
-"""Cases: what an engine without cuts sees, which loads a table from the catalog (R17)."""
+"""Cases: the rows that an engine without cuts sees when it loads a table from the catalog (R17)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ NOTHING = Shown(day(0).start, day(0).start)
 
 
 def days(first: int, last: int) -> Shown:
-    """The rows of the days from *first* to *last* are shown."""
+    """Show the rows of the days from *first* to *last*."""
     return Shown(day(first).start, day(last).end)
 
 
 def only(number: int) -> Shown:
-    """The rows of one day are shown."""
+    """Show the rows of one day."""
     return days(number, number)
 
 
 class ShowingCases(TableCases):
-    """The current version shows what it was told to; states find all slices."""
+    """The current version shows the rows that its publication names; states find all slices."""
 
     shown_examples = 10
 
@@ -74,7 +74,7 @@ class ShowingCases(TableCases):
         self, backend: TableBackend, publisher: Publisher, full_table: EpochTable
     ) -> None:
         """Tables of earlier releases show all states until their next commit."""
-        for number in range(14):  # so many that descriptions of their files are united
+        for number in range(14):  # enough that their manifests are merged
             publisher.publish(full_table, day(number), [number])
         assert len(backend.engine_rows(full_table)) == 14
         older = publisher.refs[full_table]
@@ -89,7 +89,7 @@ class ShowingCases(TableCases):
     def test_what_another_program_does_to_the_shown_rows_leaves_the_others(
         self, backend: TableBackend, publisher: Publisher, full_table: EpochTable, adopted: bool
     ) -> None:
-        """R17: a compaction, or rows that are taken over, of the newest state."""
+        """R17: a compaction of the newest state, or adopted rows in it."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
         before = publisher.publish(full_table, day(1), [2, 3], shows=only(1))
         ids = [7, 8] if adopted else [3, 2]
@@ -103,7 +103,7 @@ class ShowingCases(TableCases):
         assert publisher.rows(full_table, 0) == expected((0, [1]))
         assert publisher.rows(full_table, 1) == expected((1, ids))
         publisher.publish(full_table, day(2), [4], shows=only(2))
-        assert [publisher.rows(full_table, one) for one in range(3)] == [
+        assert [publisher.rows(full_table, until) for until in range(3)] == [
             expected((0, [1])),
             expected((1, ids)),
             expected((2, [4])),
@@ -112,7 +112,7 @@ class ShowingCases(TableCases):
     def test_slices_out_of_sight_go_with_the_last_version_that_has_them(
         self, backend: TableBackend, publisher: Publisher, full_table: EpochTable
     ) -> None:
-        """R24: and a version that is kept keeps them."""
+        """R24: a kept version keeps them."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
         older = publisher.publish(full_table, day(1), [2], shows=only(1))
         files = publisher.format.files(publisher.state(full_table, 0))
@@ -128,14 +128,14 @@ class ShowingCases(TableCases):
     def test_the_current_version_stays_with_what_it_does_not_show(
         self, publisher: Publisher, full_table: EpochTable
     ) -> None:
-        """R24: nobody has to name it."""
+        """R24: no caller has to name it."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
         newest = publisher.publish(full_table, day(1), [2], shows=only(1))
         publisher.format.reclaim(full_table, [newest], [])
         assert publisher.rows(full_table, 0) == expected((0, [1]))
 
     def test_engines_see_the_models_rows(self, backend: TableBackend) -> None:
-        """R17, R19: after any history, whatever was shown at each commit."""
+        """R17, R19: after any history, with any rows shown at each commit."""
 
         bounds = st.tuples(st.integers(-1, DAYS - 1), st.integers(0, DAYS - 1))
 
@@ -170,7 +170,7 @@ class ShowingCases(TableCases):
     def test_staged_output_is_shown_to_nobody(
         self, backend: TableBackend, publisher: Publisher, table: EpochTable
     ) -> None:
-        """R4."""
+        """R4: engines do not see it either."""
         publisher.publish(table, day(0), [1])
         publisher.stage(table, day(1), [batch([2])])
         assert backend.engine_rows(table) == expected((0, [1]))

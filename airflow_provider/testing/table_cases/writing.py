@@ -1,4 +1,4 @@
-"""Cases: making tables, and rows on their way into files that nobody reads yet."""
+"""Cases: creating tables, and writing rows into files that no state names yet."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ EVERY_TYPE: list[tuple[str, pa.DataType, list[Any]]] = [
 
 
 class WritingCases(TableCases):
-    """Creation, placement, task writers and what they describe."""
+    """Creation, places, task writers and the committables of their files."""
 
     def test_a_table_is_made_once(self, publisher: Publisher, table: EpochTable) -> None:
         assert publisher.format.describe(table) is None
@@ -104,7 +104,7 @@ class WritingCases(TableCases):
     def test_other_columns_are_refused_by_name(
         self, publisher: Publisher, table: EpochTable, columns: pa.Schema, column: str
     ) -> None:
-        """R32: whoever makes a table that is there has its columns."""
+        """R32: a caller that creates an existing table must have its columns."""
         publisher.create(table)
         with pytest.raises(SchemaMismatch) as refused:
             publisher.create(table, columns)
