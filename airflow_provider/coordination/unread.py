@@ -184,8 +184,8 @@ class _Look:
             yield _unread(root, between, between=True)
         told = {name for unread in found for name in unread.late}
         # What a job has skipped for one table the job before may have read for others (R5).
-        told |= {*self._read_by_other_names()} if skipped else set()
-        yield from _of_skipped(root, self.records, self.sources, skipped, told)
+        read = {*self._read_by_other_names()} if skipped else set()
+        yield from _of_skipped(root, self.records, self.sources, skipped, told | read)
         yield from self._missed(told)
 
     def found_of_left(self) -> Iterator[Unread]:

@@ -495,6 +495,24 @@ def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) ->
     assert landing.told() == []
 
 
+def test_what_one_job_misses_is_named_although_another_has_read_it(landing: Landing) -> None:
+    """R5, I11: by another name, and also while doctor looks at files of an epoch that a job has skipped."""
+
+    def job(name: str, root: str) -> EpochJob:
+        return landing.world.job(name, inputs=landing.job(root).roots)
+
+    landing.run(job("load", "feed"), day(1))
+    landing.run(job("other", "feed_0"), day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(job("other", "feed_0"), day(2)) == ["late.csv"]
+    landing.run(job("load", "feed_3"), day(2))
+    landing.world.coordinator.skip(DOMAIN, "load", day(3), "an outage", by="ada")
+    landing.run(job("other", "feed_0"), day(3))
+    landing.run(job("load", "feed_3"), day(4))
+    landing.world.coordinator.register(job("other", "feed"))
+    assert any("late.csv" in text for text, _ in landing.told())
+
+
 # --- tables ------------------------------------------------------------------------------------------------------
 
 

@@ -329,7 +329,7 @@ class Operator:
         missing = self.missing()
         if missing and random.random() < 0.6:
             full = [one for one in missing if self.world.has_full_table(one[0])]
-            version, epoch = random.choice(full if full and random.random() < 0.5 else missing)
+            version, epoch = random.choice(full if full and random.random() < 0.8 else missing)
             self.skip(skip, version.job, epoch)
             return
         deployed = [one.now for one in self.deployed.values() if one.now is not None]
@@ -394,7 +394,7 @@ class Operator:
             and not one.committed
         ]
         read = [epoch for epoch in recorded if epoch in opened]
-        chosen = read or (recorded if random.random() < 0.3 else [])
+        chosen = read or (recorded if random.random() < 0.6 else [])
         return random.choice(chosen) if chosen else None
 
     def _change(self, epoch: Interval) -> None:
