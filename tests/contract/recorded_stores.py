@@ -20,10 +20,10 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from airflow_provider.coordination.service import Settings
-from airflow_provider.testing.servers.postgresql import USER, PostgresqlServer, binaries
-from airflow_provider.testing.servers.zookeeper import ZookeeperServer
 from tests.contract import recorded_work
 from tests.contract.recorded_work import settings_of
+from tests.servers.postgresql import USER, PostgresqlServer, binaries
+from tests.servers.zookeeper import ZookeeperServer
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "stores_format_1.tar.xz"
 STORES = ("sqlite", "postgresql", "zookeeper")
