@@ -10,7 +10,7 @@ from airflow_provider.domain.errors import MissingLibrary
 _COMMANDS = {
     "airflow": "pip install 'apache-airflow>=3.3,<3.4'",
     "duckdb": "pip install 'airflow-provider-epochs[duckdb]', in a checkout pip install -c constraints.txt '.[duckdb]'",
-    "pandas": "pip install 'pandas>=2.2'",
+    "pandas": "pip install 'pandas>=2.2,<3'",
     "polars": "pip install polars",
 }
 """Command that installs each library, for the next step of an error."""

@@ -38,7 +38,7 @@ class AbandonedBounds:
 
     @property
     def next_step(self) -> str:
-        """What ends it."""
+        """Steps after which an epoch has read the bounds, or has given them back."""
         runs = f"{self.first}clear the task of job {self.job} for {self.interval}, which reads it"
         skips = "skip the epoch again, which leaves to later ones what they can read, and names the rest"
         return f"{runs}; or {skips}." if self.skipped else f"{runs}."

@@ -11,7 +11,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Key, Kind, table_key, topology_key
+from airflow_provider.domain.records import Key, Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import Committable, SliceRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
@@ -53,30 +53,33 @@ def refuse_other_rows(
     :raises InvalidInput: a table that the epoch has got another number of rows.
     """
     for table, parts in output.items() if fills else ():
-        committed = (
-            None if table in fills else newest_slice(reader, attempt.domain, table, attempt.interval.start)
-        )
-        rows = sum(one.rows for one in parts)
-        if committed is not None and committed.rows != rows:
+        if table in fills:
+            continue
+        newest = newest_slice(reader, attempt.domain, table, attempt.interval.start)
+        rows = sum(part.rows for part in parts)
+        if newest is not None and newest.record.rows != rows:
             raise InvalidInput(
                 f"{attempt}: it would add {', '.join(fills)} to a committed epoch, but of {table} it has computed "
-                f"{rows} rows, and {committed.rows} are committed: the two would not belong together.",
+                f"{rows} rows, and {newest.record.rows} are committed: the two would not belong together.",
                 next_step=f"`airflow epochs skip {attempt.job}` for the epoch leaves the new tables empty there; or "
                 "compute the epoch with what it was computed with.",
                 field="rows",
                 table=table,
                 value=rows,
-                expected=committed.rows,
+                expected=newest.record.rows,
             )
 
 
 def newest_slice(
     reader: MetadataReader, domain: DomainName, table: TableName, start: datetime
-) -> SliceRecord | None:
-    """Return the newest slice of *table* of the epoch that begins at *start*; None without any."""
-    found, first = None, time_key(start)
-    for stamped in pages(reader, domain, Kind.SLICE, table, start=first):
+) -> Stamped[SliceRecord] | None:
+    """Return the slice of *table* that was committed last for the epoch that begins at *start*; None without any.
+
+    The last key need not be the last commit: each job counts its own revisions.
+    """
+    found: list[Stamped[SliceRecord]] = []
+    for stamped in pages(reader, domain, Kind.SLICE, table, start=(first := time_key(start))):
         if not stamped.key.item.startswith(first):
             break
-        found = stamped.record
-    return found
+        found.append(stamped)
+    return max(found, key=lambda stamped: stamped.csn or 0, default=None)

@@ -32,6 +32,7 @@ from airflow_provider.domain.records import (
     barrier_partition,
     lock_key,
     retention_key,
+    slice_writer,
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
@@ -282,10 +283,12 @@ class _View:
         for table in own:
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
             slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
-            self.retention.load((table.name, one.end) for one in intervals)
+            self.retention.load((table.name, epoch.end) for epoch in intervals)
             cells = (
-                self._cell(one, table.name, _of(job, progress.get(one), slices.get(one)), slices.get(one))
-                for one in intervals
+                self._cell(
+                    epoch, table.name, _of(job, progress.get(epoch), slices.get(epoch)), slices.get(epoch)
+                )
+                for epoch in intervals
             )
             record = stood.get(table.name)
             rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
@@ -369,9 +372,9 @@ def _is_due(cell: Cell, stood: Stamped[TableRecord] | None) -> bool:
 
 
 def _of(job: JobRecord, progress: _Progress | None, newest: Stamped[SliceRecord] | None) -> _Progress | None:
-    """*progress* as it is of a table; None where *job* has skipped the epoch for others, and another computed it."""
+    """Return *progress* of one table; None if *job* has skipped the epoch for others, and another job computed it."""
     is_skipped = progress is not None and progress.state is EpochState.SKIPPED
-    return None if is_skipped and newest and not newest.key.item.endswith(f":{job.name}") else progress
+    return None if is_skipped and newest and slice_writer(newest.key) != job.name else progress
 
 
 def _committed(newest: Stamped[SliceRecord] | None) -> Committed | None:

@@ -20,10 +20,10 @@ from airflow_provider.stores.base import MetadataReader, pages
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hole:
-    """Something that *table* lacks. :param what: it is. :param span: of time; None where its job has left it.
+    """Time that *table* lacks. :param span: the time; None if its job has left the table.
 
-    :param epochs: so many are committed without it; 0 where its job has committed none of them.
-    :param is_below: it lies below where the table begins so far.
+    :param epochs: number of epochs that its job has committed without it.
+    :param is_below: the time lies before the table's present origin.
     """
 
     table: TableName
@@ -44,7 +44,7 @@ class Hole:
 
     @property
     def run(self) -> str:
-        """What brings rows instead, where the job has taken the table over with the hole."""
+        """Alternative to :attr:`cure` that brings rows, if the job has taken the table over with the hole."""
         if self.span is None or self.epochs or self.is_below:
             return ""
         return f"run job {self.job} for it, which is refused where another of its tables has it; or "
@@ -61,10 +61,10 @@ class Hole:
 def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:
     """Find what every table of *domain* lacks, one range after the other."""
     jobs: dict[JobName, JobRecord] = {
-        one.record.name: one.record for one in list(pages(reader, domain, Kind.JOB, ""))
+        stamped.record.name: stamped.record for stamped in pages(reader, domain, Kind.JOB, "")
     }
     tables: dict[TableName, TableRecord] = {
-        TableName(one.key.item): one.record for one in list(pages(reader, domain, Kind.TABLE, ""))
+        TableName(stamped.key.item): stamped.record for stamped in pages(reader, domain, Kind.TABLE, "")
     }
     for name, table in tables.items():
         job = jobs.get(table.job)
@@ -100,7 +100,7 @@ def _of_table(
         is_below = end is not None and progress.origin is not None and end <= progress.origin
         if end is not None and (is_below or _is_of_another(reader, domain, name, job, end)):
             passed = [Interval(start, end)]
-        for span in (left for one in passed for left in _without(one, own)):
+        for span in (left for part in passed for left in _without(part, own)):
             yield Hole(table=name, job=job.name, span=span, is_below=is_below)
 
 
@@ -119,7 +119,9 @@ def _gaps(start: datetime | None, islands: Sequence[Interval]) -> Iterator[tuple
 
 def _within(islands: Sequence[Interval], start: datetime, end: datetime | None) -> list[Interval]:
     """The parts of *islands* between *start* and *end*."""
-    parts = ((max(one.start, start), one.end if end is None else min(one.end, end)) for one in islands)
+    parts = (
+        (max(island.start, start), island.end if end is None else min(island.end, end)) for island in islands
+    )
     return [Interval(low, high) for low, high in parts if low < high]
 
 
@@ -134,7 +136,7 @@ def _without(span: Interval, islands: Sequence[Interval]) -> list[Interval]:
 def _is_of_another(
     reader: MetadataReader, domain: DomainName, table: TableName, job: JobRecord, start: datetime
 ) -> bool:
-    """Whether what *table* has from *start* on was computed before *job* took it over."""
+    """Return whether the rows of *table* from *start* on were computed before *job* took it over."""
     return bool(job.predecessors) and not has_rows(reader, domain, table, job.name, start)
 
 

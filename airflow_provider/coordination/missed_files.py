@@ -100,7 +100,7 @@ class MissedFiles:
 
 
 def _passes_by(epoch: EpochRecord | None, root: Root) -> bool:
-    """Whether *epoch* is committed, and neither its commit nor its open attempt reads *root*."""
+    """Return whether *epoch* is committed, and neither its commit nor its open attempt reads *root*."""
     if epoch is None or epoch.committed is None or committed_root(epoch, root.name):
         return False
     return not open_root(epoch.attempt, root.name)

@@ -1,4 +1,4 @@
-"""What a job may not compute again although a table is its own by now: rows of the job before it (R7)."""
+"""Rows of the job before, which a job does not compute again although it has taken the table over (R7)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from airflow_provider.coordination.filling import newest_slice
 from airflow_provider.domain.beginning import of_another
-from airflow_provider.domain.epoch import writer_of
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, epoch_key, table_key
+from airflow_provider.domain.records import Stamped, epoch_key, slice_writer, table_key
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader
@@ -32,13 +31,13 @@ def refuse_others_rows(
         if stamped is None or not stamped.record.progress.covers(interval):
             continue
         newest = newest_slice(reader, job.domain, name, interval.start)
-        writer = job.name if newest is None else writer_of(newest.change_set)
+        writer = job.name if newest is None else slice_writer(newest.key)
         if writer != job.name and not _copied(reader, job, interval, writer):
             raise of_another(job.name, interval, name, own)
 
 
 def _copied(reader: MetadataReader, job: EpochJob, interval: Interval, writer: JobName) -> bool:
-    """Whether *writer* has read there a table of *job* that it no longer writes."""
+    """Return whether *writer* has read, for the same epoch, a table of *job* that *job* no longer writes."""
     epoch = reader.read(job.domain, [key := epoch_key(job.domain, writer, interval.start)]).get(key)
     if epoch is None or epoch.record.committed is None:
         return False

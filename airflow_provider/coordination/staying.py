@@ -15,7 +15,7 @@ from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, Ep
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Kind, job_key, root_key, topology_key
+from airflow_provider.domain.records import Kind, job_key, root_key, slice_writer, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.staying import Stayed, after_commit
@@ -26,7 +26,7 @@ from airflow_provider.stores.base import MetadataReader, Reading, pages
 def tables_with_rows(
     reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval, but: Collection[str] = ()
 ) -> tuple[TableName, ...]:
-    """The tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
+    """Return the tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
     tables = (table for table in job.all_outputs if table not in but)
     return tuple(
         sorted(table for table in tables if has_rows(reader, domain, table, job.name, interval.start))
@@ -36,13 +36,12 @@ def tables_with_rows(
 def has_rows(
     reader: MetadataReader, domain: DomainName, table: TableName, job: JobName, moment: datetime
 ) -> bool:
-    """Whether *job* has given *table* a slice of the epoch that begins at *moment*."""
+    """Return whether *job* has given *table* a slice of the epoch that begins at *moment*."""
     start = time_key(moment)
     for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
-        began, _, rest = stamped.key.item.partition(":")
-        if began != start:
+        if not stamped.key.item.startswith(start):
             return False
-        if rest.partition(":")[2] == job:
+        if slice_writer(stamped.key) == job:
             return True
     return False
 

@@ -427,11 +427,6 @@ def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetI
     return ChangeSetId(f"{job}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}")
 
 
-def writer_of(change_set: ChangeSetId) -> JobName:
-    """Return the job of a change set of a single epoch."""
-    return JobName(change_set.rpartition("@")[0])
-
-
 def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
     """Return True if a claim has expired; all times by the store's clock (R23)."""
     return stamped_at + ttl <= now

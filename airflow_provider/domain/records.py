@@ -123,6 +123,11 @@ def slice_key(domain: DomainName, table: TableName, start: datetime, revision: i
     return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}:{job}")
 
 
+def slice_writer(key: Key) -> JobName:
+    """Return the job that a slice's *key* names."""
+    return JobName(key.item.split(":", 2)[2])
+
+
 def barrier_partition(job: JobName, start: datetime) -> str:
     """Return the partition with the barrier log of one epoch."""
     return f"{job}/{time_key(start)}"
