@@ -431,12 +431,15 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
     assert ends(begun("late.csv", "once more")) == []
 
 
-@pytest.mark.parametrize("then", ["fails", "falls silent", "is retired", "another job leaves the root"])
+@pytest.mark.parametrize(
+    "then",
+    ["fails", "falls silent", "is retired", "another job leaves the root", "another job fails without it"],
+)
 def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     world: World, tmp_path: Path, then: str
 ) -> None:
-    """R5: a run by a declaration that left the root fails or is heard of no more, an heir goes on, or another job
-    computes it without them.
+    """R5: a run by a declaration that left the root fails or falls silent, a successor goes on, or another job
+    computes the epoch without them, or fails to compute it again.
     """
     root = Root("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
     job, left = world.job("load", inputs=[root]), world.job("load", on_rerun="keep")
@@ -448,7 +451,7 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
         world.coordinator.publish(attempt)
 
     computes(job, 1)
-    if then == "another job leaves the root":
+    if then.startswith("another job"):
         computes(other, 1)
         computes(world.job("other", on_rerun="keep"), 2)
     (tmp_path / "2024-01-02").mkdir()
@@ -464,8 +467,11 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     if then == "is retired":
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
         job = world.job("heir", job.outputs, inputs=[root])
+    if then == "another job fails without it":
+        again = world.begin(world.job("other"), day(2), owner("cleared"), roots=RootSources())
+        world.coordinator.abort(again, "it failed")
     computes(job, 3)
-    if then == "another job leaves the root":
+    if then.startswith("another job"):
         computes(world.job("other", inputs=[root], on_rerun="fail"), 3)
     found = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
     assert any(one.startswith("1 are of skipped epochs and are read by no epoch") for one in found), found
