@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from airflow_provider.client.cuts import CutTable, ReadableCut
     from airflow_provider.client.epochs import Epochs
     from airflow_provider.client.leases import HeldLease
-    from airflow_provider.coordination.differences import Difference
-    from airflow_provider.coordination.queries import Engine
-    from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
+    from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
+    from airflow_provider.coordination.commits.warehouses import WrongWarehouse
+    from airflow_provider.coordination.reading.differences import Difference
+    from airflow_provider.coordination.reading.queries import Engine
     from airflow_provider.coordination.service import Settings
-    from airflow_provider.coordination.warehouses import WrongWarehouse
     from airflow_provider.domain.alignment import Align, Consistency
     from airflow_provider.domain.checks import (
         Check,
@@ -180,12 +180,12 @@ _HOMES = {
     "ReadableCut": "client.cuts",
     "CutTable": "client.cuts",
     "HeldLease": "client.leases",
-    "Difference": "coordination.differences",
+    "Difference": "coordination.reading.differences",
     "Session": "domain.session",
     "Align": "domain.alignment",
     "Consistency": "domain.alignment",
     "Level": "domain.cut",
-    "Engine": "coordination.queries",
+    "Engine": "coordination.reading.queries",
     "Outdated": "domain.outdated",
     # Tests
     "LocalEpochs": "testing.local_epochs",
@@ -217,13 +217,13 @@ _HOMES = {
     "UnknownName": "domain.errors",
     "Vetoed": "domain.errors",
     "AlreadyComputed": "spark.epoch_run",
-    "DomainMoved": "coordination.sealing",
-    "DomainMoving": "coordination.sealing",
+    "DomainMoved": "coordination.commits.sealed",
+    "DomainMoving": "coordination.commits.sealed",
     "TableDropped": "tables.base",
     "TableRecreated": "tables.base",
     "TablesAhead": "tables.base",
     "WarehouseUnavailable": "tables.base",
-    "WrongWarehouse": "coordination.warehouses",
+    "WrongWarehouse": "coordination.commits.warehouses",
 }
 """The module of each name, in the groups of docs/reference/python.md."""
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.factory import open_store
 from benchmarks.figures import figure, percentile, progress

@@ -6,9 +6,9 @@ import uuid
 from dataclasses import dataclass
 from threading import RLock
 
+from airflow_provider.coordination.commits.table_commits import hull_commit
+from airflow_provider.coordination.commits.withdrawals import hull_of, withdrawn_pages
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.table_commits import hull_commit
-from airflow_provider.coordination.withdrawals import hull_of, withdrawn_pages
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import change_set_id
 from airflow_provider.domain.identifiers import DomainName, TableName

@@ -50,7 +50,8 @@ special about them.
 class Row:
     """One line of the page.
 
-    :param made_in: the module of the coordination that made the transaction, and the line of the call.
+    :param made_in: the module of the coordination that made the transaction, such as ``attempts/begin``, and the line
+        of the call.
     """
 
     operation: str
@@ -116,7 +117,7 @@ class RecordingStore(FaultyStore):
 def calls() -> set[tuple[str, int]]:
     """Module and line of every call of ``transact`` in the coordination."""
     return {
-        (path.stem, node.lineno)
+        (_module(path), node.lineno)
         for path in COORDINATION.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
@@ -127,9 +128,13 @@ def calls() -> set[tuple[str, int]]:
 
 def _caller() -> tuple[str, int]:
     frame: Any = sys._getframe()
-    while Path(frame.f_code.co_filename).parent != COORDINATION:
+    while not Path(frame.f_code.co_filename).is_relative_to(COORDINATION):
         frame = frame.f_back
-    return Path(frame.f_code.co_filename).stem, frame.f_lineno
+    return _module(Path(frame.f_code.co_filename)), frame.f_lineno
+
+
+def _module(path: Path) -> str:
+    return path.relative_to(COORDINATION).with_suffix("").as_posix()
 
 
 def _required(transaction: Transaction, place: str) -> tuple[str, ...]:

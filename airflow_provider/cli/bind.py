@@ -7,8 +7,8 @@ from argparse import Namespace
 
 from airflow_provider.cli.answer import answer, facts
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.coordination.binding import declaring
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.bind import declaring
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.topology import sources_of
 

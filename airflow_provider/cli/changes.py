@@ -8,7 +8,7 @@ from argparse import Namespace
 from datetime import timedelta
 
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.coordination.outgoing import Event, Position, events, followed
+from airflow_provider.coordination.reading.change_feed import Event, Position, events, followed
 
 _WAIT = timedelta(seconds=10)
 

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts, lines, moment, table, text
 from airflow_provider.cli.command import command, duration, hook_of
-from airflow_provider.coordination.queries import queries
+from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.alignment import Align
 from airflow_provider.domain.cut import Cut, Level

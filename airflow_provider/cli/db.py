@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.cli.answer import answer, facts
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.coordination.recovery import tables_ahead
+from airflow_provider.coordination.commits.pointers import tables_ahead
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.stores.factory import check_schema, new_incarnation, redacted, upgrade_schema
 from airflow_provider.tables.base import TablesAhead

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts
 from airflow_provider.cli.command import command, hook_of, known_sources
-from airflow_provider.coordination.doctor import Examination, examine
+from airflow_provider.coordination.upkeep.doctor import Examination, examine
 from airflow_provider.domain.errors import FinalError
 from airflow_provider.sources.roots import RootSources
 

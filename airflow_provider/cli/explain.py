@@ -14,7 +14,7 @@ from rich.table import Table
 
 from airflow_provider.cli.answer import answer, block, facts, heading, indented, lines, moment, text
 from airflow_provider.cli.command import command, hook_of, known_sources
-from airflow_provider.coordination.explain import Explanation, explain
+from airflow_provider.coordination.upkeep.explain import Explanation, explain
 from airflow_provider.domain.epoch import BarrierRecord, Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, job_name

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 from airflow_provider.cli.answer import answer, facts
 from airflow_provider.cli.command import command
-from airflow_provider.coordination.moving import move_domain
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.factory import redacted

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, heading, indented, lines, moment, table, tied
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.coordination.grid import Grid, Row, grid
+from airflow_provider.coordination.upkeep.grid import Grid, Row, grid
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 

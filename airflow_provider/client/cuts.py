@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.client.libraries import library
-from airflow_provider.coordination import queries
-from airflow_provider.coordination.cuts import state_in
-from airflow_provider.coordination.differences import Difference, diff
-from airflow_provider.coordination.queries import Engine
-from airflow_provider.coordination.resolving import names_of
+from airflow_provider.coordination.reading import queries
+from airflow_provider.coordination.reading.cuts import state_in
+from airflow_provider.coordination.reading.differences import Difference, diff
+from airflow_provider.coordination.reading.queries import Engine
+from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import InvalidInput

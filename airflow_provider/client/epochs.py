@@ -13,9 +13,9 @@ from uuid6 import uuid7
 
 from airflow_provider.client.cuts import ReadableCut
 from airflow_provider.client.leases import HeldLease
-from airflow_provider.coordination.binding import Bound
-from airflow_provider.coordination.resolving import names_of
+from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.bind import Bound
 from airflow_provider.domain.alignment import Align, Consistency
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput

@@ -11,19 +11,19 @@ from datetime import timedelta
 from random import Random, SystemRandom
 from typing import TypeVar
 
-from airflow_provider.coordination.altering import written_columns
-from airflow_provider.coordination.beginning import Begin
-from airflow_provider.coordination.bounding import RootSource, as_source
-from airflow_provider.coordination.checking import Checking, Query
-from airflow_provider.coordination.declaring import registering
-from airflow_provider.coordination.ending import End
-from airflow_provider.coordination.joining import join, newer_try, refuse_alone, tries, whole
-from airflow_provider.coordination.publishing import Publish
-from airflow_provider.coordination.renewing import renew
-from airflow_provider.coordination.reporting import completion, entry, report
-from airflow_provider.coordination.retiring import retire, revive
-from airflow_provider.coordination.settling import settled
-from airflow_provider.coordination.skipping import Skipped, give_back, skip
+from airflow_provider.coordination.attempts.begin import Begin
+from airflow_provider.coordination.attempts.bounds import RootSource, as_source
+from airflow_provider.coordination.attempts.check import Checking, Query
+from airflow_provider.coordination.attempts.end import End
+from airflow_provider.coordination.attempts.join import join, newer_try, refuse_alone, tries, whole
+from airflow_provider.coordination.attempts.publish import Publish
+from airflow_provider.coordination.attempts.renew import renew
+from airflow_provider.coordination.attempts.report import completion, entry, report
+from airflow_provider.coordination.commits.alter import written_columns
+from airflow_provider.coordination.commits.declare import registering
+from airflow_provider.coordination.retrying import settled
+from airflow_provider.coordination.upkeep.retire import retire, revive
+from airflow_provider.coordination.upkeep.skip import Skipped, give_back, skip
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import State, state_of
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -206,15 +206,15 @@ class Coordinator:
         return self._settled(Publish(self, attempt).run)
 
     def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:
-        """Declare that nothing will come of the epochs in *span* (R5): see :func:`~.skipping.skip`."""
+        """Declare that nothing will come of the epochs in *span* (R5): see :func:`~.skip.skip`."""
         return skip(self, domain, job, span, reason=reason, by=by)
 
     def retire(self, domain: str, job: str, *, reason: str, by: str, table: str | None = None) -> None:
-        """Let nothing more come of *job*, or of a table that it has left (R7): see :func:`~.retiring.retire`."""
+        """Let nothing more come of *job*, or of a table that it has left (R7): see :func:`~.retire.retire`."""
         retire(self, domain, job, reason=reason, by=by, table=table)
 
     def revive(self, domain: str, job: str) -> None:
-        """Let a retired job go on where it was: see :func:`~.retiring.revive`."""
+        """Let a retired job go on where it was: see :func:`~.retire.revive`."""
         revive(self, domain, job)
 
     def abort(self, attempt: Attempt, reason: str) -> None:
@@ -263,7 +263,7 @@ class Coordinator:
         return state_of(provenance, record.record.kind), schema.record.schema if schema else ""
 
     def columns(self, attempt: Attempt, sink: str) -> TableInfo | None:
-        """Return the table with the columns that rows of *attempt* are to have: :func:`~.altering.written_columns`."""
+        """Return the table with the columns that rows of *attempt* are to have: :func:`~.alter.written_columns`."""
         return self._settled(lambda: written_columns(self, attempt, sink))
 
     def place(self, attempt: Attempt, sink: str) -> Place:

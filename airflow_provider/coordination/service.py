@@ -11,12 +11,12 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from airflow_provider.coordination.binding import Bound, bind, declaring
+from airflow_provider.coordination.commits.pointers import Recovery, recover
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.leases import Leases
-from airflow_provider.coordination.recovery import Recovery, recover
-from airflow_provider.coordination.retention import Retention
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.leases import Leases
+from airflow_provider.coordination.upkeep.bind import Bound, bind, declaring
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level

@@ -21,7 +21,7 @@ from airflow.sdk.bases.decorator import (
 )
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from airflow_provider.coordination.rerunning import refuse_reruns
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput

@@ -8,10 +8,10 @@ from typing import Any
 
 from airflow.sdk.observability import stats
 
-from airflow_provider.coordination.catching_up import behind_of
-from airflow_provider.coordination.filling import fills_of, keys_of_fill
+from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
+from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.unread import ignored
+from airflow_provider.coordination.upkeep.unread import ignored
 from airflow_provider.domain.barriers import completed, written_output
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind

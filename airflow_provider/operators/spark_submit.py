@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider.coordination.checking import refuse_vetoed
-from airflow_provider.coordination.rerunning import refuse_reruns
+from airflow_provider.coordination.attempts.check import refuse_vetoed
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput

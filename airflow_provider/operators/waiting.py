@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
-from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.waiting import (
+from airflow_provider.coordination.reading.wait import (
     JobInputs,
     Readiness,
     begin_readiness,
     bringers,
     check_inputs,
 )
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
-from airflow_provider.coordination.waiting import JobInputs, Readiness, bringers, check, check_inputs
+from airflow_provider.coordination.reading.wait import JobInputs, Readiness, bringers, check, check_inputs
 from airflow_provider.domain.cut import Lag
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
@@ -41,7 +41,7 @@ class EpochSensor(BaseSensorOperator):
     If retention has expired the barrier, the task fails for good; the error names the nearest barriers that are kept.
 
     Asks at once, defers only if it must wait, and asks again when it is woken. In all modes the answer comes
-    from :mod:`airflow_provider.coordination.waiting`.
+    from :mod:`airflow_provider.coordination.reading.wait`.
 
     :param tables: tables to wait for. :param job: instead of them a job, whose inputs are waited for, each where the
         job's epochs read it: up to the barrier, up to ``as_of`` before it, or up to the start of the run's interval

@@ -31,7 +31,7 @@ class RootSources:
         self._urls = urls or {}
 
     def bounds(self, asked: Asked) -> RootBounds:
-        """See :class:`~airflow_provider.coordination.bounding.RootSource`."""
+        """See :class:`~airflow_provider.coordination.attempts.bounds.RootSource`."""
         match asked.root.kind:
             case RootKind.FILES:
                 with _answering(asked.root):
@@ -46,7 +46,7 @@ class RootSources:
                 return postgresql.bounds(asked, self._url(asked.root))
 
     def holds(self, asked: Asked, recorded: RootBounds) -> bool:
-        """See :class:`~airflow_provider.coordination.bounding.RootSource`."""
+        """See :class:`~airflow_provider.coordination.attempts.bounds.RootSource`."""
         if asked.root.kind is RootKind.FILES:
             with _answering(asked.root):
                 return files.holds(asked, recorded)

@@ -36,8 +36,8 @@ from airflow_provider.spark.heartbeat import Heartbeat
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_provider.coordination.attempts.sql_checks import Answer, Readable
     from airflow_provider.coordination.service import EpochService
-    from airflow_provider.coordination.sql_checks import Answer, Readable
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.version import Committable
     from airflow_provider.tables.base import TableFormat, TableInfo

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from uuid6 import uuid7
 
-from airflow_provider.coordination.rerunning import refuse_reruns
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.coordination.unread import late_revisions
+from airflow_provider.coordination.upkeep.unread import late_revisions
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from airflow_provider.coordination.resuming import Begun
+from airflow_provider.coordination.attempts.resume import Begun
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import domain_name, job_name

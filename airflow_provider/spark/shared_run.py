@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider.coordination.resuming import resume
+from airflow_provider.coordination.attempts.resume import resume
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import EpochError, Fenced, FinalError
 from airflow_provider.domain.interval import Interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from airflow_provider.coordination.sql_checks import Answer, Readable
+from airflow_provider.coordination.attempts.sql_checks import Answer, Readable
 from airflow_provider.domain.checks import MOST_SAMPLED
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import reads, session

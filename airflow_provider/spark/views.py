@@ -13,7 +13,7 @@ from airflow_provider.spark import reads, refusals, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_provider.coordination.cuts import Cuts
+    from airflow_provider.coordination.reading.cuts import Cuts
 
 
 @contextmanager

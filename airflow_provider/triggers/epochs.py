@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.coordination.waiting import (
+from airflow_provider.coordination.reading.wait import (
     JobInputs,
     Readiness,
     begin_readiness,

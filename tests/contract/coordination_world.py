@@ -20,9 +20,9 @@ from pyiceberg.manifest import ManifestEntry
 from pyiceberg.table import DataScan, StaticTable
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.leases import Leases
-from airflow_provider.coordination.retention import Retention
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.leases import Leases
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published

@@ -8,11 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.bounding import as_source
-from airflow_provider.coordination.moving import move_domain
-from airflow_provider.coordination.recovery import recover
-from airflow_provider.coordination.reserving import Race
+from airflow_provider.coordination.attempts.bounds import as_source
+from airflow_provider.coordination.attempts.reserve import Race
+from airflow_provider.coordination.commits.pointers import recover
+from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.outgoing import Position
-from airflow_provider.coordination.queries import queries
+from airflow_provider.coordination.reading.change_feed import Position
+from airflow_provider.coordination.reading.queries import queries
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyiceberg.table import StaticTable
 
+from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.fencing import fenced
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     EpochBusy,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.auditing import missing_files, stale_reads
-from airflow_provider.coordination.doctor import examine
+from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.auditing import Change, TableHistory
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Interval

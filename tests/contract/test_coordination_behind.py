@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.binding import Bound, bind
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.rerunning import refuse_reruns
-from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
+from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
+from airflow_provider.coordination.upkeep.bind import Bound, bind
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.behind import MOST_BEHIND, Behind, bound_anew, caught_up
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import (

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.explain import explain, watermarks
-from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.upkeep.explain import explain, watermarks
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval

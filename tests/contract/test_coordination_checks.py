@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.checking import refuse_vetoed
-from airflow_provider.coordination.ending import End
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.attempts.check import refuse_vetoed
+from airflow_provider.coordination.attempts.end import End
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.checks import (
     Check,
     Finding,
@@ -396,7 +396,7 @@ def test_who_was_ended_meanwhile_vetoes_nothing(world: World) -> None:
 
 def test_nothing_unchecked_is_published(world: World) -> None:
     """R14: publish itself requires the verdict in the log, whatever its caller left out."""
-    from airflow_provider.coordination.publishing import Publish
+    from airflow_provider.coordination.attempts.publish import Publish
 
     attempt = written(world, job(world, not_null("flights", "id")), GOOD)
     with pytest.raises(InvalidInput, match="checks have not passed"):

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.differences import diff
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.skipping import skip
+from airflow_provider.coordination.reading.differences import diff
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.skip import skip
 from airflow_provider.domain.checks import not_null, unique
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
 from airflow_provider.domain.cut import Level, as_of, standing

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination import resolving
-from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.reading import resolve
+from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
@@ -51,7 +51,7 @@ def test_altogether_waits_for_tables_that_are_registered_while_it_reads(
             run_days(world, "e", 1)
             run_days(world, "d", 2, 3)
 
-    monkeypatch.setattr(resolving, "pages", stands_still)
+    monkeypatch.setattr(resolve, "pages", stands_still)
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(1)
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.auditing import missing_files, stale_reads
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.bounding import as_source
+from airflow_provider.coordination.attempts.bounds import as_source
+from airflow_provider.coordination.attempts.reserve import Race
+from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.recovery import recover
-from airflow_provider.coordination.reserving import Race
-from airflow_provider.coordination.retention import Retention
+from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
+from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName

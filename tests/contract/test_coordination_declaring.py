@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.registering import Register
+from airflow_provider.coordination.commits.register import Register
 from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Asked, RootBounds

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.explain import explain, watermarks
-from airflow_provider.coordination.waiting import Readiness, check, wait_for
+from airflow_provider.coordination.reading.wait import Readiness, check, wait_for
+from airflow_provider.coordination.upkeep.explain import explain, watermarks
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.moving import records
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.upkeep.move import records
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import EpochError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.coordination.doctor import Symptom, examine
-from airflow_provider.coordination.recovery import ahead, recover, tables_ahead
+from airflow_provider.coordination.commits.pointers import ahead, recover, tables_ahead
+from airflow_provider.coordination.upkeep.doctor import Symptom, examine
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.tables.base import TableDropped, TableRecreated
 from airflow_provider.testing.arrow_attempts import write_rows

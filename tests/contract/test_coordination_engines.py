@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.commits.pointers import recover
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.columns import rename
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import NotReady

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.waiting import JobInputs, check_inputs, wait_for
+from airflow_provider.coordination.reading.wait import JobInputs, check_inputs, wait_for
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import NotReady

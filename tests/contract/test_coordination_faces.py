@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.differences import diff
-from airflow_provider.coordination.queries import Engine, queries, script
+from airflow_provider.coordination.reading.differences import diff
+from airflow_provider.coordination.reading.queries import Engine, queries, script
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired
 from airflow_provider.domain.identifiers import DomainName

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.rerunning import refuse_reruns
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import DependentReaders, FinalError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import DEFAULTS

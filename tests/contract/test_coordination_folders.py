@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
 from airflow_provider.domain.completeness import Condition, marker, none_needed
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.roots import Root

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.unread import ignored
-from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
+from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.unread import ignored
 from airflow_provider.domain.completeness import (
     Condition,
     marker,

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
-from airflow_provider.coordination.lapsing import lapsed_jobs
+from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.topology import TableKind, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner

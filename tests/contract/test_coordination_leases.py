@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
+from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, LeaseHeld, StoreIncompatible

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.adopting import adopt
-from airflow_provider.coordination.moving import MovedDomain, move_domain
-from airflow_provider.coordination.recovery import recover
-from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
+from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.pointers import recover
+from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key

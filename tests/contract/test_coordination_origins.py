@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, DependentReaders, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval

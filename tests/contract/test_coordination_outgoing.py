@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.outgoing import Event, Position, events, followed
+from airflow_provider.coordination.reading.change_feed import Event, Position, events, followed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side

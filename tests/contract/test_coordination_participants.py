@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.admitting import MOST_PARTICIPANTS
+from airflow_provider.coordination.attempts.admit import MOST_PARTICIPANTS
+from airflow_provider.coordination.attempts.join import Join
+from airflow_provider.coordination.attempts.resume import Begun, resume
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.joining import Join
-from airflow_provider.coordination.resuming import Begun, resume
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS

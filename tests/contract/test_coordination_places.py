@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.waiting import JobInputs, check_inputs
+from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
+from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.completeness import marker, none_needed
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, NotReady

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.coordination.leftovers import leftovers
-from airflow_provider.coordination.recovery import recover
+from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.leftovers import leftovers
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Published
 from airflow_provider.domain.errors import (

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.patience import patient
-from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.wait import JobInputs, check, check_inputs, wait_for
+from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable, UnknownName

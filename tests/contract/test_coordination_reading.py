@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.alignment import Consistency, ReadDefaults
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination import renamed_roots
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.unread import abandoned
+from airflow_provider.coordination.commits import renamed_roots
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.unread import abandoned
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, TopologyError

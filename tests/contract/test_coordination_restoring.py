@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.recovery import recover, tables_ahead
-from airflow_provider.coordination.resuming import Begun, resume
+from airflow_provider.coordination.attempts.resume import Begun, resume
+from airflow_provider.coordination.commits.pointers import recover, tables_ahead
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.errors import LeaseExpired, StoreReplaced, Unavailable
 from airflow_provider.domain.session import Session
 from tests.contract.coordination_world import DOMAIN, World, day, owner

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
-from airflow_provider.coordination.sealing import DomainMoved
-from airflow_provider.coordination.waiting import JobInputs, check, check_inputs, wait_for
+from airflow_provider.coordination.commits.sealed import DomainMoved
+from airflow_provider.coordination.reading.wait import JobInputs, check, check_inputs, wait_for
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     InvalidInput,

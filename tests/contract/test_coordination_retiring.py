@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid
-from airflow_provider.coordination.registering import Register
-from airflow_provider.coordination.waiting import check
+from airflow_provider.coordination.commits.register import Register
+from airflow_provider.coordination.reading.wait import check
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.explain import explain, watermarks
-from airflow_provider.coordination.rerunning import refuse_reruns
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
+from airflow_provider.coordination.upkeep.explain import explain, watermarks
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.resuming import Begun, resume
+from airflow_provider.coordination.attempts.resume import Begun, resume
+from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.beginning import Begin
-from airflow_provider.coordination.explain import explain, watermarks
-from airflow_provider.coordination.grid import grid
-from airflow_provider.coordination.waiting import check
+from airflow_provider.coordination.attempts.begin import Begin
+from airflow_provider.coordination.reading.wait import check
+from airflow_provider.coordination.upkeep.explain import explain, watermarks
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import (

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.reserving import (
+from airflow_provider.coordination.attempts.reserve import (
     LOST_BEFORE_RESERVING,
     QUICK_LOST_BEFORE_RESERVING,
     QUICK_S,
     Race,
 )
+from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced

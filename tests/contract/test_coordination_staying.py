@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.explain import explain
+from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import Commitment
 from airflow_provider.domain.errors import DependentReaders, TopologyError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.retention import Retention
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain import sizes
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.defaults import DEFAULTS

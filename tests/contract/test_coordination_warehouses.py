@@ -14,16 +14,16 @@ import pytest
 from pyarrow.fs import FileSystem
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider.coordination.commits.pointers import recover
+from airflow_provider.coordination.commits.sealed import DomainMoving
+from airflow_provider.coordination.commits.warehouses import WrongWarehouse
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.doctor import examine
-from airflow_provider.coordination.leases import Leases
-from airflow_provider.coordination.moving import MovedDomain, move_domain
-from airflow_provider.coordination.recovery import recover
-from airflow_provider.coordination.retention import Retention
-from airflow_provider.coordination.sealing import DomainMoving
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.coordination.warehouses import WrongWarehouse
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, Unavailable

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.moving import STAYS, MovedDomain, move_domain, records
-from airflow_provider.coordination.sealing import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.move import STAYS, MovedDomain, move_domain, records
 from airflow_provider.domain.columns import add, rename
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt

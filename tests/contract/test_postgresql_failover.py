@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.attempts.resume import Begun, resume
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.outgoing import Position, events
-from airflow_provider.coordination.resuming import Begun, resume
+from airflow_provider.coordination.reading.change_feed import Position, events
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import LeaseExpired, StoreReplaced, StoreUnavailable, Unavailable

@@ -34,4 +34,4 @@ def test_a_record_is_written_only_by_who_requires_it(rows: list[Row]) -> None:
     for row in rows:
         required = {one.removeprefix("no ") for one in row.requires}
         changed = {one for one in row.writes if not one.startswith(beside)}
-        assert row.made_in[0] == "moving" or changed <= required, row
+        assert row.made_in[0] == "upkeep/move" or changed <= required, row

@@ -20,7 +20,7 @@ from sqlalchemy import StaticPool, create_engine, insert
 from sqlalchemy.orm import Session
 
 from airflow_provider.cli.definition import get_cli_commands
-from airflow_provider.coordination.sealing import DomainMoved
+from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.epoch import Attempt, Owner

@@ -19,9 +19,9 @@ from airflow.plugins_manager import AirflowPlugin
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid, latest_dags
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid, latest_dags
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName

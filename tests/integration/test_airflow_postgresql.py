@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider.coordination.grid import grid
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import EpochJob, EpochTable

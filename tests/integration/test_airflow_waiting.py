@@ -22,8 +22,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, T
 from airflow.sdk.observability import stats
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider.coordination.reading.wait import JobInputs, begin_readiness
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.waiting import JobInputs, begin_readiness
 from airflow_provider.domain.completeness import marker, min_files, none_needed
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import duckdb
 import pytest
 
-from airflow_provider.coordination.moving import move_domain
-from airflow_provider.coordination.queries import queries
+from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.interval import Interval

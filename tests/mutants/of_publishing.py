@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.mutants.mutant import RACES, REWRITES, Mutant
 
-BEGINNING = "coordination/beginning.py"
+BEGINNING = "coordination/attempts/begin.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 DECISIONS = "tests/unit/test_decisions.py"
 FOREIGN = "tests/contract/test_coordination_foreign.py"
 LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
-PUBLISHING = "coordination/publishing.py"
+PUBLISHING = "coordination/attempts/publish.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
 
@@ -36,7 +36,7 @@ OF_PUBLISHING = (
     Mutant(
         name="what was adopted without a word of it is asked for again",
         rule="R17",
-        file="coordination/altering.py",
+        file="coordination/commits/alter.py",
         old="            if now.version != stamped.version:\n                return\n",
         new="",
         tests=(FOREIGN,),
@@ -54,7 +54,7 @@ OF_PUBLISHING = (
     Mutant(
         name="any number of participants begins",
         rule="R10",
-        file="coordination/admitting.py",
+        file="coordination/attempts/admit.py",
         old="not 1 <= number <= most:",
         new="not 1 <= number:",
         tests=(PARTICIPANTS,),
@@ -90,7 +90,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a publisher does not wait for who has reserved the head",
         rule="R11",
-        file="coordination/reserving.py",
+        file="coordination/attempts/reserve.py",
         old="left = None if self._held else time_left(stamped, reading.now)",
         new="left = None",
         tests=(SLOW_PUBLISHERS,),
@@ -99,7 +99,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a publisher whose preparations are quick never reserves the head",
         rule="R11",
-        file="coordination/reserving.py",
+        file="coordination/attempts/reserve.py",
         old="QUICK_LOST_BEFORE_RESERVING = 6",
         new="QUICK_LOST_BEFORE_RESERVING = 1000",
         tests=(SLOW_PUBLISHERS,),
@@ -108,7 +108,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a publisher whose preparations are slow counts as quick",
         rule="R11",
-        file="coordination/reserving.py",
+        file="coordination/attempts/reserve.py",
         old="is_quick = self.last_s <= QUICK_S",
         new="is_quick = True",
         tests=(SLOW_PUBLISHERS,),
@@ -117,7 +117,7 @@ OF_PUBLISHING = (
     Mutant(
         name="what was prepared before a reservation does not lose to it",
         rule="R11",
-        file="coordination/reserving.py",
+        file="coordination/attempts/reserve.py",
         old="        return (Exists(stamped.key, stamped.version),)",
         new="        return ()",
         tests=(SLOW_PUBLISHERS,),

@@ -32,15 +32,15 @@ RETIRING = "tests/contract/test_coordination_retiring.py"
 SKIPPING = "tests/contract/test_coordination_skipping.py"
 
 
-BEGINNING = "coordination/beginning.py"
-PUBLISHING = "coordination/publishing.py"
+BEGINNING = "coordination/attempts/begin.py"
+PUBLISHING = "coordination/attempts/publish.py"
 
 
 PLANTED = (
     Mutant(
         name="a report is written without a look at the token",
         rule="R10",
-        file="coordination/reporting.py",
+        file="coordination/attempts/report.py",
         old="requires=(Exists(fence_of(attempt), attempt.fence), Absent(key), *without),",
         new="requires=(Absent(key), *without),",
         by="test_att1_zombie_write",
@@ -48,7 +48,7 @@ PLANTED = (
     Mutant(
         name="an earlier try of a participant reports as if it were the newest",
         rule="R10",
-        file="coordination/joining.py",
+        file="coordination/attempts/join.py",
         old="if attempt.subtoken else ()",
         new="if not attempt.subtoken else ()",
         tests=(PARTICIPANTS,),
@@ -74,7 +74,7 @@ PLANTED = (
     Mutant(
         name="publish does not ask whether its inputs were computed again",
         rule="R13",
-        file="coordination/validating.py",
+        file="coordination/attempts/validate.py",
         old="broken = invalidated(inputs, fences)",
         new="broken = invalidated(inputs[:0], fences)",
         by="test_iso7_a_rewrite_between_the_check_and_the_commit",
@@ -107,7 +107,7 @@ PLANTED = (
     Mutant(
         name="an abort after the attempt's own commit deletes what it published",
         rule="R15",
-        file="coordination/ending.py",
+        file="coordination/attempts/end.py",
         old="return newest is not None and not newest.vetoed",
         new="return newest is None or not newest.vetoed",
         tests=(ATTEMPTS, CRASHES),
@@ -165,7 +165,7 @@ PLANTED = (
     Mutant(
         name="what a retry adopts is deleted with what it does not",
         rule="R16",
-        file="coordination/undoing.py",
+        file="coordination/attempts/undo.py",
         old="return () if adopts == output.token else (output,)",
         new="return (output,)",
         by="test_att10_replay_after_written",
@@ -173,7 +173,7 @@ PLANTED = (
     Mutant(
         name="a heartbeat writes nothing",
         rule="R23",
-        file="coordination/renewing.py",
+        file="coordination/attempts/renew.py",
         old="updates=(Put(key, lock.record),),",
         new="updates=(),",
         by="test_att2_pause_beyond_the_ttl",
@@ -189,7 +189,7 @@ PLANTED = (
     Mutant(
         name="a revision publishes although committed epochs have read what it replaces",
         rule="R18",
-        file="coordination/dependents.py",
+        file="coordination/commits/dependents.py",
         old="refuse_dependents(store, domain, tables, interval, defaults, commits=commits)",
         new="del interval",
         by="test_iso7_a_reader_between_the_check_and_the_commit",
@@ -205,7 +205,7 @@ PLANTED = (
     Mutant(
         name="what a check has refused is published all the same",
         rule="R14",
-        file="coordination/checking.py",
+        file="coordination/attempts/check.py",
         old="        if findings:\n",
         new="        if findings and not attempt.checks:\n",
         tests=(CHECKS,),
@@ -214,7 +214,7 @@ PLANTED = (
     Mutant(
         name="an abort deletes what a check wants to be looked at",
         rule="R14",
-        file="coordination/ending.py",
+        file="coordination/attempts/end.py",
         old="return newest is not None and not newest.vetoed",
         new="return newest is not None",
         tests=(CHECKS,),
@@ -223,7 +223,7 @@ PLANTED = (
     Mutant(
         name="a full table is empty at a barrier that is skipped",
         rule="R5",
-        file="coordination/skipping.py",
+        file="coordination/upkeep/skip.py",
         old="if state.ref is None:",
         new="if state.ref is not None:",
         tests=(SKIPPING,),
@@ -241,7 +241,7 @@ PLANTED = (
     Mutant(
         name="a job that works is retired under it",
         rule="R7",
-        file="coordination/retiring.py",
+        file="coordination/upkeep/retire.py",
         old="if lock.record.ended or expired(lock.at, lock.record.ttl, now):",
         new="if lock:",
         tests=(RETIRING,),
@@ -259,7 +259,7 @@ PLANTED = (
     Mutant(
         name="a cut of the whole domain does not know the tables that were registered while it was made",
         rule="I8",
-        file="coordination/resolving.py",
+        file="coordination/reading/resolve.py",
         old="before is not None and now is not None and before.version == now.version",
         new="before is not None and now is not None",
         tests=(COMBINED,),
@@ -268,7 +268,7 @@ PLANTED = (
     Mutant(
         name="a lapsed job is waited for",
         rule="R9",
-        file="coordination/resolving.py",
+        file="coordination/reading/resolve.py",
         old="if one[0].job not in lapsed and not one[0].ended",
         new="if not one[0].ended",
         tests=(LAPSING,),
@@ -277,7 +277,7 @@ PLANTED = (
     Mutant(
         name="only readers whose epoch began within it keep a revision from publishing",
         rule="R18",
-        file="coordination/dependents.py",
+        file="coordination/commits/dependents.py",
         old="start=time_key(job.cadence.last_before(interval.start))",
         new="start=time_key(interval.start)",
         by="test_a_reader_with_a_slower_calendar_is_named",
@@ -285,7 +285,7 @@ PLANTED = (
     Mutant(
         name="what a table was before an open epoch is nobody's",
         rule="R24",
-        file="coordination/claims.py",
+        file="coordination/commits/claims.py",
         old="            yield from epoch.attempt.baseline\n",
         new="",
         tests=(RETENTION,),
@@ -321,7 +321,7 @@ PLANTED = (
     Mutant(
         name="a label names what its first and its last rows do not know only",
         rule="R18",
-        file="coordination/outdated.py",
+        file="coordination/reading/outdated.py",
         old="if unknown < newest:",
         new="if unknown > newest:",
         tests=(REWRITES,),
@@ -357,7 +357,7 @@ PLANTED = (
     Mutant(
         name="a pointer that names anything is taken for that of the last commit",
         rule="R17",
-        file="coordination/recovery.py",
+        file="coordination/commits/pointers.py",
         old="reading.pointers.get(table.name) == ref.metadata",
         new="table.name in reading.pointers",
         tests=(DROPPED,),
@@ -366,7 +366,7 @@ PLANTED = (
     Mutant(
         name="a table with commits is made anew",
         rule="R17",
-        file="coordination/altering.py",
+        file="coordination/commits/alter.py",
         old="info = same_table(table, record.ref, info)",
         new="if info is None:\n        return info",
         tests=(DROPPED,),
@@ -402,7 +402,7 @@ PLANTED = (
     Mutant(
         name="an engine is sent to a snapshot that lacks the state",
         rule="R22",
-        file="coordination/queries.py",
+        file="coordination/reading/queries.py",
         old="if not cuts.formats[ICEBERG].is_shown(state):",
         new="if not state.ref:",
         tests=(FACES,),
@@ -441,7 +441,7 @@ PLANTED = (
     Mutant(
         name="a backfill below the origin is visible half done",
         rule="R12",
-        file="coordination/cuts.py",
+        file="coordination/reading/cuts.py",
         old="            low=moved.origin if record.kind is TableKind.INCREMENTAL else None,",
         new="            low=None,",
         tests=(ORIGINS,),
@@ -489,7 +489,7 @@ PLANTED = (
     Mutant(
         name="a skipped epoch's copy depends on where its table begins",
         rule="R18",
-        file="coordination/dependents.py",
+        file="coordination/commits/dependents.py",
         old="depends_on(epoch, edge.table, interval, commits=commits, full=full)",
         new="depends_on(epoch, edge.table, interval)",
         tests=(SKIPPING,),

@@ -12,7 +12,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a calendar changes across bounds of a job that has left the root",
         rule="R7",
-        file="coordination/registering.py",
+        file="coordination/commits/register.py",
         old="        shared = {*before.all_roots} & ",
         new="        shared = {root.name for root in before.roots} & ",
         tests=("tests/contract/test_coordination_calendars.py",),
@@ -21,7 +21,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a cut of a table whose first epochs are missing says to wait",
         rule="R12",
-        file="coordination/resolving.py",
+        file="coordination/reading/resolve.py",
         old="    elif behind:\n",
         new="    elif not stood:\n",
         tests=("tests/contract/test_coordination_filling.py",),
@@ -57,7 +57,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="an heir replaces rows of the job before where it has an epoch of its own",
         rule="R7",
-        file="coordination/others_rows.py",
+        file="coordination/attempts/others_rows.py",
         old="        if writer != job.name and not",
         new="        if writer == job.name and not",
         tests=("tests/contract/test_coordination_retiring.py",),
@@ -66,7 +66,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="rows of the job before count as copies of what the heir goes on to write",
         rule="R7",
-        file="coordination/others_rows.py",
+        file="coordination/attempts/others_rows.py",
         old="epoch.record.committed.inputs} - written\n",
         new="epoch.record.committed.inputs}\n",
         tests=("tests/contract/test_coordination_retiring.py",),
@@ -93,7 +93,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="several epochs begin although one is a fill that is refused",
         rule="R5",
-        file="coordination/rerunning.py",
+        file="coordination/attempts/rerun.py",
         old="(job.on_rerun is OnRerun.FAIL or not fills_of(reading, job, stamped.record, epoch))",
         new="not fills_of(reading, job, stamped.record, epoch)",
         tests=(SOURCES,),
@@ -120,7 +120,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="doctor tells people to move files that an older name has read",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="for epoch, uri in late if uri not in read]\n",
         new="for epoch, uri in late if uri or read]\n",
         tests=(RENAMED,),
@@ -129,7 +129,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="doctor passes over files at locations of parts of epochs",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="        return [(interval, name) for interval, name in found if name not in read]\n",
         new="        return found[:0]\n",
         tests=(PLACES,),
@@ -138,7 +138,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="another name for a folder reads late files again",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="                if twice:\n",
         new="                if twice and not files:\n",
         tests=(RENAMED,),
@@ -147,7 +147,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="another name for a folder reads what an open epoch reads",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="{committed_root(record, root.name), open_root(record.attempt, root.name)} - {0}",
         new="{committed_root(record, root.name)} - {0}",
         tests=(RENAMED,),
@@ -156,7 +156,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a new name reads late what an older declaration has read",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="            or (reads_late and old.kind is RootKind.FILES)\n",
         new="",
         tests=(RENAMED,),
@@ -165,7 +165,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="files that a job misses by another name count as read",
         rule="I11",
-        file="coordination/missed_files.py",
+        file="coordination/upkeep/missed_files.py",
         old="            if not is_declared:\n",
         new="            if is_declared and holder is None:\n",
         tests=(RENAMED,),
@@ -174,7 +174,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="two begins by two names for a folder pass each other",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="    required = [unchanged(before, chain) for chain in chains]\n",
         new="    required = [unchanged(before, chain) for chain in chains[:0]]\n",
         tests=(RENAMED,),
@@ -183,7 +183,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="the first epoch of a new name for a table reads all rows again",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="    return same and root.is_increment and old.is_increment\n",
         new="    return not same and root.is_increment and old.is_increment\n",
         tests=(RENAMED,),
@@ -192,7 +192,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="doctor does not look at roots that were left",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="    for root in (left | declared).values():\n",
         new="    for root in declared.values():\n",
         tests=(RENAMED,),
@@ -201,7 +201,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="doctor counts on a begin that was skipped",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="                committed = _newest_committed(self.reader, self.domain, job) or newest\n",
         new="                committed = newest\n",
         tests=(RENAMED,),
@@ -210,7 +210,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a skip does not name late files that it puts beyond the window",
         rule="R5",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="late if not look.comes(interval, following)]",
         new="late if look.comes(interval, following)]",
         tests=(RENAMED,),
@@ -219,7 +219,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="late files that a job has skipped count as read",
         rule="I11",
-        file="coordination/missed_files.py",
+        file="coordination/upkeep/missed_files.py",
         old="    if epoch is None or epoch.committed is None or committed_root(epoch, root.name):\n",
         new="    if epoch is None or epoch.committed is None or epoch.committed.skipped:\n",
         tests=(RENAMED,),
@@ -237,7 +237,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="an older rule reads again what the newer one has read late",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="(_reads_late(old) and not _reads_late(declared[old.name]))",
         new="old.name not in declared",
         tests=(RENAMED,),
@@ -255,7 +255,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a job that begins later counts as the next begin",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="max(newest, committed, job.origin or newest)",
         new="max(newest, committed)",
         tests=(RENAMED,),
@@ -264,7 +264,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a run of another root hides what its job misses",
         rule="I11",
-        file="coordination/missed_files.py",
+        file="coordination/upkeep/missed_files.py",
         old="    return not open_root(epoch.attempt, root.name)\n",
         new="    return epoch.attempt is None or epoch.attempt.aborted is not None\n",
         tests=(RENAMED,),
@@ -273,7 +273,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a begin by a root without a chain passes one by another name",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="    return [unchanged(reading, key) for key in keys] if reading else []\n",
         new="    return [unchanged(reading, key) for key in keys[:0]] if reading else []\n",
         tests=(RENAMED,),
@@ -282,7 +282,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a begin fails where an epoch is bound anew meanwhile by another name",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="*(known[one] for one in revisions if one in known)",
         new="*(known[one] for one in revisions)",
         tests=(RENAMED,),
@@ -291,7 +291,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="two begins by two names for a table pass each other",
         rule="I11",
-        file="coordination/renamed_roots.py",
+        file="coordination/commits/renamed_roots.py",
         old="            or any(_is_same_increment(root, old) for root in job.roots)\n",
         new="",
         tests=(RENAMED,),
@@ -300,7 +300,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="doctor does not name rows of a table whose name was left",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="root.is_increment and is_read(reader, domain, job, root)",
         new="root.is_increment and not is_read(reader, domain, job, root)",
         tests=(RENAMED,),
@@ -309,7 +309,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a run of a skipped epoch that fell silent hides its files from doctor",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="                is_open = lives(reader.read(domain, [lock]), lock)\n",
         new="                is_open = bool(lock) or lives(reader.read(domain, [lock]), lock)\n",
         tests=("tests/contract/test_coordination_giving_back.py",),
@@ -318,7 +318,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="what one job has read by another name hides what another job misses",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="        yield from self._missed(told)\n",
         new="        yield from self._missed(told | read)\n",
         tests=(RENAMED,),
@@ -327,7 +327,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="doctor does not look for replaced files of a root that was left",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="            if replaced:\n                where, left",
         new="            if not standing:\n                where, left",
         tests=(RENAMED,),
@@ -336,7 +336,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="epochs that the job before an heir has skipped are not looked at",
         rule="R5",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="for job in readers if job.left_roots for name in job.predecessors",
         new="for job in readers if not job.roots for name in job.predecessors",
         tests=(RENAMED,),

@@ -17,7 +17,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a skip leaves to no epoch what a failed attempt has recorded",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="        if kept.same_as(current):\n",
         new="        if current:\n",
         tests=(GIVING_BACK,),
@@ -26,7 +26,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a skip gives back what others begin to read meanwhile",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="            required += readers\n",
         new="            readers = ()\n",
         tests=(GIVING_BACK,),
@@ -35,7 +35,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a skip that only adds a table gives back what the commit has read",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="interval, revisions, but=None)",
         new="interval, revisions, but=self.job.name)",
         tests=(GIVING_BACK,),
@@ -44,7 +44,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a skip gives back what a commit has read by an earlier revision",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="        if readers.have_read:\n",
         new="        if readers.stand:\n",
         tests=(GIVING_BACK,),
@@ -53,7 +53,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a skip gives back what an epoch beyond the window went on behind",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="        return _Moved(records, required) if self._are_all(root, after) else None\n",
         new="        return _Moved(records, required)\n",
         tests=(GIVING_BACK,),
@@ -62,7 +62,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="doctor waits for failed epochs that begin before the job does",
         rule="I11",
-        file="coordination/abandoned_bounds.py",
+        file="coordination/upkeep/abandoned_bounds.py",
         old="    is_before = job.origin is not None and interval.start < job.origin\n",
         new="    is_before = False\n",
         tests=(GIVING_BACK,),
@@ -71,7 +71,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="doctor does not name late files of a revision that failed",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="        if root.looks_around or root.late is Late.REVISION:\n",
         new="        if root.looks_around:\n",
         tests=(GIVING_BACK,),
@@ -80,7 +80,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="epochs that share a folder read all its files each",
         rule="I11",
-        file="coordination/bounding.py",
+        file="coordination/attempts/bounds.py",
         old="        _refuse_shared(asked.root, self.job.cadence, self.interval)\n",
         new="",
         tests=(LANDING,),
@@ -89,7 +89,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="doctor forgets the files of a skipped epoch whose later run failed",
         rule="R5",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="            is_open = epoch.attempt is not None and epoch.attempt.aborted is None\n",
         new="            is_open = epoch.attempt is not None\n",
         tests=(GIVING_BACK,),
@@ -116,7 +116,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a run of a skipped epoch that died keeps its bounds",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="attempt.aborted is None and is_heard_of",
         new="attempt.aborted is None",
         tests=(GIVING_BACK,),
@@ -125,7 +125,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="rows that a skip gives back go to an epoch that is skipped",
         rule="I11",
-        file="coordination/giving_back.py",
+        file="coordination/attempts/give_back.py",
         old="return None if readers.have_read or is_over else readers.required",
         new="return None if readers.have_read else readers.required",
         tests=(GIVING_BACK,),
@@ -134,7 +134,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a revision of an increment goes on to the newest row",
         rule="I11",
-        file="coordination/bounding.py",
+        file="coordination/attempts/bounds.py",
         old="        if committed and root.is_increment:\n",
         new="        if committed < 0:\n",
         tests=(ROOTS,),
@@ -143,7 +143,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="an epoch that has read the same bounds by an earlier revision does not stand on them",
         rule="I11",
-        file="coordination/root_readers.py",
+        file="coordination/commits/root_readers.py",
         old="        if read in revisions:\n",
         new="        if read == max(revisions):\n",
         tests=(BEHIND,),
@@ -170,7 +170,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="publish takes what was read of epochs before their source was bound anew",
         rule="R18",
-        file="coordination/catching_up.py",
+        file="coordination/commits/catch_up.py",
         old="found = inputs_behind(record.inputs, behind)",
         new="found = inputs_behind(record.inputs, ())",
         tests=(BEHIND,),
@@ -179,7 +179,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="binding a source anew does not touch the fences of what it leaves behind",
         rule="R18",
-        file="coordination/leaving_behind.py",
+        file="coordination/upkeep/leave_behind.py",
         old="return required, [Put(self.topology.key, topology), *touched]",
         new="return required, [Put(self.topology.key, topology)]",
         tests=(BEHIND,),
@@ -188,7 +188,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a source is bound anew under epochs that have committed readers",
         rule="R18",
-        file="coordination/leaving_behind.py",
+        file="coordination/upkeep/leave_behind.py",
         old="required += self._unread(tables)",
         new="pass",
         tests=(BEHIND,),
@@ -197,7 +197,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="an older declaration computes a part of what stands behind its source",
         rule="R7",
-        file="coordination/beginning.py",
+        file="coordination/attempts/begin.py",
         old="refuse_part(reading, self.job, self.interval)",
         new="pass",
         tests=(BEHIND,),
@@ -205,7 +205,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a part of an epoch reads a later revision than the rows that stay",
         rule="R7",
-        file="coordination/bounding.py",
+        file="coordination/attempts/bounds.py",
         old="refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)",
         new="pass",
         tests=(STAYING,),
@@ -214,7 +214,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="rows of an earlier revision than those of other tables of their epoch carry no label",
         rule="R18",
-        file="coordination/staying.py",
+        file="coordination/commits/stayed_rows.py",
         old="behind = () if record.fills else stay",
         new="behind = ()",
         tests=(STAYING,),
@@ -223,7 +223,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a revision that adds missing tables puts those that stay behind",
         rule="R18",
-        file="coordination/staying.py",
+        file="coordination/commits/stayed_rows.py",
         old="behind = () if record.fills else stay",
         new="behind = stay",
         tests=(STAYING,),
@@ -250,7 +250,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a commit forgets what the rows of a table were computed from that it does not write",
         rule="R18",
-        file="coordination/publishing.py",
+        file="coordination/attempts/publish.py",
         old="committed = beside(epoch.committed, committed)",
         new="pass",
         tests=(STAYING,),
@@ -277,7 +277,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a root is read anew although another job has committed what it read of it",
         rule="I11",
-        file="coordination/root_readers.py",
+        file="coordination/commits/root_readers.py",
         old="if read in revisions:",
         new="if read > max(revisions):",
         tests=(ROOT_REVISIONS,),
@@ -286,7 +286,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a revision of a root that came to nothing is read beside a commit of the one before",
         rule="I11",
-        file="coordination/bounding.py",
+        file="coordination/attempts/bounds.py",
         old="if committed != newest:",
         new="if committed > newest:",
         tests=(ROOT_REVISIONS,),
@@ -295,7 +295,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="publish does not require that its roots are the newest revisions",
         rule="I11",
-        file="coordination/root_readers.py",
+        file="coordination/commits/root_readers.py",
         old="return [Absent(key) for key in keys]",
         new="return []",
         tests=(ROOT_REVISIONS,),
@@ -304,7 +304,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="bounds that another job commits on meanwhile are taken anew",
         rule="I11",
-        file="coordination/root_readers.py",
+        file="coordination/commits/root_readers.py",
         old="required = tuple(unchanged(reading, key) for key in keys.values())",
         new="required = ()",
         tests=(ROOT_REVISIONS,),
@@ -313,7 +313,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="output that was computed from an earlier revision of a root is adopted",
         rule="I11",
-        file="coordination/beginning.py",
+        file="coordination/attempts/begin.py",
         old="keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)",
         new="keeps = before is not None and not fresh",
         tests=(ROOT_REVISIONS,),
@@ -358,7 +358,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="late files are looked for at the last 31 barriers only",
         rule="I11",
-        file="coordination/bounding.py",
+        file="coordination/attempts/bounds.py",
         old="if barrier not in earlier and barrier < first and (earlier or not root.has_spans):",
         new="if barrier not in earlier and len(earlier) == 31:",
         tests=(LANDING,),
@@ -376,7 +376,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a root that its job has left may be declared again elsewhere",
         rule="I11",
-        file="coordination/registering.py",
+        file="coordination/commits/register.py",
         old="known = {root.name: root for job in jobs for root in job.left_roots}",
         new="known = {}",
         tests=(LANDING,),
@@ -385,7 +385,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="doctor passes over a root whose source does not answer",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="yield Unread(root=root, late=(), problem=error)",
         new="continue",
         tests=(LANDING,),
@@ -394,7 +394,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="files that are ignored are counted without a bound in time",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="_records(reader, domain, root, until - root.window)",
         new="_records(reader, domain, root, None)",
         tests=(LANDING,),
@@ -421,7 +421,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a calendar changes although bounds are recorded meanwhile",
         rule="I11",
-        file="coordination/registering.py",
+        file="coordination/commits/register.py",
         old="            *(unchanged(reading, chain) for chain in self._chains),\n",
         new="",
         tests=(GIVING_BACK,),
@@ -430,7 +430,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="an epoch goes on in the midst of what another calendar has read",
         rule="I11",
-        file="coordination/bounding.py",
+        file="coordination/attempts/bounds.py",
         old="            for record in (*before, *after):\n",
         new="            for record in ():\n",
         tests=(GIVING_BACK,),
@@ -439,7 +439,7 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="doctor counts on a begin that does not look back so far",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="        return interval.end + self.root.reach(cadence) >= end\n",
         new="        return bool(end)\n",
         tests=(LANDING,),

@@ -38,7 +38,7 @@ PLANTED_IN_RUNS = (
     Mutant(
         name="of several epochs only the first is asked whether it may be computed again",
         rule="R18",
-        file="coordination/rerunning.py",
+        file="coordination/attempts/rerun.py",
         old="    for epoch in again:\n",
         new="    for epoch in again[:1]:\n",
         tests=(REWRITES,),
@@ -47,7 +47,7 @@ PLANTED_IN_RUNS = (
     Mutant(
         name="a wait for an epoch does not see another run's lock",
         rule="I9",
-        file="coordination/waiting.py",
+        file="coordination/reading/wait.py",
         old="    if live is None or (live[0].dag_id, live[0].run_id) == run:\n",
         new="    if live is None or live[0].run_id != run[1]:\n",
         tests=(WAITING,),

@@ -96,7 +96,7 @@ PLANTED_IN_STORES = (
     Mutant(
         name="an attempt of a replaced store is told that a newer one exists, which ends its task for good",
         rule="R33",
-        file="coordination/fencing.py",
+        file="coordination/attempts/fence.py",
         old="if reading.head.incarnation != attempt.incarnation:",
         new="if reading.head.incarnation == '':",
         tests=(RESTORING,),

@@ -17,7 +17,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a fill adopts what a whole revision has computed from other files",
         rule="R7",
-        file="coordination/beginning.py",
+        file="coordination/attempts/begin.py",
         old="        if before is not None and before.fills == fills:\n",
         new="        if before is not None:\n",
         tests=("tests/contract/test_coordination_filling.py",),
@@ -53,7 +53,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="the horizon passes versions that nobody has written down",
         rule="R24",
-        file="coordination/retention.py",
+        file="coordination/upkeep/retention.py",
         old="            remember_versions(self.store, domain, name, found, most)\n",
         new="            pass\n",
         tests=(UPKEEP,),
@@ -62,7 +62,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="what another sweep has deleted is asked for as if it had to be kept",
         rule="R24",
-        file="coordination/retention.py",
+        file="coordination/upkeep/retention.py",
         old="                if found == before:\n",
         new="                if before.gone:\n",
         tests=(RETENTION,),
@@ -89,7 +89,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="the audit does not know that a skipped epoch is a copy",
         rule="I4",
-        file="coordination/auditing.py",
+        file="coordination/upkeep/audit.py",
         old=" or (skips and name in job.all_outputs)",
         new="",
         tests=(AUDITING,),
@@ -98,7 +98,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="the audit looks for the newest version's files only",
         rule="I6",
-        file="coordination/auditing.py",
+        file="coordination/upkeep/audit.py",
         old="(ref, *found.get(table, ()), *claimed.get(table, ()))",
         new="(ref,)",
         tests=(AUDITING,),
@@ -125,7 +125,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="what was looked up of withdrawals is kept for good",
         rule="R24",
-        file="coordination/withdrawals.py",
+        file="coordination/commits/withdrawals.py",
         old="if known != state or len(pages) > _MOST_REMEMBERED:",
         new="if known is None or len(pages) > _MOST_REMEMBERED:",
         tests=(UPKEEP,),
@@ -134,7 +134,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a withdrawal leaves the record that claims require",
         rule="R24",
-        file="coordination/retention.py",
+        file="coordination/upkeep/retention.py",
         old="return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)",
         new="return requires, updates, hull_of(stamped, epoch)",
         tests=(UPKEEP,),
@@ -143,7 +143,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a sweep does not look which warehouse it deletes from",
         rule="R33",
-        file="coordination/retention.py",
+        file="coordination/upkeep/retention.py",
         old="        self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))\n",
         new="",
         tests=(WAREHOUSES,),
@@ -152,7 +152,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a domain that knows no warehouse takes any for its own",
         rule="R33",
-        file="coordination/warehouses.py",
+        file="coordination/commits/warehouses.py",
         old="if places and not any(lies_in(place, warehouse) for place in places):",
         new="if places and not any(places):",
         tests=(WAREHOUSES,),
@@ -161,7 +161,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a cut is made beside any warehouse",
         rule="R33",
-        file="coordination/cuts.py",
+        file="coordination/reading/cuts.py",
         old="        refuse_other_warehouse(name, topology, self.formats.warehouse)\n",
         new="",
         tests=(WAREHOUSES,),
@@ -188,7 +188,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a domain is opened beside a copy that is not whole",
         rule="R33",
-        file="coordination/relocating.py",
+        file="coordination/upkeep/relocate.py",
         old="        if uris:\n",
         new="        if False:\n",
         tests=(WAREHOUSES,),
@@ -197,7 +197,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="nobody is told of a table that its job has left",
         rule="R7",
-        file="coordination/holes.py",
+        file="coordination/upkeep/holes.py",
         old="                yield Hole(table=name, job=job.name, span=None)\n",
         new="                pass\n",
         tests=("tests/contract/test_coordination_filling.py", "tests/contract/test_coordination_doctor.py"),
@@ -206,7 +206,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="nobody is told of what other tables have from the job before",
         rule="R7",
-        file="coordination/holes.py",
+        file="coordination/upkeep/holes.py",
         old="        passed = _within(beside, start, end)\n",
         new="        passed = []\n",
         tests=(INHERITED,),
@@ -215,7 +215,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="nobody is told of what lies before rows of the job before",
         rule="R7",
-        file="coordination/holes.py",
+        file="coordination/upkeep/holes.py",
         old="return bool(job.predecessors) and",
         new="return False and",
         tests=(INHERITED,),
@@ -224,7 +224,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="several holes are one, with what may still be computed",
         rule="R7",
-        file="coordination/holes.py",
+        file="coordination/upkeep/holes.py",
         old="        own = merged(committed)\n",
         new="        own = [Interval(committed[0].start, committed[-1].end)] if committed else []\n",
         tests=(INHERITED,),
@@ -242,7 +242,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a skip is refused for tables that it does not write",
         rule="R5",
-        file="coordination/beginning.py",
+        file="coordination/attempts/begin.py",
         old="        written = {name: own[name] for name in fills or own}\n",
         new="        written = own\n",
         tests=(INHERITED,),
@@ -269,7 +269,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="files that the job before has read count as files of a skipped epoch",
         rule="I11",
-        file="coordination/unread.py",
+        file="coordination/upkeep/unread.py",
         old="skipped, told | read)",
         new="skipped, told)",
         tests=(INHERITED,),
@@ -278,7 +278,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a skip of some tables hides what the job before has read",
         rule="I11",
-        file="coordination/missed_files.py",
+        file="coordination/upkeep/missed_files.py",
         old="                if done is None or not (done.skipped and done.fills) or epoch.interval not in epochs:\n",
         new="                if True:\n",
         tests=(INHERITED,),
@@ -287,7 +287,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a job is sent to an epoch that another job has computed",
         rule="R12",
-        file="coordination/missing_inputs.py",
+        file="coordination/attempts/missing_inputs.py",
         old="        way_out = skip_of_rest(epoch.job, first, own) or way_out\n",
         new="        pass\n",
         tests=(INHERITED,),
@@ -296,7 +296,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a job that begins late in its own past is told to wait",
         rule="R12",
-        file="coordination/missing_inputs.py",
+        file="coordination/attempts/missing_inputs.py",
         old="            return _with_own_epoch(reader, epoch, one, tables)\n",
         new="            return one\n",
         tests=(EXPLAINING,),
@@ -305,7 +305,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a job is sent to an epoch of its own that can never run",
         rule="R7",
-        file="coordination/missing_inputs.py",
+        file="coordination/attempts/missing_inputs.py",
         old="    if obstacles:\n",
         new="    if False:\n",
         tests=(EXPLAINING,),
@@ -314,7 +314,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="doctor does not see an epoch that later ones have passed",
         rule="R12",
-        file="coordination/in_vain.py",
+        file="coordination/upkeep/in_vain.py",
         old="    if any(island.start >= found.interval.end for island in islands):\n",
         new="    if False:\n",
         tests=(EXPLAINING,),
@@ -323,7 +323,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="nobody is told of what failed before a table begins",
         rule="R7",
-        file="coordination/failed_before.py",
+        file="coordination/upkeep/failed_before.py",
         old="        if failed:\n",
         new="        if failed and begins is None:\n",
         tests=(DOCTOR,),
@@ -332,7 +332,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="what a table waits for is told as if it lay before its beginning",
         rule="R7",
-        file="coordination/failed_before.py",
+        file="coordination/upkeep/failed_before.py",
         old="        if end is not None and interval.start >= end:\n",
         new="        if False:\n",
         tests=(DOCTOR,),

@@ -15,7 +15,7 @@ from random import Random
 import pyarrow as pa
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval

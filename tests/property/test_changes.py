@@ -21,9 +21,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from airflow_provider.coordination.auditing import missing_files, stale_reads
-from airflow_provider.coordination.binding import bind
-from airflow_provider.coordination.cuts import Cuts
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
+from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination import registering, renamed_roots, reserving, staying, unread
-from airflow_provider.coordination.outdated import OutdatedRows
-from airflow_provider.coordination.reserving import Race
+from airflow_provider.coordination.attempts import reserve
+from airflow_provider.coordination.attempts.reserve import Race
+from airflow_provider.coordination.commits import register, renamed_roots, stayed_rows
+from airflow_provider.coordination.reading.outdated import OutdatedRows
+from airflow_provider.coordination.upkeep import unread
 from airflow_provider.domain import beginning
 from airflow_provider.domain.staying import after_commit
 from airflow_provider.tables.memory_versions import Version
@@ -59,7 +61,7 @@ def test_rows_of_an_earlier_revision_without_a_label(monkeypatch: pytest.MonkeyP
         found = after_commit(entries, *given, stay=() if left == "stay" else stay, **named)
         return tuple(entry for entry in found if not entry.until) if left == "until" else found
 
-    monkeypatch.setattr(staying, "after_commit", forgets)
+    monkeypatch.setattr(stayed_rows, "after_commit", forgets)
     assert "stayed" in first_violation(STAYED, "R18: ")
 
 
@@ -69,7 +71,7 @@ def test_a_source_that_is_read_twice_by_two_names(monkeypatch: pytest.MonkeyPatc
     if left == "files":
         monkeypatch.setattr(renamed_roots, "_read_twice", lambda *_given: [])
     elif left == "rows":
-        for module in (renamed_roots, registering):
+        for module in (renamed_roots, register):
             monkeypatch.setattr(module, "refuse_from_the_beginning", lambda *_given: None)
     else:
         monkeypatch.setattr(renamed_roots, "open_root", lambda *_given: 0)
@@ -91,7 +93,7 @@ def test_a_reader_of_two_revisions_of_a_source(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_publisher_that_never_reserves(monkeypatch: pytest.MonkeyPatch) -> None:
     """R11: it loses a third preparation."""
-    monkeypatch.setattr(reserving, "LOST_BEFORE_RESERVING", 100)
+    monkeypatch.setattr(reserve, "LOST_BEFORE_RESERVING", 100)
     assert first_violation(range(10)).startswith("R11: ")
 
 
@@ -100,7 +102,7 @@ def test_a_publisher_that_looks_at_no_reservation(monkeypatch: pytest.MonkeyPatc
     look: Callable[..., Any] = Race.look
 
     def blind(race: Race, reading: Any) -> tuple[()]:
-        with suppress(reserving.Reserved):
+        with suppress(reserve.Reserved):
             look(race, reading)
         return ()
 

@@ -10,8 +10,8 @@ from random import Random
 
 import pyarrow as pa
 
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.domain.alignment import Consistency
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import (

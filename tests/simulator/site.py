@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import cast
 
-from airflow_provider.coordination.auditing import missing_files, stale_reads
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.leases import Leases
+from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.identifiers import DomainName, TableName

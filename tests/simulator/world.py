@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.recovery import recover
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind

@@ -22,7 +22,7 @@ from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_provider.coordination.waiting import JobInputs
+from airflow_provider.coordination.reading.wait import JobInputs
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     DependentReaders,

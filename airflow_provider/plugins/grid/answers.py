@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from airflow_provider.coordination.explain import Explanation
-from airflow_provider.coordination.grid import Cell, Grid, Row
+from airflow_provider.coordination.upkeep.explain import Explanation
+from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import BarrierRecord, EpochState, Owner
 from airflow_provider.domain.errors import UnknownName

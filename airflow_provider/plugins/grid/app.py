@@ -15,8 +15,8 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_vi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import FileResponse, JSONResponse
 
-from airflow_provider.coordination.explain import explain
-from airflow_provider.coordination.grid import grid, latest_dags
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.grid import grid, latest_dags
 from airflow_provider.domain.errors import (
     EpochError,
     InvalidInput,

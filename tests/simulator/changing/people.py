@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from airflow_provider.coordination.binding import bind
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.retention import Retention, Swept
-from airflow_provider.coordination.skipping import Skipped
+from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.retention import Retention, Swept
+from airflow_provider.coordination.upkeep.skip import Skipped
 from airflow_provider.domain.errors import (
     EpochError,
     Fenced,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.leases import Leases
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.domain.alignment import Consistency
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import (

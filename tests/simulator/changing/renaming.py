@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from airflow_provider.coordination.unread import abandoned, unread
+from airflow_provider.coordination.upkeep.unread import abandoned, unread
 from airflow_provider.domain.errors import EpochError, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.roots import Root, RootRecord

@@ -9,8 +9,8 @@ from datetime import datetime
 from random import Random, SystemRandom
 
 from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.cuts import Cuts
-from airflow_provider.coordination.retention import Retention
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, EpochRecord, Published

@@ -1,0 +1,1 @@
+"""An attempt's way through the protocol, from begin to publish."""

@@ -1,0 +1,446 @@
+"""Begin: an attempt with a token, a lock and inputs that are fixed before they are read (protocol section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.admit import (
+    refuse_changes,
+    refuse_ended,
+    refuse_participants,
+    refuse_shared_ttl,
+    refuse_withdrawn_inputs,
+)
+from airflow_provider.coordination.attempts.bounds import Bounded, Bounding, RootSource
+from airflow_provider.coordination.attempts.fill import fills_of
+from airflow_provider.coordination.attempts.give_back import GivingBack
+from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
+from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
+from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.attempts.undo import Undoing, abandoned
+from airflow_provider.coordination.commits.alter import Alter
+from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
+from airflow_provider.coordination.commits.declare import Declaring
+from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_lost
+from airflow_provider.coordination.commits.root_readers import whole_roots
+from airflow_provider.coordination.commits.withdrawals import withdrawals
+from airflow_provider.coordination.retrying import pauses
+from airflow_provider.domain.barriers import completed, written_output
+from airflow_provider.domain.beginning import (
+    Beginning,
+    adoptable,
+    altered,
+    check_interval,
+    computes_first,
+    decide,
+    inheritable,
+    inputs_behind,
+    next_revision,
+    reads_of_skip,
+    resolve_inputs,
+    withdrawn,
+)
+from airflow_provider.domain.behind import is_behind
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    Attempt,
+    AttemptRecord,
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    LockRecord,
+    Owner,
+    Provenance,
+    change_set_id,
+    committed_csn,
+)
+from airflow_provider.domain.errors import Conflict, InvalidInput
+from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import invalidated
+from airflow_provider.domain.records import (
+    Key,
+    Stamped,
+    barrier_key,
+    epoch_key,
+    fence_key,
+    job_key,
+    lock_key,
+    retention_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.topology import Edge, EpochJob, EpochTable
+from airflow_provider.domain.version import TableRecord, TableRef
+from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+_Answer = Callable[[], Attempt | AlreadyCommitted | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """One request to begin; ``run`` may be repeated with the same answer.
+
+    :param skips: why the epoch is skipped: then none of the job's inputs is read, and what is committed stays.
+    :param shared_ttl: how long participants in processes of their own may all be silent; None for others.
+    """
+
+    coordinator: Coordinator
+    job: EpochJob
+    interval: Interval
+    owner: Owner
+    roots: RootSource
+    participants: int
+    skips: str = ""
+    shared_ttl: timedelta | None = None
+
+    @property
+    def _edges(self) -> tuple[Edge, ...]:
+        return reads_of_skip(self.job.outputs) if self.skips else self.job.edges
+
+    @property
+    def _bounding(self) -> Bounding:
+        store, roots = self.coordinator.store, () if self.skips else self.job.roots
+        return Bounding(store=store, job=self.job, interval=self.interval, roots=roots, source=self.roots)
+
+    @property
+    def _giving_back(self) -> GivingBack:
+        store, by = self.coordinator.store, self.owner.dag_id
+        return GivingBack(store=store, job=self.job, interval=self.interval, reason=self.skips, by=by)
+
+    def run(self) -> Attempt | AlreadyCommitted:
+        if not isinstance(self.interval, Interval):
+            raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
+        refuse_participants(self.participants, self.job)
+        refuse_shared_ttl(self.shared_ttl, self.coordinator.defaults)
+        for pause in pauses(self.coordinator.clock, self.coordinator.random):
+            answer = self._try()
+            if answer is not None:
+                return answer
+            pause()
+        raise Conflict(
+            f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
+            next_step="try again.",
+        )
+
+    @property
+    def _ttl(self) -> timedelta:
+        return self.shared_ttl or self.coordinator.defaults.lock_ttl
+
+    def _try(self) -> Attempt | AlreadyCommitted | None:
+        declaration = Declaring(self.coordinator, self.job).of(self._read())
+        if declaration is None:
+            return None
+        reading, job = declaration.reading, declaration.job
+        followed = follow(self.coordinator.formats, reading, self.job.outputs)
+        for table in followed.beyond:
+            refuse_ahead(self.coordinator.store, self.coordinator.formats, table)
+        tolerance = self.coordinator.defaults.future_tolerance
+        # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
+        for known in (job, reading.records[job_key(self.job.domain, self.job.name)].record):
+            check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
+        answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)
+        if answer is None or declaration.register is None:
+            return None if answer is None else answer()
+        # Only a begin that nothing refuses makes its declaration known (R7); then it begins.
+        declaration.register.run()
+        return None
+
+    def _decided(
+        self, reading: Reading, job: JobRecord, unseen: list[EpochTable], *, dry: bool
+    ) -> _Answer | None:
+        """Decide, and change nothing: what begins the attempt, or None when the store is to be read again.
+
+        :param unseen: outputs whose pointers are still to be looked at.
+        :param dry: the declaration is not stored yet, so that the answer is not asked for.
+        """
+        stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
+        epoch = stamped.record if stamped else None
+        behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
+        # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
+        fills = () if behind else fills_of(reading, self.job, epoch, self.interval, skips=bool(self.skips))
+        earlier = None if self.skips else self._earlier_commit(epoch)
+        if earlier is not None:
+            return lambda: earlier
+        lock = reading.get(self._lock_key)
+        skips = bool(self.skips)
+        decision = decide(
+            job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=skips, behind=behind
+        )
+        if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
+            committed = self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
+            return lambda: committed
+        if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
+            same, version = stamped.record.attempt, stamped.version
+            return lambda: self._granted(same, reading, version)
+        refuse_ended(job, self._own(reading))
+        refuse_lost(self.coordinator.formats, reading, unseen)
+        return self._opening(reading, job, stamped, fills, dry=dry)
+
+    def _granted(
+        self,
+        record: AttemptRecord,
+        reading: Reading,
+        version: int,
+        roots: tuple[RootBounds, ...] | None = None,
+    ) -> Attempt:
+        if roots is None:
+            roots = whole_roots(self.coordinator.store, self.job.domain, self.interval, record.roots)
+        attempt = self._attempt(record, reading, version, roots)
+        self._undoing.of(record)
+        return attempt
+
+    @property
+    def _undoing(self) -> Undoing:
+        return Undoing(self.coordinator.formats, self.job, self.interval, self._log)
+
+    @property
+    def _epoch_key(self) -> Key:
+        return epoch_key(self.job.domain, self.job.name, self.interval.start)
+
+    @property
+    def _lock_key(self) -> Key:
+        return lock_key(self.job.domain, self.job.name, self.interval.start)
+
+    def _read(self) -> Reading:
+        domain, edges = self.job.domain, self._edges
+        return self.coordinator.store.read(
+            domain,
+            [
+                topology_key(domain),
+                retention_key(domain),
+                job_key(domain, self.job.name),
+                self._epoch_key,
+                self._lock_key,
+                *(table_key(domain, edge.table) for edge in edges),
+                *(fence_key(domain, edge.table) for edge in edges),
+                *(table_key(domain, table.name) for table in self.job.outputs),
+                *(self._giving_back if self.skips else self._bounding).keys,
+            ],
+            pointers=() if self.coordinator.formats.projected else [table.name for table in self.job.outputs],
+        )
+
+    def _opening(
+        self,
+        reading: Reading,
+        job: JobRecord,
+        stamped: Stamped[EpochRecord] | None,
+        fills: tuple[TableName, ...],
+        *,
+        dry: bool,
+    ) -> _Answer | None:
+        """What opens the next attempt, once nothing refuses it; None when the store is to be read again."""
+        epoch = stamped.record if stamped else None
+        revision, own = next_revision(epoch), self._own(reading)
+        written = {name: own[name] for name in fills or own}
+        if revision == 1 and not computes_first(self.job.name, self.interval, written, reading.head.csn):
+            return None
+        if revision > 1 and not fills:
+            refuse_others_rows(self.coordinator.store, self.job, self.interval, own)
+        refuse_part(reading, self.job, self.interval)
+        refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
+        before = None if self.skips else inheritable(epoch, job)
+        inputs, fresh = self._inputs(reading, before, epoch, fills)
+        alter = Alter(self.coordinator, self.job, self.interval)
+        if inputs is None or alter.run(reading, dry=dry):
+            return None
+        keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)
+        adopts = self._adopted(before, job) if before is not None and keeps else None
+        bounded = (
+            self._giving_back.bounded(reading)
+            if self.skips
+            else self._bounding.bounded(
+                reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
+            )
+        )
+        fresh = fresh or bounded.is_new
+        record = AttemptRecord(
+            revision=revision,
+            token=(epoch.token if epoch else 0) + 1,
+            owner=self.owner,
+            inputs=tuple(inputs),
+            input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
+            roots=tuple(map(self._bounding.in_attempt, bounded.bounds)),
+            baseline=self._baseline(reading, before),
+            job_revision=job.revision,
+            participants=self.participants,
+            shared=self.shared_ttl is not None,
+            adopts=adopts,
+            undoes=abandoned(epoch, self.interval, adopts, self.job.outputs),
+            skips=self.skips,
+            fills=fills,
+        )
+        return lambda: self._open(reading, stamped, record, bounded)
+
+    def _open(
+        self,
+        reading: Reading,
+        stamped: Stamped[EpochRecord] | None,
+        record: AttemptRecord,
+        bounded: Bounded,
+    ) -> Attempt | None:
+        if stamped is not None:
+            self._undoing.finish(stamped.record)
+        version = self._store(reading, stamped, record, bounded)
+        return None if version is None else self._granted(record, reading, version, bounded.bounds)
+
+    def _inputs(
+        self,
+        reading: Reading,
+        before: AttemptRecord | None,
+        epoch: EpochRecord | None,
+        fills: tuple[TableName, ...],
+    ) -> tuple[list[Provenance] | None, bool]:
+        """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
+        domain = self.job.domain
+        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
+        retention = withdrawals(self.coordinator.store, domain, reading)
+        behind = behind_of(reading, domain)
+        # A fill reads what the commit has read; output of another attempt is of what that has found itself.
+        if before is not None and before.fills == fills:
+            retention.load_inputs(before.inputs, tables)
+            fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
+            minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)
+            over = invalidated(minded, fences) or withdrawn(before.inputs, tables, retention)
+            if not (over or altered(before.inputs, tables) or inputs_behind(before.inputs, behind)):
+                return list(before.inputs), False
+        edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
+        found, missing, stale = resolve_inputs(
+            edges, self.interval, tables, reading.head.csn, copies=bool(self.skips), behind=behind
+        )
+        if stale:
+            return None, True
+        job, interval, csn = self.job, self.interval, reading.head.csn
+        epoch_of = Resolving(
+            domain=domain, job=job.name, interval=interval, outputs=job.outputs, edges=edges, csn=csn
+        )
+        refuse_missing(self.coordinator.store, epoch_of, missing, tables)
+        if fills and epoch is not None and epoch.committed is not None:
+            recorded = epoch.committed.inputs
+            lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
+            found = inputs_of_fill(f"{job.name} {interval}", recorded, found, lost)
+        retention.load_inputs(found, tables)
+        refuse_withdrawn_inputs(self.job.name, self.interval, withdrawn(found, tables, retention))
+        return found, True
+
+    def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
+        """Token under which complete output lies that this attempt may publish."""
+        shared = self.shared_ttl is not None
+        if not adoptable(before, job, self.owner) or (before.participants, before.shared) != (
+            self.participants,
+            shared,
+        ):
+            return None
+        sinks = [table.name for table in self.job.outputs]
+        log = [one.record for one in self._log()]
+        output = written_output(log, sinks, token=before.output_token, participants=before.participants)
+        whole = set(output) == set(sinks) and completed(log, before.output_token)
+        return before.output_token if whole else None
+
+    def _log(self) -> list[Stamped[BarrierRecord]]:
+        return self.coordinator.barriers(self.job.domain, self.job.name, self.interval)
+
+    def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
+        """The owner's own commit when another run has committed a later revision over it."""
+        if epoch is None or epoch.committed is None or epoch.committed.owner.same_wish(self.owner):
+            return None
+        for one in self._log():
+            if one.record.state is EpochState.COMMIT and one.record.owner.same_wish(self.owner):
+                commit = self.coordinator.store.changes(self.job.domain, (one.csn or 0) - 1, limit=1)[
+                    0
+                ].record
+                return self._committed(commit.members[0].revision, one.csn)
+        return None
+
+    def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
+        return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}
+
+    def _baseline(
+        self, reading: Reading, before: AttemptRecord | None
+    ) -> tuple[tuple[TableName, TableRef | None], ...]:
+        if before is not None and before.aborted is None:  # nothing claims those of an attempt that has ended
+            return before.baseline
+        refs = ((name, one.record.ref if one else None) for name, one in self._own(reading).items())
+        return tuple((name, None if ref is None else ref.lasting()) for name, ref in refs)
+
+    def _store(
+        self,
+        reading: Reading,
+        stamped: Stamped[EpochRecord] | None,
+        record: AttemptRecord,
+        bounded: Bounded,
+    ) -> int | None:
+        """Write the attempt; None when something that was decided on has changed."""
+        domain = self.job.domain
+        before = stamped.record if stamped else None
+        epoch = EpochRecord(
+            interval=self.interval,
+            token=record.token,
+            attempt=record,
+            committed=before.committed if before else None,
+            committed_csn=committed_csn(stamped) if stamped else None,
+        )
+        lock = LockRecord(token=record.token, owner=self.owner, ttl=self._ttl)
+        log = BarrierRecord(
+            state=EpochState.OPEN,
+            sink="",
+            token=record.token,
+            participant=0,
+            owner=self.owner,
+            note="".join((record.note, *(f", {note}" for note in bounded.notes))),
+        )
+        log_key = barrier_key(
+            domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
+        )
+        # Inputs and baselines are claims: none may appear behind the back of retention (R24).
+        claims = retention_key(domain)
+        required = [topology_key(domain), self._epoch_key, self._lock_key, claims, *bounded.required]
+        try:
+            receipt = self.coordinator.store.transact(
+                Transaction(
+                    domain=domain,
+                    store=SameStore(reading.head.incarnation),
+                    requires=(*(unchanged(reading, key) for key in required), *bounded.readers),
+                    updates=(
+                        Put(self._epoch_key, epoch),
+                        Put(self._lock_key, lock),
+                        Put(log_key, log),
+                        *(Put(key, one) for key, one in bounded.updates.items()),
+                    ),
+                )
+            )
+        except RequirementFailed:
+            return None
+        return receipt.versions[self._epoch_key]
+
+    def _attempt(
+        self, record: AttemptRecord, reading: Reading, fence: int, roots: tuple[RootBounds, ...]
+    ) -> Attempt:
+        return attempt_of(
+            self.job,
+            self.interval,
+            record,
+            roots,
+            incarnation=reading.head.incarnation,
+            fence=fence,
+            ttl=self._ttl,
+        )
+
+    def _committed(self, revision: int, csn: int | None) -> AlreadyCommitted:
+        return AlreadyCommitted(
+            domain=self.job.domain,
+            job=self.job.name,
+            interval=self.interval,
+            revision=revision,
+            csn=csn or 0,
+            change_set=change_set_id(self.job.name, self.interval, revision),
+        )

@@ -1,0 +1,239 @@
+"""The job's checks, between WRITTEN and publish: on exactly what is recorded, and with a veto (R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider.coordination.attempts.end import End
+from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.join import unjoined
+from airflow_provider.coordination.attempts.report import report
+from airflow_provider.coordination.attempts.sql_checks import Answer, Readable, duckdb_answer
+from airflow_provider.domain.barriers import checked, newest_tries, written_output
+from airflow_provider.domain.checks import (
+    Check,
+    CheckKind,
+    Finding,
+    filled,
+    judge_answer,
+    judge_count,
+)
+from airflow_provider.domain.cut import Staged, State
+from airflow_provider.domain.epoch import Attempt, AttemptRecord, BarrierRecord, EpochState, Owner
+from airflow_provider.domain.errors import InvalidInput, Vetoed
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, schema_key
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.version import Committable
+from airflow_provider.stores.base import MetadataReader
+from airflow_provider.tables.expectations import proven, violated
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+class Query(Protocol):
+    """Answers SQL over the tables that it gets under the names that *sql* has for them."""
+
+    def __call__(self, sql: str, tables: Mapping[str, Readable]) -> Answer:
+        """:raises InvalidInput: *sql* cannot be run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """One request to check an attempt's output; ``run`` may be repeated: it answers as the first time."""
+
+    coordinator: Coordinator
+    attempt: Attempt
+    query: Query | None
+
+    def run(self) -> None:
+        """:raises Vetoed: with all that was found."""
+        coordinator, attempt = self.coordinator, self.attempt
+        log = [one.record for one in coordinator.barriers(attempt.domain, attempt.job, attempt.interval)]
+        mine = {one.state: one for one in log if one.token == attempt.token and not one.sink}
+        if EpochState.VETOED in mine:
+            raise vetoed(attempt, mine[EpochState.VETOED].findings, log, attempt.token)
+        if EpochState.CHECKED in mine or EpochState.COMMIT in mine:
+            return
+        record = self._record()
+        names = [sink.name for sink in attempt.sinks]
+        output = written_output(log, names, token=record.output_token, participants=record.participants)
+        if set(output) != set(names) or checked(log, {record.output_token}):
+            return  # publish says what is not WRITTEN; what an earlier try has checked stays checked
+        findings = _Output(coordinator, attempt, output, self.query or duckdb_answer).findings()
+        if findings:
+            End(coordinator, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
+            raise vetoed(attempt, findings, log, attempt.token)
+        passed = BarrierRecord(
+            state=EpochState.CHECKED,
+            sink="",
+            token=attempt.token,
+            participant=0,
+            owner=attempt.owner,
+            note=f"{len(attempt.checks)} checks passed",
+        )
+        report(coordinator.store, attempt, passed, unjoined(attempt, log))
+
+    def _record(self) -> AttemptRecord:
+        attempt = self.attempt
+        key = fence_of(attempt)
+        epoch = self.coordinator.store.read(attempt.domain, [key]).get(key)
+        record: AttemptRecord | None = None if epoch is None else epoch.record.attempt
+        if epoch is None or epoch.version != attempt.fence or record is None:
+            raise fenced(self.coordinator.store, attempt)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What an attempt has WRITTEN, as checks look at it."""
+
+    coordinator: Coordinator
+    attempt: Attempt
+    output: Mapping[TableName, Sequence[Committable]]
+    query: Query
+
+    def findings(self) -> tuple[Finding, ...]:
+        found = []
+        for check in self.attempt.checks:
+            finding = self._finding(check)
+            if finding is not None:
+                found.append(finding)
+            self.coordinator.heartbeat(self.attempt)
+        return tuple(found)
+
+    def _finding(self, check: Check) -> Finding | None:
+        try:
+            if check.kind is CheckKind.ROW_COUNT:
+                others = self._rows(check.of) if check.of else None
+                return judge_count(check, self._rows(check.table), others)
+            if check.by_query:
+                return self._answered(check)
+            return self._expected(check)
+        except InvalidInput as error:
+            # A check that cannot be answered has not passed.
+            figure = f"cannot be answered: {error.message}"
+            return Finding(check=check.name, table=check.table, figure=figure)
+
+    def _rows(self, table: str) -> int:
+        """How many rows the epoch has in an output, or has read of an input."""
+        if table in self.output:
+            return sum(one.rows for one in self.output[TableName(table)])
+        found = self._input(table)
+        return 0 if found is None else found.format.statistics(found.state, found.schema).rows
+
+    def _expected(self, check: Check) -> Finding | None:
+        found = self._readable(check.table)
+        columns = found.format.arrow_schema(found.schema)
+        if proven(check, found.format.statistics(found.state, found.schema), columns):
+            return None
+        pieces = found.format.scan(found.state, found.schema, check.columns)
+        return violated(check, pieces, columns)
+
+    def _answered(self, check: Check) -> Finding | None:
+        prefix = f"epoch_check_{sha256(str(self.attempt).encode()).hexdigest()[:16]}"
+        names = {table: f"{prefix}_{number}" for number, table in enumerate(check.tables)}
+        tables = {name: self._readable(table) for table, name in names.items()}
+        return judge_answer(check, *self.query(filled(check.sql, names), tables))
+
+    def _readable(self, table: str) -> Readable:
+        if table in self.output:
+            return self._staged(self.attempt.sink(table))
+        found = self._input(table)
+        if found is None:
+            raise InvalidInput(
+                field="checks", value=table, expected="an input with a commit: its columns are not known yet"
+            )
+        return found
+
+    def _input(self, table: str) -> Readable | None:
+        """What the epoch read of an input; None when nothing was ever committed to it."""
+        state, schema = self.coordinator.input(self.attempt, table)
+        if state.ref is None:
+            return None
+        return Readable(format=self.coordinator.formats[state.ref.format], state=state, schema=schema)
+
+    def _staged(self, sink: EpochTable) -> Readable:
+        interval, output = self.attempt.interval, self.output[sink.name]
+        state = State(
+            table=sink.name,
+            kind=sink.kind,
+            barrier=interval.end,
+            low=interval.start,
+            csn=0,
+            ref=None,
+            staged=tuple(Staged(interval=interval, committable=one) for one in output),
+        )
+        return Readable(
+            format=self.coordinator.formats[sink.format], state=state, schema=self._schema(sink, output[0])
+        )
+
+    def _schema(self, sink: EpochTable, written: Committable) -> str:
+        """The schema that the rows were written with: the table's own, or an earlier one that was published."""
+        info = self.coordinator.formats[sink.format].describe(sink)
+        if info is not None and (info.table_uuid, info.schema_id) == (written.table_uuid, written.schema_id):
+            return info.schema
+        key = schema_key(self.attempt.domain, sink.name, written.table_uuid, written.schema_id)
+        stamped = self.coordinator.store.read(self.attempt.domain, [key]).get(key)
+        if stamped is None:
+            raise InvalidInput(
+                field="checks", value=sink.name, expected="the table that the rows were written to"
+            )
+        return str(stamped.record.schema)
+
+
+def _reason(findings: Sequence[Finding]) -> str:
+    return "; ".join(map(str, findings))
+
+
+def kept_places(log: Iterable[BarrierRecord], token: int) -> tuple[str, ...]:
+    """Where the output lies that the attempt with *token* has WRITTEN, or has adopted."""
+    known = list(log)
+    number = max((one.token for one in known if one.committable and one.token <= token), default=token)
+    newest = newest_tries(known, number)
+    places = {
+        one.committable.place
+        for one in known
+        if one.committable and one.token == number and one.subtoken == newest.get(one.participant, 0)
+    }
+    return tuple(sorted(places))
+
+
+def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[BarrierRecord], token: int) -> Vetoed:
+    """The error for an output that checks have refused.
+
+    :param subject: the epoch or its attempt. :param token: of the attempt that ended by it.
+    """
+    places = kept_places(log, token)
+    return Vetoed(
+        f"{subject}: refused by its checks: {_reason(findings)}. Nothing is published.",
+        next_step=f"look at the staged rows, which are kept until the epoch is begun again ({', '.join(places)}); then "
+        "mend the job or its data, or change the check in its declaration, and clear the task.",
+        findings=tuple(findings),
+        places=places,
+    )
+
+
+def refuse_vetoed(reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner) -> None:
+    """Tell of the first of *epochs* that a check refused to the try of *owner*, whatever its program said.
+
+    :raises Vetoed: as it was told there.
+    """
+    keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in epochs]
+    for stamped in sorted(reader.read(job.domain, keys).records.values(), key=lambda one: one.key):
+        attempt: AttemptRecord | None = stamped.record.attempt
+        if attempt is None or not attempt.vetoed:
+            continue
+        if not attempt.owner.same_run(owner) or attempt.owner.order != owner.order:
+            continue
+        interval = stamped.record.interval
+        partition = barrier_partition(job.name, interval.start)
+        log = [one.record for one in reader.scan(job.domain, Kind.BARRIER, partition)]
+        findings = next((one.findings for one in log if one.findings and one.token == attempt.token), ())
+        raise vetoed(f"{job.domain}/{job.name} {interval}", findings, log, attempt.token)

@@ -1,0 +1,136 @@
+"""The end of an attempt without a commit: aborted, or vetoed by a check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.join import overtaken
+from airflow_provider.domain.checks import Finding
+from airflow_provider.domain.epoch import (
+    Attempt,
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    LockRecord,
+    committed_csn,
+)
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.records import Kind, Stamped, barrier_key, lock_key
+from airflow_provider.stores.base import (
+    Absent,
+    Delete,
+    Exists,
+    MetadataStore,
+    Put,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+)
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One request to end an attempt; ``run`` may be repeated.
+
+    :param findings: of the checks that refused its output: then it is vetoed (R14).
+    :param without: newer tries of participants that must not be there: the findings are of what they replace (R10).
+    """
+
+    coordinator: Coordinator
+    attempt: Attempt
+    reason: str
+    findings: tuple[Finding, ...] = ()
+    without: tuple[Absent, ...] = ()
+
+    def run(self) -> bool:
+        """End the attempt; return whether its staged output may be deleted.
+
+        :raises Fenced: a newer attempt exists, which has ended this one already; or there are findings, and it ended
+            before they came.
+        :raises Conflict: a participant was begun again before the findings came.
+        """
+        attempt, store = self.attempt, self.coordinator.store
+        key = fence_of(attempt)
+        lock = lock_key(attempt.domain, attempt.job, attempt.interval.start)
+        reading = store.read(attempt.domain, [key])
+        epoch = reading.get(key)
+        if (
+            epoch is None
+            or epoch.record.token != attempt.token
+            or reading.head.incarnation != attempt.incarnation
+        ):
+            raise fenced(self.coordinator.store, attempt)
+        newest = epoch.record.attempt
+        if newest is None or newest.aborted is not None:
+            if self.findings and not (newest is not None and newest.vetoed):
+                raise fenced(self.coordinator.store, attempt)
+            return newest is not None and not newest.vetoed
+        ended = replace(newest, aborted=self.reason, vetoed=bool(self.findings))
+        log = BarrierRecord(
+            state=ended.end,
+            sink="",
+            token=attempt.token,
+            participant=0,
+            owner=attempt.owner,
+            note=self.reason,
+            findings=self.findings,
+        )
+        log_key = barrier_key(
+            attempt.domain, attempt.job, attempt.interval.start, token=attempt.token, sink="", state=log.state
+        )
+        now = replace(epoch.record, attempt=ended, committed_csn=committed_csn(epoch))
+        try:
+            store.transact(
+                Transaction(
+                    domain=attempt.domain,
+                    store=SameStore(attempt.incarnation),
+                    requires=(Exists(key, epoch.version), *self.without),
+                    updates=(Put(key, now), Put(log_key, log), Delete(lock)),
+                )
+            )
+        except RequirementFailed as error:
+            raise overtaken(self.coordinator.store, attempt, self.without) from error
+        return not self.findings
+
+
+def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -> None:
+    """End the attempt that *lock* is of, so that it changes nothing when it wakes up.
+
+    :raises RequirementFailed: it was not silent after all.
+    """
+    domain, key = lock.key.domain, lock.key._replace(kind=Kind.EPOCH)
+    reading = store.read(domain, [key])
+    epoch: Stamped[EpochRecord] | None = reading.get(key)
+    updates: list[Put | Delete] = [Delete(lock.key)]
+    requires = [Exists(lock.key, lock.version)]
+    if epoch is not None and epoch.record.attempt is not None:
+        left = epoch.record.attempt
+        ended = replace(
+            epoch.record,
+            attempt=replace(left, aborted=left.aborted or reason),
+            committed_csn=committed_csn(epoch),
+        )
+        log = BarrierRecord(
+            state=EpochState.ABORTED, sink="", token=left.token, participant=0, owner=left.owner, note=reason
+        )
+        job, start = JobName(key.partition), epoch.record.interval.start
+        log_key = barrier_key(domain, job, start, token=left.token, sink="", state=log.state)
+        requires.append(Exists(key, epoch.version))
+        updates += [Put(key, ended), Put(log_key, log)]
+    try:
+        store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=tuple(requires),
+                updates=tuple(updates),
+            )
+        )
+    except RequirementFailed:
+        if store.read(domain, [lock.key]).get(lock.key) is not None:
+            raise

@@ -1,0 +1,224 @@
+"""Several writers of one attempt: each joins, and its retry fences its own earlier tries only (R10).
+
+A try of a participant is an entry of the epoch's log, numbered without gaps: the *subtoken*. All that a try reports
+requires that the next entry is not there; so does all that is decided on what the newest tries have reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.domain.barriers import newest_tries, unwritten_parts
+from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState, Owner, as_owner
+from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One request of a participant's try to join; ``run`` may be repeated: it answers as the first time.
+
+    :param owner: of the try, with the id of this request.
+    """
+
+    coordinator: Coordinator
+    attempt: Attempt
+    number: int
+    owner: Owner
+
+    def run(self) -> Attempt:
+        """:raises RequirementFailed: somebody was faster: decide again."""
+        self._refuse_unfit()
+        attempt, log = self.attempt, self._log()
+        tries = [one for one in log if one.token == attempt.token and one.participant == self.number]
+        joins = [one for one in tries if one.state is EpochState.OPEN and one.subtoken]
+        newest = max(joins, key=lambda one: one.subtoken, default=None)
+        subtoken = newest.subtoken if newest else 0
+        if newest is None or newest.owner != self.owner:
+            mine = replace(attempt, participant=self.number)
+            if newest is not None and (newest.owner.order > self.owner.order or self._has_joined(joins)):
+                raise retried(mine, newest)
+            subtoken += 1
+            self._store(subtoken)
+        joined = replace(attempt, participant=self.number, subtoken=subtoken)
+        self._discard_earlier(joined)
+        return joined
+
+    def _refuse_unfit(self) -> None:
+        attempt = self.attempt
+        if not attempt.is_shared:
+            raise InvalidInput(
+                field="participant",
+                value=self.number,
+                expected=f"none: {attempt} has one writer",
+                next_step="write with the attempt itself; its retry begins a new one.",
+            )
+        if not isinstance(self.number, int) or not 0 <= self.number < attempt.participants:
+            raise InvalidInput(
+                field="participant", value=self.number, expected=f"0 to {attempt.participants - 1}"
+            )
+        if attempt.adopted:
+            raise InvalidInput(
+                field="participant",
+                value=self.number,
+                expected=f"none: the output of {attempt} is complete",
+                next_step="publish it; nothing is left to be written.",
+            )
+
+    def _log(self) -> list[BarrierRecord]:
+        """The epoch's log, while the attempt is open to tries.
+
+        :raises Fenced: a newer attempt exists. :raises Conflict: its output is decided on.
+        """
+        attempt = self.attempt
+        fence = fence_of(attempt)
+        ends = [attempt.completed_key(attempt.token), attempt.checked_key(attempt.token)]
+        reading = self.coordinator.store.read(attempt.domain, [fence, *ends])
+        epoch = reading.get(fence)
+        if epoch is None or epoch.version != attempt.fence or reading.head.incarnation != attempt.incarnation:
+            raise fenced(self.coordinator.store, attempt)
+        if any(key in reading.records for key in ends):
+            raise Conflict(
+                f"{attempt}: its output is complete; participant {self.number} comes too late.",
+                next_step="publish it, or begin a new attempt.",
+            )
+        return [
+            one.record for one in self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+        ]
+
+    def _has_joined(self, joins: list[BarrierRecord]) -> bool:
+        """Whether this very request was answered before, and a later try has joined since."""
+        return any(one.owner == self.owner for one in joins)
+
+    def _store(self, subtoken: int) -> None:
+        attempt = self.attempt
+        key = attempt.joined_key(self.number, subtoken)
+        record = BarrierRecord(
+            state=EpochState.OPEN,
+            sink="",
+            token=attempt.token,
+            participant=self.number,
+            subtoken=subtoken,
+            owner=self.owner,
+            note=f"participant {self.number} of {attempt.participants}, its try {subtoken}",
+        )
+        self.coordinator.store.transact(
+            Transaction(
+                domain=attempt.domain,
+                store=SameStore(attempt.incarnation),
+                requires=(
+                    Exists(fence_of(attempt), attempt.fence),
+                    Absent(key),
+                    Absent(attempt.completed_key(attempt.token)),
+                    Absent(attempt.checked_key(attempt.token)),
+                ),
+                updates=(Put(key, record),),
+            )
+        )
+
+    def _discard_earlier(self, joined: Attempt) -> None:
+        """Delete what the participant's own earlier tries staged: they are fenced, so nobody will publish it."""
+        for subtoken in range(1, joined.subtoken):
+            earlier = replace(joined, subtoken=subtoken)
+            self.coordinator.discard([self.coordinator.place(earlier, one.name) for one in joined.sinks])
+
+
+def join(coordinator: Coordinator, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
+    """See :meth:`Coordinator.join`."""
+    asking = replace(as_owner(owner), request_id=f"{coordinator.random.getrandbits(128):032x}")
+    return decided(
+        Join(coordinator, attempt, participant, asking).run,
+        Conflict(f"{attempt}: others kept joining it.", next_step="try again."),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def tries(log: Iterable[BarrierRecord], token: int) -> list[tuple[int, int]]:
+    """Participant and subtoken of every try that has joined the attempt with *token*."""
+    newest = newest_tries(log, token)
+    return [(number, one) for number, last in sorted(newest.items()) for one in range(1, last + 1)]
+
+
+def unjoined(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ...]:
+    """What requires that no participant has joined since *log* was read; nothing of an attempt with one writer."""
+    if not attempt.is_shared or attempt.adopted:
+        return ()
+    newest = newest_tries(log, attempt.token)
+    numbers = range(attempt.participants)
+    return tuple(Absent(attempt.joined_key(number, newest.get(number, 0) + 1)) for number in numbers)
+
+
+def whole(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ...]:
+    """As :func:`unjoined`, when every participant has WRITTEN every output.
+
+    :raises NotReady: some have not; ``missing`` says which output and who.
+    """
+    known, names = list(log), [sink.name for sink in attempt.sinks]
+    missing = (
+        unwritten_parts(known, names, token=attempt.token, participants=attempt.participants)
+        if attempt.is_shared and not attempt.adopted
+        else {}
+    )
+    if missing:
+        raise NotReady(
+            f"{attempt}: not WRITTEN: "
+            + "; ".join(f"{sink} by participants {', '.join(map(str, who))}" for sink, who in missing.items())
+            + ".",
+            next_step="let these participants write, or begin them again; then end the epoch.",
+            missing=tuple(missing.items()),
+        )
+    return unjoined(attempt, known)
+
+
+def newer_try(attempt: Attempt) -> tuple[Absent, ...]:
+    """What requires that *attempt* is the newest try of its participant; nothing of the only writer."""
+    return (
+        (Absent(attempt.joined_key(attempt.participant, attempt.subtoken + 1)),) if attempt.subtoken else ()
+    )
+
+
+def refuse_alone(attempt: Attempt) -> None:
+    """:raises InvalidInput: one participant asks for what concerns all of them."""
+    if attempt.subtoken:
+        raise InvalidInput(
+            field="attempt",
+            value=str(attempt),
+            expected="the attempt as begin returned it",
+            next_step="let the participant end; whoever began the attempt ends it for all of them.",
+        )
+
+
+def retried(attempt: Attempt, newest: BarrierRecord) -> Fenced:
+    """The error for a participant's try that is over."""
+    return Fenced(
+        f"{attempt}: this try is over; participant {newest.participant} was begun again by {newest.owner}.",
+        next_step="let this process end; it has changed nothing, and the other participants go on.",
+        expected=attempt.subtoken,
+        found=newest.subtoken,
+        by=newest.owner,
+    )
+
+
+def overtaken(reader: MetadataReader, attempt: Attempt, missing: tuple[Absent, ...]) -> EpochError:
+    """The error for a report that was refused: the attempt is over, or one of *missing* is there by now."""
+    fence = fence_of(attempt)
+    reading = reader.read(attempt.domain, [fence, *(one.key for one in missing)])
+    epoch = reading.get(fence)
+    joins = [reading.records[one.key].record for one in missing if one.key in reading.records]
+    if epoch is None or epoch.version != attempt.fence or not joins:
+        return fenced(reader, attempt)
+    if attempt.subtoken:
+        return retried(attempt, joins[0])
+    return Conflict(
+        f"{attempt}: participant {joins[0].participant} was begun again by {joins[0].owner} meanwhile.",
+        next_step="wait until all participants have written, then ask again.",
+    )

@@ -1,0 +1,134 @@
+"""What to do about inputs that are not there and that waiting alone does not bring: those of the job's own past, and
+those of a table that its job has left (R7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider.coordination.commits.similar_names import meant
+from airflow_provider.domain.beginning import Missing, holder, resolve_inputs
+from airflow_provider.domain.errors import NotReady
+from airflow_provider.domain.filling import skip_of_rest
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import Edge, EpochTable
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader
+
+DECLARED_AGAIN = (
+    "declare it again, by a declaration that the job has not had before (an earlier one counts as an older version of "
+    "its DAG)"
+)
+
+Tables = Mapping[TableName, Stamped[TableRecord] | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolving:
+    """An epoch whose inputs were resolved: by *edges*, at *csn*. :param outputs: of its job, as it declares them."""
+
+    domain: DomainName
+    job: JobName
+    interval: Interval
+    outputs: Sequence[EpochTable]
+    edges: Sequence[Edge]
+    csn: int
+
+
+def refuse_missing(
+    reader: MetadataReader, epoch: Resolving, missing: Sequence[Missing], tables: Tables
+) -> None:
+    """Refuse an epoch that lacks inputs.
+
+    :param tables: records of what it reads.
+    :raises NotReady: there are some; the next step is what helps where waiting does not.
+    """
+    if not missing:
+        return
+    told = with_way_out(reader, epoch, missing, tables)
+    raise NotReady(
+        f"{epoch.job} {epoch.interval} is not ready: {'; '.join(map(str, told))}.",
+        next_step="; ".join(dict.fromkeys(one.way_out for one in told if one.way_out))
+        or "wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
+        job=epoch.job,
+        interval=epoch.interval,
+        missing=told,
+    )
+
+
+def with_way_out(
+    reader: MetadataReader, epoch: Resolving, missing: Sequence[Missing], tables: Tables
+) -> tuple[Missing, ...]:
+    """*missing* of *epoch*, each with what helps where waiting alone does not.
+
+    That is where a table is the job's own, where its job no longer declares it, or where it is retired.
+    """
+    records = {name: stamped.record for name, stamped in tables.items() if stamped is not None}
+    keys = {one.table: job_key(epoch.domain, records[one.table].job) for one in missing if one.comes}
+    found = reader.read(epoch.domain, list(dict.fromkeys(keys.values())))
+    # A job that reads its own past and is not stored yet is none of those.
+    owners: dict[TableName, JobRecord] = {
+        name: found.records[key].record for name, key in keys.items() if key in found.records
+    }
+    own = {table.name for table in epoch.outputs}
+
+    def told(one: Missing) -> Missing:
+        record = records.get(one.table)
+        if one.comes and record is not None and record.job == epoch.job and one.table in own:
+            return _with_own_epoch(reader, epoch, one, tables)
+        if record is None:
+            return replace(one, reason=one.reason + meant(reader, epoch.domain, one.table))
+        owner = owners.get(one.table)
+        return one if owner is None else _told(one, record, owner, epoch.job)
+
+    return tuple(told(one) for one in missing)
+
+
+def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, tables: Tables) -> Missing:
+    """*missing*, of a table of the job itself, with the first epoch of the job that it lacks.
+
+    Waiting brings it only while that epoch is computed. What keeps that one from beginning comes first.
+    """
+    stamped = tables[missing.table]
+    start = None if stamped is None else stamped.record.progress.next_missing
+    if missing.way_out or stamped is None:
+        return missing
+    if start is None or start >= epoch.interval.start:
+        # A skip, below where a table without a declared origin begins.
+        way_out = f"run job {epoch.job} for {epoch.interval}, or leave it: there is no earlier state to copy"
+        return replace(missing, way_out=way_out)
+    first = Interval(start, stamped.record.cadence.next_after(start))
+    _, before, _ = resolve_inputs(epoch.edges, first, tables, epoch.csn)
+    obstacles = [one.way_out for one in before if one.way_out]
+    keys = epoch_key(epoch.domain, epoch.job, start), lock_key(epoch.domain, epoch.job, start)
+    outputs = {table.name: table_key(epoch.domain, table.name) for table in epoch.outputs}
+    reading = reader.read(epoch.domain, [*keys, *outputs.values()])
+    known, lock = (reading.get(key) for key in keys)
+    live = holder(None if known is None else known.record, lock, reading.now)
+    way_out = f"run job {epoch.job} for {first} first, such as by clearing its task"
+    if known is None:
+        own = {name: reading.get(key) for name, key in outputs.items()}
+        way_out = skip_of_rest(epoch.job, first, own) or way_out
+    if obstacles:
+        way_out = "; ".join(dict.fromkeys(obstacles))
+    elif live is not None:
+        way_out = f"wait for {first} of job {epoch.job}, which {live[0]} computes"
+    reason = f"{missing.reason}; the job itself has not committed {first}"
+    return replace(missing, reason=reason, way_out=way_out)
+
+
+def _told(missing: Missing, table: TableRecord, owner: JobRecord, job: JobName) -> Missing:
+    """*missing* with the way out that there is, as *owner*, whose *table* it is, stands by now."""
+    without = f"leave {missing.table} out of job {job}"
+    if table.ended:
+        revive = f", or `airflow epochs revive {owner.name}`" if owner.retired else ""
+        return replace(missing, way_out=f"{without}: nothing more comes of it{revive}")
+    if missing.table in {one.name for one in owner.outputs}:
+        return missing
+    then = missing.way_out or f"run job {owner.name} for the epochs that lack it"
+    left = f"job {owner.name} no longer declares {missing.table}"
+    return replace(missing, way_out=f"{left}: {DECLARED_AGAIN}, and {then}; or {without}")

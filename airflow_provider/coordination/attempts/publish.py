@@ -1,0 +1,449 @@
+"""Publish: every sink's slice becomes visible at one CSN, in one transaction (R2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.fill import refuse_other_rows
+from airflow_provider.coordination.attempts.join import unjoined
+from airflow_provider.coordination.attempts.reserve import Race
+from airflow_provider.coordination.attempts.validate import refuse_invalid
+from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.catch_up import catching_up, is_torn, refuse_behind_inputs
+from airflow_provider.coordination.commits.dependents import rewrite_requirements, together
+from airflow_provider.coordination.commits.pointers import follow, is_pointed
+from airflow_provider.coordination.commits.register import furthest
+from airflow_provider.coordination.commits.root_readers import later_keys, newest_required
+from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.domain.barriers import written_output
+from airflow_provider.domain.epoch import (
+    Attempt,
+    AttemptRecord,
+    BarrierRecord,
+    Commitment,
+    EpochRecord,
+    EpochState,
+    Published,
+)
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.filling import beside, filled, inputs_to_validate
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
+from airflow_provider.domain.records import (
+    Key,
+    Stamped,
+    barrier_key,
+    fence_key,
+    lock_key,
+    reservation_key,
+    schema_key,
+    slice_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.registration import refuse_not_own
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.version import (
+    CommitRecord,
+    Committable,
+    FenceRecord,
+    Member,
+    SchemaRecord,
+    TableRecord,
+    shown,
+)
+from airflow_provider.stores.base import (
+    Absent,
+    Delete,
+    Exists,
+    Number,
+    Put,
+    Reading,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+)
+from airflow_provider.tables.base import Prepared, Publication, TablesAhead
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sink:
+    """All that publishing needs of one sink, as it was read."""
+
+    table: EpochTable
+    hot: Stamped[TableRecord]
+    fence: Stamped[FenceRecord]
+    output: tuple[Committable, ...]
+    changes: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Decided:
+    """What one try at publishing was decided on, and what it prepared."""
+
+    reading: Reading
+    epoch: Stamped[EpochRecord]
+    record: AttemptRecord
+    sinks: list[_Sink]
+    prepared: list[tuple[Publication, Prepared]]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """One request to publish; ``run`` may be repeated with the same answer.
+
+    :param verified: tables whose staged output was looked for: once a request, outside of the race for the head.
+    """
+
+    coordinator: Coordinator
+    attempt: Attempt
+    verified: set[TableName] = field(default_factory=set, repr=False)
+
+    def run(self) -> Published:
+        """Publish at once; where others publish in the same domain, in one's turn, and in the end before them."""
+        return Race(self.coordinator, self.attempt).run(self._try)
+
+    def _try(self, race: Race) -> Published | None:
+        attempt = self.attempt
+        reading = self._read()
+        key = fence_of(attempt)
+        epoch: Stamped[EpochRecord] | None = reading.get(key)
+        if epoch is None or reading.head.incarnation != attempt.incarnation:
+            raise fenced(self.coordinator.store, attempt)
+        refuse_other_warehouse(
+            attempt.domain, reading.get(topology_key(attempt.domain)), self.coordinator.formats.warehouse
+        )
+        done = reading.get(self._log_key)
+        if done is not None:
+            follow(self.coordinator.formats, reading, attempt.sinks)
+            return self._published(done.csn or 0)
+        record = epoch.record.attempt
+        if epoch.version != attempt.fence or record is None or record.token != attempt.token:
+            raise fenced(self.coordinator.store, attempt)
+        reserved = race.look(reading)
+        if is_torn(attempt, reading):
+            return None
+        refuse_invalid(attempt, inputs_to_validate(record, epoch.record), reading)
+        refuse_behind_inputs(attempt, record, reading)
+        log = self._written(reading, record)
+        sinks = self._sinks(reading, record, log)
+        # A fill reads the bounds of its commit, also where later ones are recorded.
+        newest = () if record.fills else record.roots
+        roots = newest_required(attempt.domain, attempt.interval, newest, reading)
+        extra: list[Exists | Absent] = [
+            *self._rewrite_requirements(reading, sinks),
+            *unjoined(attempt, log),
+            *roots,
+            *reserved,
+        ]
+        if not self._verify(sinks, record, log):
+            return None
+        prepared = self._prepare_all(sinks, reading, record)
+        if prepared is None:
+            return None
+        decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
+        transaction, commit = self._transaction(decided, extra, race.ending())
+        try:
+            receipt = self.coordinator.store.transact(transaction)
+        except RequirementFailed:
+            self.coordinator.note_crowd(attempt.domain)
+            return None
+        for sink, (publication, one) in zip(sinks, prepared, strict=True):
+            self.coordinator.formats[sink.table.format].published(publication, one)
+        return self._answer(receipt.csn or 0, receipt.at, commit)
+
+    def _read(self) -> Reading:
+        attempt = self.attempt
+        domain = attempt.domain
+        return self.coordinator.store.read(
+            domain,
+            [
+                fence_of(attempt),
+                self._log_key,
+                topology_key(domain),
+                reservation_key(domain),
+                *(table_key(domain, sink.name) for sink in attempt.sinks),
+                *(fence_key(domain, sink.name) for sink in attempt.sinks),
+                *(fence_key(domain, one.table) for one in attempt.inputs),
+                *later_keys(domain, attempt.interval, attempt.roots),
+                *attempt.written_keys(attempt.token),
+                *([attempt.checked_key(attempt.token)] if attempt.checks else []),
+            ],
+            pointers=() if self.coordinator.formats.projected else [sink.name for sink in attempt.sinks],
+        )
+
+    @property
+    def _log_key(self) -> Key:
+        attempt = self.attempt
+        return barrier_key(
+            attempt.domain,
+            attempt.job,
+            attempt.interval.start,
+            token=attempt.token,
+            sink="",
+            state=EpochState.COMMIT,
+        )
+
+    def _sinks(self, reading: Reading, record: AttemptRecord, log: list[BarrierRecord]) -> list[_Sink]:
+        attempt = self.attempt
+        names = [sink.name for sink in attempt.sinks]
+        output = written_output(log, names, token=record.output_token, participants=record.participants)
+        unwritten = [name for name in names if name not in output]
+        if unwritten:
+            raise InvalidInput(
+                f"{attempt}: not WRITTEN: {', '.join(unwritten)}.",
+                next_step="write every declared output, an empty one too, before the epoch ends.",
+                field="outputs",
+                value=sorted(output),
+                expected=names,
+            )
+        self._refuse_unchecked(reading, record)
+        refuse_other_rows(self.coordinator.store, attempt, () if record.skips else record.fills, output)
+        found = []
+        published = [one for one in attempt.sinks if one.name in (record.fills or names)]
+        for sink in sorted(published, key=lambda one: one.name):
+            hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
+            refuse_not_own(attempt.job, sink.name, hot.record)
+            if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
+                raise TopologyError(
+                    f"{attempt}: the calendar of {sink.name!r} is {hot.record.cadence} now.",
+                    next_step="run the epochs that it has instead.",
+                    table=sink.name,
+                    found=str(hot.record.cadence),
+                )
+            found.append(
+                _Sink(
+                    table=sink,
+                    hot=hot,
+                    fence=reading.records[fence_key(attempt.domain, sink.name)],
+                    output=output[sink.name],
+                    changes=hot.record.progress.changed_by(attempt.interval),
+                )
+            )
+        return found
+
+    def _refuse_unchecked(self, reading: Reading, record: AttemptRecord) -> None:
+        """:raises InvalidInput: nobody has asked the job's checks about what is to be published (R14)."""
+        attempt = self.attempt
+        if not attempt.checks or reading.get(attempt.checked_key(attempt.token)) is not None:
+            return
+        adopted = attempt.checked_key(record.output_token)
+        if self.coordinator.store.read(attempt.domain, [adopted]).get(adopted) is None:
+            raise InvalidInput(
+                f"{attempt}: its checks have not passed.",
+                next_step="call check before publish.",
+                field="checks",
+                value=None,
+                expected=f"{len(attempt.checks)} checks that have passed",
+            )
+
+    def _written(self, reading: Reading, record: AttemptRecord) -> list[BarrierRecord]:
+        """What was reported of the output; of the only writer, the read that was decided on holds it."""
+        attempt = self.attempt
+        if attempt.is_shared:
+            log = self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+            return [one.record for one in log]
+        keys = attempt.written_keys(record.output_token)
+        if record.adopts is not None:
+            reading = self.coordinator.store.read(attempt.domain, keys)
+        return [reading.records[key].record for key in keys if key in reading.records]
+
+    def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
+        """Requirements that keep readers from committing on what a rewrite replaces, none for a forward commit.
+
+        :raises DependentReaders: committed epochs have read it.
+        """
+        domain, own = self.attempt.domain, [sink.table.name for sink in sinks]
+        spans = {sink.table.name: sink.changes for sink in sinks}
+        store, topology = self.coordinator.store, reading.records[topology_key(domain)]
+        defaults, commits = self.coordinator.defaults, self.attempt.interval
+        return [
+            one
+            for span, names in together(spans).items()
+            for one in rewrite_requirements(
+                store, domain, names, span, topology, defaults=defaults, own=own, commits=commits
+            )
+        ]
+
+    def _verify(self, sinks: list[_Sink], record: AttemptRecord, log: list[BarrierRecord]) -> bool:
+        """Whether all staged output is there; False to look again: a newer try of a participant has deleted its own.
+
+        :raises Unavailable: it has been deleted since it was WRITTEN (I6). :raises Fenced: by who overtook the attempt.
+        """
+        attempt, store = self.attempt, self.coordinator.store
+        for sink in sinks:
+            if sink.table.name in self.verified:
+                continue
+            try:
+                self.coordinator.formats[sink.table.format].verify(sink.table, sink.output)
+            except Unavailable:
+                now = self._read()
+                epoch = now.get(fence_of(attempt))
+                if epoch is None or epoch.version != attempt.fence:
+                    raise fenced(store, attempt) from None
+                if self._written(now, record) != log:
+                    return False
+                raise
+            self.verified.add(sink.table.name)
+        return True
+
+    def _prepare_all(
+        self, sinks: list[_Sink], reading: Reading, record: AttemptRecord
+    ) -> list[tuple[Publication, Prepared]] | None:
+        """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
+        try:
+            return [self._prepare(sink, reading, record) for sink in sinks]
+        except (ForeignCommit, TablesAhead, Unavailable) as error:
+            if isinstance(error, ForeignCommit):  # what is adopted moves the table, whoever does it (R17)
+                for sink in sinks:
+                    if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
+                        adopt(self.coordinator, sink.table)
+            now = self.coordinator.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
+            if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):
+                raise
+            return None
+
+    def _prepare(self, sink: _Sink, reading: Reading, record: AttemptRecord) -> tuple[Publication, Prepared]:
+        attempt, before = self.attempt, sink.hot.record
+        replaced = before.progress.covers(attempt.interval)
+        publication = Publication(
+            table=sink.table,
+            base=before.ref,
+            removes=(attempt.interval.end,) if replaced else (),
+            shows=shown(before, before.progress.adding(attempt.interval), self.coordinator.store.format),
+            adds=tuple((attempt.interval, committable) for committable in sink.output),
+            pointed=is_pointed(reading, sink.table),
+            csn=reading.head.csn + 1,
+            incarnation=reading.head.incarnation,
+            change_set=attempt.change_set,
+            revision=attempt.revision,
+            token=record.output_token,
+        )
+        return publication, self.coordinator.formats[sink.table.format].prepare(publication)
+
+    def _transaction(
+        self, decided: _Decided, extra: list[Exists | Absent], ending: tuple[Put, ...]
+    ) -> tuple[Transaction, CommitRecord]:
+        reading, epoch, record = decided.reading, decided.epoch, decided.record
+        sinks, prepared = decided.sinks, decided.prepared
+        attempt = self.attempt
+        inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
+        held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.changes)]
+        requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
+        stay = tables_that_stay(self.coordinator.store, attempt, epoch.record.committed)
+        unchanged, mended = catching_up(attempt, record, reading, stay)
+        requires.update(dict.fromkeys((*extra, *unchanged)))
+        updates: list[Any] = [
+            Put(epoch.key, self._committed_epoch(epoch.record, record, stay)),
+            Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
+            self._log(record),
+            *mended,
+            *ending,
+        ]
+        deltas = []
+        for sink, (_, one) in zip(sinks, prepared, strict=True):
+            moved = moved_table(
+                sink.hot, attempt.interval, one.ref, self.coordinator.defaults, sink.table.column_changes
+            )
+            if not sink.hot.record.progress.islands:
+                # No cut of the whole domain waited for it until now, so none may go back for it (R7).
+                moved = replace(moved, joins=furthest(self.coordinator.store, attempt.domain))
+            updates += self._sink_updates(sink, one, moved, record)
+            deltas.append(delta_of(attempt, sink.table.name, moved, sink.output))
+        commit = CommitRecord(
+            change_set=attempt.change_set,
+            members=(Member(job=attempt.job, interval=attempt.interval, revision=attempt.revision),),
+            by=str(attempt.owner),
+            tables=tuple(deltas),
+        )
+        number = Number(commit, expected=reading.head.csn + 1)
+        return Transaction(
+            domain=attempt.domain,
+            store=SameStore(attempt.incarnation),
+            requires=tuple(requires),
+            updates=tuple(updates),
+            number=number,
+        ), commit
+
+    def _committed_epoch(
+        self, epoch: EpochRecord, record: AttemptRecord, stay: tuple[TableName, ...]
+    ) -> EpochRecord:
+        attempt = self.attempt
+        commitment = Commitment(
+            revision=attempt.revision,
+            token=attempt.token,
+            output_token=record.output_token,
+            owner=attempt.owner,
+            change_set=attempt.change_set,
+            inputs=record.inputs,
+            skipped=record.skips,
+            root_revisions=tuple((one.root, one.revision) for one in record.roots),
+            names_roots=True,
+        )
+        committed = filled(epoch.committed, commitment, record.fills)
+        if stay and epoch.committed is not None:
+            committed = beside(epoch.committed, committed)
+        return replace(epoch, attempt=None, committed=committed, committed_csn=None)
+
+    def _log(self, record: AttemptRecord) -> Put:
+        attempt = self.attempt
+        log = BarrierRecord(
+            state=EpochState.COMMIT,
+            sink="",
+            token=record.token,
+            participant=0,
+            owner=attempt.owner,
+            note=f"skipped: {record.skips}" if record.skips else "",
+        )
+        return Put(self._log_key, log)
+
+    def _sink_updates(
+        self, sink: _Sink, prepared: Prepared, moved: TableRecord, record: AttemptRecord
+    ) -> list[Any]:
+        attempt, name = self.attempt, sink.table.name
+        domain, ref = attempt.domain, prepared.ref
+        updates: list[Any] = [
+            *([prepared.swap] if prepared.swap else []),
+            Put(sink.hot.key, moved),
+            Put(
+                slice_key(domain, name, attempt.interval.start, attempt.revision, attempt.job),
+                slice_of(attempt, sink.output, record.output_token),
+            ),
+        ]
+        if sink.changes is not None:
+            updates.append(
+                Put(sink.fence.key, marked_fence(sink.fence, sink.changes, self.coordinator.defaults))
+            )
+        before = sink.hot.record.ref
+        if before is None or (before.table_uuid, before.schema_id) != (ref.table_uuid, ref.schema_id):
+            key = schema_key(domain, name, ref.table_uuid, ref.schema_id)
+            updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
+        return updates
+
+    def _published(self, csn: int) -> Published:
+        """The answer of the call that took *csn*, from what it recorded."""
+        found = self.coordinator.store.changes(self.attempt.domain, csn - 1, limit=1)[0]
+        return self._answer(csn, found.at, found.record)
+
+    def _answer(self, csn: int, at: datetime, commit: CommitRecord) -> Published:
+        """The same for the first call and for each repetition."""
+        attempt = self.attempt
+        return Published(
+            domain=attempt.domain,
+            job=attempt.job,
+            interval=attempt.interval,
+            revision=attempt.revision,
+            csn=csn,
+            change_set=commit.change_set,
+            tables=tuple((delta.table, delta.ref) for delta in commit.tables),
+            at=at,
+            incarnation=attempt.incarnation,
+        )

@@ -1,0 +1,60 @@
+"""The heartbeat: a living attempt renews its lock, with which it claims its inputs, too (R3, R23)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.join import newer_try, overtaken
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import LeaseExpired
+from airflow_provider.domain.records import lock_key
+from airflow_provider.stores.base import (
+    Exists,
+    MetadataStore,
+    Put,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+)
+
+
+def renew(store: MetadataStore, attempt: Attempt) -> timedelta:
+    """Renew the attempt's lock; return how long it lasts from now on.
+
+    :raises Fenced: the attempt is over. :raises LeaseExpired: it was silent for too long.
+    """
+    key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
+    without = newer_try(attempt)
+    reading = store.read(attempt.domain, [key, fence, *(one.key for one in without)])
+    lock, epoch = reading.get(key), reading.get(fence)
+    if any(one.key in reading.records for one in without):
+        raise overtaken(store, attempt, without)
+    if (
+        epoch is None
+        or epoch.record.token != attempt.token
+        or reading.head.incarnation != attempt.incarnation
+    ):
+        raise fenced(store, attempt)
+    if lock is None or lock.record.token != attempt.token:
+        if epoch.record.attempt is None:
+            return attempt.ttl
+        raise fenced(store, attempt)
+    if lock.record.ended:
+        raise LeaseExpired(
+            f"{attempt}: its lock was silent for {attempt.ttl}, and its claim on its inputs was ended.",
+            next_step="begin again: a new attempt reads inputs that are there.",
+            attempt=str(attempt),
+        )
+    try:
+        store.transact(
+            Transaction(
+                domain=attempt.domain,
+                store=SameStore(attempt.incarnation),
+                requires=(Exists(fence, attempt.fence), Exists(key, lock.version), *without),
+                updates=(Put(key, lock.record),),
+            )
+        )
+    except RequirementFailed:
+        return renew(store, attempt)
+    return attempt.ttl

@@ -1,0 +1,88 @@
+"""Several epochs that one request computes: whether all of them may be computed, before the first one begins.
+
+What is refused at the fifth epoch leaves four new ones beside old ones, all published. So whoever is to compute several
+asks for all of them first; each begin decides again, since what others commit meanwhile counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
+from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.dependents import refuse_dependents
+from airflow_provider.domain.beginning import computes_again
+from airflow_provider.domain.behind import is_behind
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochState, Owner
+from airflow_provider.domain.errors import DependentReaders, FinalError
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, barrier_partition, epoch_key
+from airflow_provider.domain.topology import EpochJob, OnRerun
+from airflow_provider.stores.base import MetadataReader
+
+_LISTED = 3
+
+
+def refuse_reruns(
+    reader: MetadataReader,
+    job: EpochJob,
+    epochs: Sequence[Interval],
+    owner: Owner,
+    defaults: Defaults = DEFAULTS,
+) -> None:
+    """Refuse to begin *epochs* where some of them are committed and cannot be computed again.
+
+    :raises DependentReaders: committed epochs have read them.
+    :raises FinalError: the job says ``on_rerun="fail"``.
+    """
+    if len(epochs) < 2 or job.on_rerun is OnRerun.KEEP:
+        return
+    keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
+    reading = reader.read(job.domain, [*keys, *keys_of_fill(job)])
+    again = [
+        epoch
+        for key, epoch in keys.items()
+        if (stamped := reading.get(key)) is not None
+        and stamped.record.interval == epoch
+        and computes_again(stamped.record, owner)
+        and (job.on_rerun is OnRerun.FAIL or not fills_of(reading, job, stamped.record, epoch))
+        and not _committed_before(reader, job, epoch, owner)
+    ]
+    kept = [epoch for epoch in again if not is_behind(behind_of(reading, job.domain), job.name, epoch)]
+    if kept and job.on_rerun is OnRerun.FAIL:
+        raise FinalError(
+            f"{_told(job, kept, epochs)} committed, and the job says on_rerun='fail'; none was begun.",
+            next_step="ask for the others only, or declare on_rerun='keep'.",
+            job=job.name,
+            missing=tuple(kept),
+        )
+    refused: list[tuple[Interval, DependentReaders]] = []
+    for epoch in again:
+        try:
+            refuse_dependents(reader, job.domain, [table.name for table in job.outputs], epoch, defaults)
+        except DependentReaders as error:
+            refused.append((epoch, error))
+    if refused:
+        held = [epoch for epoch, _ in refused]
+        raise DependentReaders(
+            f"{_told(job, held, epochs)} committed and cannot be computed again, so that none was begun: "
+            + " ".join(error.message for _, error in refused[:_LISTED])
+            + (f" And {len(refused) - _LISTED} more." if len(refused) > _LISTED else ""),
+            next_step="ask for the others only, or declare on_rerun='keep', which leaves committed epochs as they are: "
+            "computing readers again (a restatement) is not available yet.",
+            interval=held[0],
+            intervals=tuple(held),
+            readers=tuple(one for _, error in refused for one in error.readers),
+        )
+
+
+def _committed_before(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner) -> bool:
+    """Whether *owner* committed it, and another run has committed a later revision over that."""
+    log = reader.scan(job.domain, Kind.BARRIER, barrier_partition(job.name, epoch.start))
+    return any(one.record.state is EpochState.COMMIT and one.record.owner.same_wish(owner) for one in log)
+
+
+def _told(job: EpochJob, some: Sequence[Interval], every: Sequence[Interval]) -> str:
+    listed = ", ".join(map(str, some[:_LISTED])) + ("" if len(some) <= _LISTED else ", …")
+    return f"{len(some)} of {len(every)} epochs of {job.name!r} ({listed}) are"

@@ -1,0 +1,230 @@
+"""The race for a domain's head: a publisher that loses it again is let through by the others.
+
+A preparation that takes longer than others need between two commits would lose every race. So a publisher that has lost
+some writes a lock on the head, with a short time to live by the store's clock. The others read it with all else that
+they decide on, wait before they prepare anything, and require it in their transaction as they read it: a commit that
+was being prepared when the lock came loses, and not its holder. Its publish ends the lock; a holder that is stopped
+costs the time to live. Nothing is decided by it: see docs/decisions/turns.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.fence import fence_of
+from airflow_provider.domain.clock import Clock
+from airflow_provider.domain.epoch import Attempt, Published
+from airflow_provider.domain.errors import Conflict, EpochError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, Stamped, reservation_key
+from airflow_provider.domain.reservation import ReservationRecord, reserved_for, time_left
+from airflow_provider.stores.base import (
+    Exists,
+    MetadataReader,
+    Put,
+    Reading,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+    unchanged,
+)
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+LOST_BEFORE_RESERVING = 2
+"""Number of preparations that a publisher loses before the others wait for it."""
+QUICK_LOST_BEFORE_RESERVING = 6
+"""The same while the last took ``QUICK_S`` at most: it lost by chance, and a reservation costs all others theirs."""
+QUICK_S = 0.025
+FORMAT = 2
+"""The format of a store's records from which reservations are made."""
+_SHORTEST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.25
+
+
+class Reserved(Exception):
+    """Another publisher has reserved the head; ``left`` says for how long."""
+
+    def __init__(self, left: timedelta) -> None:
+        super().__init__(left)
+        self.left = left
+
+
+@dataclass(slots=True)
+class Race:
+    """One publish among others: what it has lost so far, and the reservation that it holds.
+
+    :ivar lost: number of its preparations that others were faster than. :ivar slowest_s: time of the slowest one.
+    :ivar last_s: time of the last one. Waiting for a turn, or for who has reserved the head, is part of neither.
+    """
+
+    coordinator: Coordinator
+    attempt: Attempt
+    lost: int = 0
+    slowest_s: float = 0.0
+    last_s: float = 0.0
+    waited_s: float = 0.0
+    _held: Stamped[ReservationRecord] | None = field(default=None, repr=False)
+
+    def run(self, publish: Callable[[Race], Published | None]) -> Published:
+        """Call *publish*, which answers None when others were faster, until it has published.
+
+        :raises Conflict: they were, ``publish_attempts`` times.
+        """
+        most = self.coordinator.defaults.publish_attempts
+        try:
+            while self.lost < most:
+                try:
+                    answer = self._try(publish)
+                except Reserved as reserved:
+                    self._wait(reserved)
+                else:
+                    if answer is not None:
+                        return answer
+            raise Conflict(
+                f"{self.attempt}: other commits were faster {most} times.",
+                next_step="publish again; nothing was lost.",
+            )
+        except EpochError:
+            self.release()
+            raise
+
+    def _try(self, publish: Callable[[Race], Published | None]) -> Published | None:
+        """Try once more: beside the others, in a turn among those that met others, or before them.
+
+        :raises Reserved: others are to come first.
+        """
+        coordinator, domain = self.coordinator, self.attempt.domain
+        if self.is_unlucky:
+            self.take()
+            return self._timed(publish)
+        if not self.lost and not coordinator.is_crowded(domain):
+            return self._timed(publish)
+        with coordinator.store.turn(domain, coordinator.defaults.publish_turn):
+            answer = None
+            while answer is None and not self.is_unlucky:
+                answer = self._timed(publish)
+            return answer
+
+    def _timed(self, publish: Callable[[Race], Published | None]) -> Published | None:
+        clock = self.coordinator.clock
+        began = clock.monotonic()
+        answer = publish(self)
+        if answer is None:
+            self.lost += 1
+            self.last_s = clock.monotonic() - began
+            self.slowest_s = max(self.slowest_s, self.last_s)
+        return answer
+
+    @property
+    def is_unlucky(self) -> bool:
+        """Whether it has lost so often that the others are to wait for it."""
+        is_quick = self.last_s <= QUICK_S
+        return self.lost >= (QUICK_LOST_BEFORE_RESERVING if is_quick else LOST_BEFORE_RESERVING)
+
+    @property
+    def key(self) -> Key:
+        return reservation_key(self.attempt.domain)
+
+    def look(self, reading: Reading) -> tuple[Exists, ...]:
+        """What the publish that is decided on *reading* has to require.
+
+        :raises Reserved: it is another's turn.
+        """
+        stamped: Stamped[ReservationRecord] | None = reading.get(self.key)
+        if stamped is None:
+            return ()
+        self._held = stamped if self._is_own(stamped.record) else None
+        left = None if self._held else time_left(stamped, reading.now)
+        if left is not None:
+            raise Reserved(left)
+        return (Exists(stamped.key, stamped.version),)
+
+    def ending(self) -> tuple[Put, ...]:
+        """What the publish writes to let the others go on; nothing when it holds no reservation."""
+        return () if self._held is None else (Put(self.key, replace(self._held.record, ended=True)),)
+
+    def take(self) -> None:
+        """Reserve the head, or go on reserving it.
+
+        :raises Reserved: another has it.
+        """
+        store, attempt = self.coordinator.store, self.attempt
+        if store.format < FORMAT:  # older versions of the package may use the store, and know no reservation
+            return
+        reading = store.read(attempt.domain, [self.key, fence_of(attempt)])
+        epoch = reading.get(fence_of(attempt))
+        if epoch is None or epoch.version != attempt.fence:
+            return  # over, or published by a request whose reply was lost: the publish itself says which
+        self.look(reading)
+        ttl = reserved_for(timedelta(seconds=self.slowest_s), self.coordinator.defaults)
+        try:
+            store.transact(
+                Transaction(
+                    domain=attempt.domain,
+                    store=SameStore(attempt.incarnation),
+                    requires=(Exists(fence_of(attempt), attempt.fence), unchanged(reading, self.key)),
+                    updates=(
+                        Put(self.key, ReservationRecord(token=attempt.token, owner=attempt.owner, ttl=ttl)),
+                    ),
+                )
+            )
+        except RequirementFailed:
+            raise Reserved(timedelta(0)) from None
+
+    def _wait(self, reserved: Reserved) -> None:
+        """Wait a little, at most as long as the head is reserved.
+
+        :raises Conflict: one reservation came after another for too long.
+        """
+        coordinator = self.coordinator
+        longest_s = min(_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S + self.waited_s)
+        pause_s = min(max(reserved.left.total_seconds(), _SHORTEST_PAUSE_S), longest_s)
+        pause_s *= coordinator.random.uniform(0.5, 1.0)
+        coordinator.clock.sleep(timedelta(seconds=pause_s))
+        self.waited_s += pause_s
+        if self.waited_s > coordinator.defaults.publish_patience.total_seconds():
+            raise Conflict(
+                f"{self.attempt}: others reserved the head of the domain one after the other for "
+                f"{coordinator.defaults.publish_patience}.",
+                next_step="publish again; nothing was lost. Let fewer jobs publish at the same time.",
+            )
+
+    def release(self) -> None:
+        """Let the others go on after an error; a reservation that cannot be ended ends by itself."""
+        if self._held is None:
+            return
+        ended = Put(self.key, replace(self._held.record, ended=True))
+        with suppress(EpochError):
+            self.coordinator.store.transact(
+                Transaction(
+                    domain=self.attempt.domain,
+                    store=SameStore(self.attempt.incarnation),
+                    requires=(Exists(self.key, self._held.version),),
+                    updates=(ended,),
+                )
+            )
+        self._held = None
+
+    def _is_own(self, record: ReservationRecord) -> bool:
+        attempt = self.attempt
+        return not record.ended and (record.token, record.owner) == (attempt.token, attempt.owner)
+
+
+def await_unreserved(reader: MetadataReader, domain: DomainName, clock: Clock, random: Random) -> None:
+    """Let a publisher through that has reserved the head, before a commit of another kind is prepared."""
+    key = reservation_key(domain)
+    while True:
+        reading = reader.read(domain, [key])
+        stamped = reading.get(key)
+        left = None if stamped is None else time_left(stamped, reading.now)
+        if left is None:
+            return
+        pause_s = min(_LONGEST_PAUSE_S, max(left.total_seconds(), _SHORTEST_PAUSE_S))
+        clock.sleep(timedelta(seconds=pause_s * random.uniform(0.5, 1.0)))

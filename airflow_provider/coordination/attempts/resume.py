@@ -1,0 +1,171 @@
+"""An attempt that another process has begun, taken up by its name: what the store has of it is the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.fence import replaced
+from airflow_provider.coordination.commits.root_readers import whole_roots
+from airflow_provider.coordination.retrying import settled
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    Attempt,
+    AttemptRecord,
+    EpochState,
+    change_set_id,
+)
+from airflow_provider.domain.errors import Fenced
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import barrier_key, epoch_key, lock_key
+from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.stores.base import Reading
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """What begin answered, in so few words that it can be handed to any process.
+
+    :param token: of the attempt, in a store with this *incarnation*.
+    :param csn: of the commit, when begin answered that there was nothing to do; there is no attempt then.
+    """
+
+    domain: DomainName
+    job: JobName
+    interval: Interval
+    revision: int
+    token: int = 0
+    incarnation: str = ""
+    csn: int | None = None
+
+    @classmethod
+    def of(cls, answer: Attempt | AlreadyCommitted) -> Begun:
+        """Name what begin returned."""
+        attempt = answer if isinstance(answer, Attempt) else None
+        return cls(
+            domain=answer.domain,
+            job=answer.job,
+            interval=answer.interval,
+            revision=answer.revision,
+            token=attempt.token if attempt else 0,
+            incarnation=attempt.incarnation if attempt else "",
+            csn=None if isinstance(answer, Attempt) else answer.csn,
+        )
+
+    def committed(self, csn: int) -> AlreadyCommitted:
+        """The answer that it is published as *csn*."""
+        return AlreadyCommitted(
+            domain=self.domain,
+            job=self.job,
+            interval=self.interval,
+            revision=self.revision,
+            csn=csn,
+            change_set=change_set_id(self.job, self.interval, self.revision),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """One request to take an attempt up; it changes nothing."""
+
+    coordinator: Coordinator
+    job: EpochJob
+    begun: Begun
+
+    def run(self) -> Attempt | AlreadyCommitted:
+        """:raises Fenced: a newer attempt exists, or this one was ended."""
+        begun = self.begun
+        if begun.csn is not None:
+            return begun.committed(begun.csn)
+        start = begun.interval.start
+        fence, lock = epoch_key(begun.domain, begun.job, start), lock_key(begun.domain, begun.job, start)
+        state = EpochState.COMMIT
+        commit = barrier_key(begun.domain, begun.job, start, token=begun.token, sink="", state=state)
+        reading = self.coordinator.store.read(begun.domain, [fence, lock, commit])
+        epoch, locked, done = reading.get(fence), reading.get(lock), reading.get(commit)
+        if reading.head.incarnation == begun.incarnation and done is not None:
+            return begun.committed(done.csn or 0)
+        record = self._newest(reading, epoch.record.attempt if epoch else None)
+        ttl = locked.record.ttl if locked and not locked.record.ended else self.coordinator.defaults.lock_ttl
+        return attempt_of(
+            self.job,
+            begun.interval,
+            record,
+            whole_roots(self.coordinator.store, begun.domain, begun.interval, record.roots),
+            incarnation=begun.incarnation,
+            fence=epoch.version if epoch else 0,
+            ttl=ttl,
+        )
+
+    def _newest(self, reading: Reading, record: AttemptRecord | None) -> AttemptRecord:
+        begun = self.begun
+        if reading.head.incarnation != begun.incarnation:
+            raise replaced(begun, begun.incarnation, reading.head.incarnation)
+        if record is None or record.token != begun.token:
+            found = None if record is None else record.token
+            why = f"the newest one has token {found}, of {record.owner}" if record else "there is none"
+        elif record.aborted is not None:
+            found, why = record.token, f"it has ended: {record.aborted}"
+        else:
+            return record
+        raise Fenced(
+            f"{begun}: this attempt is over; {why}.",
+            next_step="begin the epoch again; what participants of this attempt wrote is not published.",
+            expected=begun.token,
+            found=found,
+            by=None if record is None else record.owner,
+        )
+
+
+def resume(coordinator: Coordinator, job: EpochJob, begun: Begun) -> Attempt | AlreadyCommitted:
+    """Return the attempt that *begun* names as begin returned it, or that it is published by now.
+
+    :param job: as it was declared to begin.
+    :raises Fenced: a newer attempt exists, or this one was ended.
+    """
+    return settled(
+        Resume(coordinator, job, begun).run,
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def attempt_of(
+    job: EpochJob,
+    interval: Interval,
+    record: AttemptRecord,
+    roots: tuple[RootBounds, ...],
+    *,
+    incarnation: str,
+    fence: int,
+    ttl: timedelta,
+) -> Attempt:
+    """What a worker is to hold of the attempt in *record*. :param roots: those of the record, with their files."""
+    return Attempt(
+        domain=job.domain,
+        job=job.name,
+        interval=interval,
+        revision=record.revision,
+        token=record.token,
+        owner=record.owner,
+        inputs=record.inputs,
+        roots=roots,
+        sinks=job.outputs,
+        incarnation=incarnation,
+        fence=fence,
+        ttl=ttl,
+        participants=record.participants,
+        shared=record.shared,
+        adopted=record.adopts is not None,
+        checks=() if record.skips else job.checks,
+    )

@@ -1,0 +1,136 @@
+"""Taking over what another program committed to a table, where its job declares so (R17).
+
+It is a commit of its own, without members: the other program's rows become part of the epochs to which their epoch
+column says they belong. Those epochs were computed already, so it is a rewrite like any other: what has read them is
+asked, and whoever is about to publish on them begins again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, table_commit
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import marked_fence
+from airflow_provider.domain.records import Stamped, fence_key, table_key, topology_key
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import FenceRecord, TableRecord, shown
+from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction
+from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.tables.projection import foreign_commit
+from airflow_provider.tables.standing import Compared, Standing
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+def adopt(coordinator: Coordinator, table: EpochTable) -> bool:
+    """Make another program's rows in *table* part of the epochs that they name; return whether there were any.
+
+    :raises ForeignCommit: they cannot be: they name an epoch that is not committed, do not come from what was
+        published, or lie in files that cuts do not read.
+    :raises DependentReaders: committed epochs have read what they change.
+    """
+    return decided(
+        _Adoption(coordinator, table).run,
+        Conflict(f"table {table.name!r}: others kept committing to it.", next_step="try again."),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def foreign_span(table: EpochTable, record: TableRecord, found: Compared) -> Interval:
+    """The time whose rows another program changed in *table*.
+
+    :raises ForeignCommit: there is no saying what they would belong to.
+    """
+    foreign = found.foreign
+    if record.ref is None or foreign.obstacle:
+        raise foreign_commit(table, record.ref, found)
+    epochs = []
+    for barrier in foreign.epochs:
+        epoch = record.cadence.ending_at(barrier) if record.cadence.is_barrier(barrier) else None
+        if epoch is None or not record.progress.covers(epoch):
+            obstacle = f"no committed epoch of the table ends at {barrier.isoformat()}"
+            refused = replace(found, foreign=replace(foreign, obstacle=obstacle))
+            raise foreign_commit(table, record.ref, refused)
+        epochs.append(epoch)
+    return Interval(min(one.start for one in epochs), max(one.end for one in epochs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Adoption:
+    coordinator: Coordinator
+    table: EpochTable
+
+    @property
+    def _domain(self) -> DomainName:
+        return self.table.domain
+
+    def run(self) -> bool:
+        """:raises RequirementFailed: what it decided on changed meanwhile."""
+        name, domain = self.table.name, self._domain
+        keys = [table_key(domain, name), fence_key(domain, name), topology_key(domain)]
+        reading = self.coordinator.store.read(domain, keys)
+        refuse_sealed(domain, reading.get(keys[2]))
+        refuse_other_warehouse(domain, reading.get(keys[2]), self.coordinator.formats.warehouse)
+        stamped: Stamped[TableRecord] = reading.records[keys[0]]
+        found = self.coordinator.formats[self.table.format].compare(self.table, stamped.record.ref)
+        if found.standing is not Standing.FOREIGN:
+            return False
+        span = foreign_span(self.table, stamped.record, found)
+        extra = rewrite_requirements(
+            self.coordinator.store,
+            domain,
+            [name],
+            span,
+            reading.records[keys[2]],
+            defaults=self.coordinator.defaults,
+        )
+        publication = self._publication(reading, found)
+        formats = self.coordinator.formats
+        prepared = prepared_or_moved(self.coordinator.store, formats, publication, stamped)
+        self.coordinator.store.transact(self._transaction(reading, span, (publication, prepared), extra))
+        formats[self.table.format].published(publication, prepared)
+        return True
+
+    def _publication(self, reading: Reading, found: Compared) -> Publication:
+        """A version of the table's own on top of the other program's, without a change."""
+        name = self.table.name
+        record: TableRecord = reading.records[table_key(self._domain, name)].record
+        return Publication(
+            table=self.table,
+            base=record.ref,
+            removes=(),
+            adds=(),
+            shows=shown(record, record.progress, self.coordinator.store.format),
+            csn=reading.head.csn + 1,
+            incarnation=reading.head.incarnation,
+            change_set=ChangeSetId(f"{name}@{found.version}#adopted"),
+            revision=0,
+            token=0,
+            adopts=found.version,
+        )
+
+    def _transaction(
+        self, reading: Reading, span: Interval, published: tuple[Publication, Prepared], extra: list[Exists]
+    ) -> Transaction:
+        stamped: Stamped[TableRecord] = reading.records[table_key(self._domain, self.table.name)]
+        fence: Stamped[FenceRecord] = reading.records[fence_key(self._domain, self.table.name)]
+        defaults = self.coordinator.defaults
+        updates, number = table_commit(stamped, span, *published, by=ADOPTED_BY, defaults=defaults)
+        return Transaction(
+            domain=self._domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(stamped.key, stamped.version), Exists(fence.key, fence.version), *extra),
+            updates=(*updates, Put(fence.key, marked_fence(fence, span, defaults))),
+            number=number,
+        )

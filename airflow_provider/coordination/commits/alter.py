@@ -1,0 +1,188 @@
+"""Columns change between epochs: a commit of their own, made by the first begin that declares it (R32)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.pointers import follow
+from airflow_provider.coordination.commits.table_commits import prepared_or_moved, table_commit
+from airflow_provider.domain.columns import ColumnChange, first_unknown, pending_changes
+from airflow_provider.domain.epoch import Attempt, LockRecord, expired
+from airflow_provider.domain.errors import EpochBusy, ForeignCommit, InvalidInput, SchemaMismatch
+from airflow_provider.domain.identifiers import ChangeSetId
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, Stamped, lock_key, schema_key, table_key, topology_key
+from airflow_provider.domain.topology import EpochJob, EpochTable, OnForeignCommit
+from airflow_provider.domain.version import TableRecord, shown
+from airflow_provider.stores.base import (
+    Exists,
+    Reading,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+    pages,
+    unchanged,
+)
+from airflow_provider.tables.base import Publication, TableCapability, TableInfo
+from airflow_provider.tables.checks import same_table
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """Brings the columns of a job's tables to what it declares, before the epoch of *interval* begins."""
+
+    coordinator: Coordinator
+    job: EpochJob
+    interval: Interval
+
+    def run(self, reading: Reading, *, dry: bool = False) -> bool:
+        """Make the changes that one of the tables lacks; return whether the store is to be read again.
+
+        :param dry: only refuse what cannot be made.
+
+        Tables without a commit are left alone: the first write makes them as the job has them.
+
+        :raises SchemaMismatch: a change that cannot be made, or that contradicts what was made; names the column.
+        :raises InvalidInput: a format that finds columns by their names, and a name is to go.
+        :raises EpochBusy: a name is to go, and another epoch of the job is being computed.
+        """
+        for table in self.job.outputs:
+            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            if stamped is None or stamped.record.ref is None:
+                continue
+            changes = pending_changes(table.name, stamped.record.changes, table.column_changes)
+            if any(one.takes_away for one in changes):
+                self._refuse_without_ids(table, changes)
+                self._refuse_open(reading)
+            if changes:
+                self._change(reading, table, stamped, changes, dry=dry)
+                if not dry:
+                    return True
+        return False
+
+    def _refuse_without_ids(self, table: EpochTable, changes: Sequence[ColumnChange]) -> None:
+        if TableCapability.COLUMN_IDS not in self.coordinator.formats[table.format].capabilities:
+            raise InvalidInput(
+                field="column_changes",
+                value=str(next(one for one in changes if one.takes_away)),
+                expected=f"added columns only: format {table.format!r} finds columns by their names",
+                next_step="add a column of the new name.",
+                table=table.name,
+            )
+
+    def _refuse_open(self, reading: Reading) -> None:
+        """An open epoch would publish all the same; its program may be using the name that goes."""
+        domain, job = self.job.domain, self.job.name
+        own = lock_key(domain, job, self.interval.start)
+        locks: list[Stamped[LockRecord]] = list(pages(self.coordinator.store, domain, Kind.LOCK, job))
+        for lock in locks:
+            if lock.key == own or lock.record.ended or expired(lock.at, lock.record.ttl, reading.now):
+                continue
+            until = lock.at + lock.record.ttl
+            raise EpochBusy(
+                f"{job}: columns are to be renamed or dropped, and the epoch that starts at {lock.key.item} is "
+                f"computed by {lock.record.owner}, whose lock lasts until {until.isoformat()}.",
+                next_step="wait for it to end, or stop that run; the lock ends by itself when it is silent.",
+                job=job,
+                holder=lock.record.owner,
+                until=until,
+            )
+
+    def _change(
+        self,
+        reading: Reading,
+        table: EpochTable,
+        stamped: Stamped[TableRecord],
+        changes: tuple[ColumnChange, ...],
+        *,
+        dry: bool,
+    ) -> None:
+        """Commit *changes*, unless somebody else moved the table: the caller reads the store again either way."""
+        coordinator, number = self.coordinator, reading.head.csn + 1
+        publication = Publication(
+            table=table,
+            base=stamped.record.ref,
+            removes=(),
+            adds=(),
+            shows=shown(stamped.record, stamped.record.progress, coordinator.store.format),
+            changes=changes,
+            csn=number,
+            incarnation=reading.head.incarnation,
+            change_set=ChangeSetId(f"{table.name}@{number}#columns"),
+            revision=0,
+            token=0,
+        )
+        try:
+            prepared = prepared_or_moved(coordinator.store, coordinator.formats, publication, stamped)
+            if dry:
+                return
+            updates, taken = table_commit(
+                stamped,
+                self.interval,
+                publication,
+                prepared,
+                by=str(self.job.name),
+                defaults=coordinator.defaults,
+            )
+            transaction = Transaction(
+                domain=table.domain,
+                store=SameStore(reading.head.incarnation),
+                requires=(
+                    unchanged(reading, topology_key(table.domain)),
+                    Exists(stamped.key, stamped.version),
+                ),
+                updates=tuple(updates),
+                number=taken,
+            )
+            coordinator.store.transact(transaction)
+        except RequirementFailed:
+            return
+        except ForeignCommit:
+            if table.on_foreign_commit is OnForeignCommit.ADOPT:
+                adopt(coordinator, table)
+            # The reply of the adoption may have been lost, so that what it did is seen by the record alone.
+            now = coordinator.store.read(table.domain, [stamped.key]).records[stamped.key]
+            if now.version != stamped.version:
+                return
+            raise
+        coordinator.formats[table.format].published(publication, prepared)
+
+
+def written_columns(coordinator: Coordinator, attempt: Attempt, sink: str) -> TableInfo | None:
+    """Return the table *sink* with the columns that the rows of *attempt* are to have; None when nobody made it yet.
+
+    An attempt that was declared before the last changes has the columns of then: its files are read by column id.
+
+    :raises Conflict: the table lacks changes that the attempt was declared with: begin again.
+    :raises SchemaMismatch: the table was made with changes that the attempt does not know of.
+    """
+    table = attempt.sink(sink)
+    key = table_key(attempt.domain, table.name)
+    reading = coordinator.store.read(attempt.domain, [key])
+    follow(coordinator.formats, reading, [table])
+    info = coordinator.formats[table.format].describe(table)
+    record: TableRecord = reading.records[key].record
+    if record.ref is None:
+        return info
+    info = same_table(table, record.ref, info)
+    unknown = first_unknown(table.name, record.changes, table.column_changes)
+    if unknown is None:
+        return info
+    if unknown.before is None:
+        raise SchemaMismatch(
+            f"table {table.name!r} was made with {unknown.change}, which the declaration of {attempt} lacks.",
+            next_step="append the changes that the table has to column_changes of the declaration.",
+            table=table.name,
+            column=unknown.change.column,
+            expected=str(unknown.change),
+            found=[str(one) for one in table.column_changes],
+        )
+    earlier = schema_key(attempt.domain, table.name, record.ref.table_uuid, unknown.before)
+    schema = coordinator.store.read(attempt.domain, [earlier]).records[earlier].record.schema
+    return replace(info, schema_id=unknown.before, schema=schema)

@@ -1,0 +1,125 @@
+"""Epochs that stand behind a source since it was bound anew: what must not read them, and what mends them (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider.coordination.commits.stayed_rows import stayed_after
+from airflow_provider.domain.beginning import inputs_behind
+from airflow_provider.domain.behind import Behind, caught_up, is_behind
+from airflow_provider.domain.epoch import Attempt, AttemptRecord
+from airflow_provider.domain.errors import Conflict, TopologyError
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, fence_key, job_key, topology_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.stores.base import Exists, Put, Reading
+
+
+def behind_of(reading: Reading, domain: DomainName) -> tuple[Behind, ...]:
+    """The epochs of *domain* that are behind, as *reading* has its topology; none before its first registration."""
+    topology = reading.get(topology_key(domain))
+    return () if topology is None else topology.record.behind
+
+
+def refuse_part(reading: Reading, job: EpochJob, interval: Interval) -> None:
+    """Refuse to compute a part of an epoch that is behind: by an older declaration, which lacks one of its tables.
+
+    Once others have read that part, the epoch could not be computed again for the rest.
+
+    :raises TopologyError: the job's newest declaration has all of them.
+    """
+    known = reading.get(job_key(job.domain, job.name))
+    newest = set() if known is None else {table.name for table in known.record.outputs}
+    own = {table.name for table in job.outputs}
+    behind = [entry for entry in behind_of(reading, job.domain) if entry.is_of(job.name, interval)]
+    lacking = sorted(({table for entry in behind for table in entry.tables} & newest) - own)
+    if lacking:
+        raise TopologyError(
+            f"{job.name} {interval}: {behind[0].why}, and this declaration of the job lacks {', '.join(lacking)}, "
+            "which would stay behind.",
+            next_step="run the task by the newest declaration of the job.",
+            job=job.name,
+            interval=interval,
+            tables=tuple(lacking),
+        )
+
+
+def refuse_leaving(behind: Sequence[Behind], before: JobRecord, after: JobRecord) -> None:
+    """Refuse a declaration without a table that has rows behind their source: nothing would compute them again.
+
+    :raises TopologyError: naming table and epoch.
+    """
+    left = {table.name for table in before.outputs} - {table.name for table in after.outputs}
+    for entry in behind:
+        names = sorted(left & set(entry.tables))
+        if names and not entry.until:
+            raise TopologyError(
+                f"job {after.name!r} cannot leave {', '.join(names)}: {entry.why}.",
+                next_step=f"clear the task of job {entry.job} for {entry.interval}, which computes it again; then "
+                "leave the table.",
+                job=after.name,
+                interval=entry.interval,
+                tables=tuple(names),
+            )
+
+
+def is_torn(attempt: Attempt, reading: Reading) -> bool:
+    """Whether *reading* has the topology from before a source was bound anew, and a fence from after: read again.
+
+    Records of one reading are not of one moment in every store.
+    """
+    topology = reading.records[topology_key(attempt.domain)].record
+    names = {one.table for one in attempt.inputs} | {sink.name for sink in attempt.sinks}
+    fences = (reading.get(fence_key(attempt.domain, name)) for name in names)
+    return any(fence is not None and fence.record.binds > topology.binds for fence in fences)
+
+
+def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Reading) -> None:
+    """Refuse to publish what was computed from epochs that stand behind their source (R18).
+
+    That they do not is decided on the topology; binding touches the fences of their tables, which publish requires.
+
+    :raises Conflict: begin again, which waits until they are computed again.
+    """
+    behind = behind_of(reading, attempt.domain)
+    found = inputs_behind(record.inputs, behind)
+    if found:
+        raise Conflict(
+            f"{attempt}: sources of its inputs were bound anew meanwhile: "
+            + "; ".join(f"{read.table}: {entry.why}" for read, entry in found)
+            + ".",
+            next_step="; ".join(dict.fromkeys(entry.way_out for _, entry in found))
+            + ". Then begin again: a new attempt reads the new rows.",
+            inputs=tuple(read for read, _ in found),
+        )
+    if record.fills and not record.skips and is_behind(behind, attempt.job, attempt.interval):
+        raise Conflict(
+            f"{attempt}: a source was bound anew since; {', '.join(record.fills)} would have rows of before.",
+            next_step="begin again: the epoch is computed again with all tables.",
+            tables=record.fills,
+        )
+
+
+def catching_up(
+    attempt: Attempt, record: AttemptRecord, reading: Reading, stay: Sequence[TableName]
+) -> tuple[Sequence[Exists], Sequence[Put]]:
+    """What the commit of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
+
+    A fill requires that its epoch is not behind. What computes an epoch again lets its tables be read.
+
+    :param stay: tables that keep rows of an earlier revision, which cuts name from then on.
+    """
+    topology: Stamped[TopologyRecord] = reading.records[topology_key(attempt.domain)]
+    unchanged = [Exists(topology.key, topology.version)]
+    before, csn = topology.record, reading.head.csn + 1
+    after = replace(before, stayed=stayed_after(before.stayed, attempt, record, stay, csn))
+    if not record.fills and is_behind(before.behind, attempt.job, attempt.interval):
+        tables = [sink.name for sink in attempt.sinks]
+        after = replace(after, behind=caught_up(before.behind, attempt.job, attempt.interval, tables, csn))
+    if after != before:
+        return unchanged, [Put(topology.key, after)]
+    return (unchanged if record.fills else ()), ()

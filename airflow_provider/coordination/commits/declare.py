@@ -1,0 +1,85 @@
+"""What a begin decides on while its declaration is not stored yet: the store as registration would leave it (R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.commits.register import Register
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.domain.records import Kind, Stamped, job_key, topology_key
+from airflow_provider.domain.registration import JobRecord, declared, serves_once
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.stores.base import Delete, Put, Reading
+from airflow_provider.stores.declarations import fingerprint
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declaration:
+    """A job's record, and the store with it.
+
+    :param register: stores it; None where it is stored. What was read shows its tables as they will be.
+    """
+
+    reading: Reading
+    job: JobRecord
+    register: Register | None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaring:
+    """Finds the record of *job*, without storing it."""
+
+    coordinator: Coordinator
+    job: EpochJob
+
+    def of(self, reading: Reading) -> Declaration | None:
+        """Return what registering would leave behind *reading*; None when the store is to be read again.
+
+        :raises TopologyError: the topology cannot hold the job (R6).
+        :raises WrongWarehouse: the domain's files are elsewhere (R33).
+        """
+        job = self.job
+        topology = reading.get(topology_key(job.domain))
+        refuse_sealed(job.domain, topology)
+        refuse_other_warehouse(job.domain, topology, self.coordinator.formats.warehouse)
+        current: Stamped[JobRecord] | None = reading.get(job_key(job.domain, job.name))
+        record = declared(job, current.record if current else None, fingerprint(job))
+        register = registering(self.coordinator, job)
+        if current is not None and (
+            (record == current.record and register.remembers(topology)) or serves_once(record)
+        ):
+            return Declaration(reading=reading, job=record, register=None)
+        planned, transaction = register.plan()
+        if transaction is None:
+            return None
+        after = _after(reading, (one for one in transaction.updates if isinstance(one, Put)))
+        return Declaration(reading=after, job=planned, register=register)
+
+
+def registering(coordinator: Coordinator, job: EpochJob) -> Register:
+    """Return the registration of *job* by *coordinator*."""
+    return Register(
+        coordinator.store,
+        job,
+        coordinator.clock,
+        coordinator.random,
+        coordinator.defaults,
+        coordinator.formats.warehouse,
+    )
+
+
+def _after(reading: Reading, updates: Iterable[Put | Delete]) -> Reading:
+    """*reading* with the jobs and tables of *updates*, as if they had been stored at its head."""
+    records = dict(reading.records)
+    for one in updates:
+        if isinstance(one, Put) and one.key.kind in (Kind.JOB, Kind.TABLE):
+            known = records.get(one.key)
+            version = 0 if known is None else known.version
+            records[one.key] = Stamped(one.key, one.record, version, reading.head.csn, reading.now)
+    return replace(reading, records=records)

@@ -1,0 +1,264 @@
+"""Recovery: the catalog's pointers follow what the store recorded, or the store what others committed (R17).
+
+Where tables lie in a catalog outside of the store's database, the store's transaction is the commit and the pointers
+are moved after it. Whoever dies in between leaves them behind; any later touch of the table moves them, and
+:func:`recover` moves all of a domain.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse_of
+from airflow_provider.coordination.retrying import settled
+from airflow_provider.domain.errors import (
+    EpochError,
+    RetryableError,
+    StoreUnavailable,
+    Unavailable,
+    UnknownName,
+)
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.records import Kind, Stamped, table_key
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.version import TableRecord, TableRef
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.tables.base import TablesAhead
+from airflow_provider.tables.checks import refuse_other_identity
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.projection import attempted
+from airflow_provider.tables.standing import Compared, Standing
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecoveredTable:
+    """A table after :func:`recover`.
+
+    :param csn: its last commit in the store. :param moved: whether its pointer lagged and was moved.
+    :param adopted: whether another program's rows were taken over (R17). :param restored: whether another program had
+        dropped it, so that the catalog did not know it, and knows it again.
+    :param problem: why the pointer does not say what the store says; empty when it does.
+    """
+
+    name: TableName
+    csn: int
+    moved: bool
+    problem: str = ""
+    adopted: bool = False
+    restored: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recovery:
+    """Answer of :func:`recover`.
+
+    :param csn: the domain's head. :param tables: all that were ever published, by name.
+    """
+
+    domain: DomainName
+    csn: int
+    tables: tuple[RecoveredTable, ...]
+
+
+def recover(coordinator: Coordinator, domain: str) -> Recovery:
+    """Let the pointers of all tables of *domain* follow the store; may be repeated, and run beside anything.
+
+    A table that another program dropped from the catalog is registered again, at the metadata of its last commit.
+    Rows that another program wrote to a table are taken over where its job declares ``on_foreign_commit="adopt"``.
+    What cannot be repaired is told table by table: a pointer that another program moved, a table that is ahead
+    of the store (R33: a restored backup).
+
+    :raises UnknownName: nothing is registered in the domain.
+    :raises WrongWarehouse: its files are in another warehouse than the one given (R33).
+    :raises StoreUnavailable: the store, the catalog or the warehouse did not answer within the coordinator's
+        patience.
+    """
+    name = domain_name(domain)
+    return settled(
+        lambda: _recover(coordinator, name),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """Where the pointers of tables are after :func:`follow`.
+
+    :param beyond: tables whose pointers are beyond what was read: somebody was faster, or the store was restored.
+    :param unseen: tables whose pointers were not seen at what was read, or beyond.
+    """
+
+    beyond: list[EpochTable]
+    unseen: list[EpochTable]
+
+
+def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> Followed:
+    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
+    if not formats.projected:
+        return Followed(beyond=[], unseen=[one for one in tables if not is_pointed(reading, one)])
+    beyond, unseen = [], []
+    for table in tables:
+        ref = _ref(reading, table)
+        if ref is not None:
+            projected = attempted(formats[ref.format], table, ref)
+            is_beyond = projected is not None and projected.ahead
+            unseen += [table] if projected is None else []
+        else:
+            is_beyond = formats[table.format].compare(table, None).standing is Standing.AHEAD
+        if is_beyond:
+            beyond.append(table)
+    return Followed(beyond=beyond, unseen=unseen)
+
+
+def is_pointed(reading: Reading, table: EpochTable) -> bool:
+    """Whether the pointer of *table* was read with its record, and names what that says."""
+    ref = _ref(reading, table)
+    return ref is not None and bool(ref.metadata) and reading.pointers.get(table.name) == ref.metadata
+
+
+def _ref(reading: Reading, table: EpochTable) -> TableRef | None:
+    stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
+    return None if stamped is None else stamped.record.ref
+
+
+def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> None:
+    """Refuse to begin what could not be published: a table with commits is not made anew.
+
+    A catalog outside of the store's database need not answer now: publish asks it again.
+
+    :param tables: those that :func:`follow` has not seen.
+    :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
+    :raises TableRecreated: it has another one by that name.
+    """
+    committed: defaultdict[str, list[tuple[EpochTable, TableRef]]] = defaultdict(list)
+    for table in tables:
+        ref = _ref(reading, table)
+        if ref is not None:
+            committed[ref.format].append((table, ref))
+    for name, known in committed.items():
+        # A catalog elsewhere may have some of them only.
+        for together in [[one] for one in known] if formats.projected else [known]:
+            try:
+                identities = formats[name].identities([table for table, _ in together])
+            except (StoreUnavailable, Unavailable):
+                if not formats.projected:
+                    raise
+                continue
+            for (table, ref), identity in zip(together, identities, strict=True):
+                refuse_other_identity(table, ref, identity)
+
+
+def standing(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared:
+    """Where the pointer of *table* stands, seen from what the store has of it.
+
+    A pointer moves with the store's record or after it: one that is beyond what was recorded before it was
+    looked at, and after, is of a store that knew more (R33). Other ones were moved by a publish meanwhile.
+    """
+    key = table_key(table.domain, table.name)
+    while True:
+        before = reader.read(table.domain, [key]).get(key)
+        found = formats[table.format].compare(table, None if before is None else before.record.ref)
+        if found.standing is not Standing.AHEAD or before == reader.read(table.domain, [key]).get(key):
+            return found
+
+
+def ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared | None:
+    """What the pointer of *table* names when that is a commit which the store does not have (R33)."""
+    found = standing(reader, formats, table)
+    return found if found.standing is Standing.AHEAD else None
+
+
+def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[EpochTable, Compared, str]]:
+    """The tables of all domains that are ahead of the store, with what the store recorded of each (R33)."""
+    found = []
+    for domain in reader.domains():
+        known = declared_tables(reader, domain)
+        for stamped in list(pages(reader, domain, Kind.TABLE, "")):
+            ref = stamped.record.ref
+            table = known.get(TableName(stamped.key.item)) or (as_recorded(stamped, ref) if ref else None)
+            beyond = None if table is None else ahead(reader, formats, table)
+            if table is not None and beyond is not None:
+                found.append((table, beyond, ref.metadata if ref is not None else "no commit"))
+    return found
+
+
+def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> None:
+    """:raises TablesAhead: *table* was published with a number that the store has not given out to it."""
+    found = ahead(reader, formats, table)
+    if found is not None:
+        head = reader.read(table.domain, []).head
+        raise TablesAhead(
+            f"table {table.name!r} was published with CSN {found.csn} by incarnation {found.incarnation} of the store; "
+            f"this one is {head.incarnation}, its last commit is {head.csn}, and it does not have that one: it was "
+            "restored from a backup.",
+            next_step="`airflow epochs doctor` lists the tables; `airflow epochs db restored` says what to do.",
+            table=table.name,
+            expected=head.csn,
+            found_csn=found.csn,
+            incarnation=found.incarnation,
+        )
+
+
+def _recover(coordinator: Coordinator, domain: DomainName) -> Recovery:
+    reader = coordinator.store
+    refuse_other_warehouse_of(reader, domain, coordinator.formats.warehouse)
+    records: list[Stamped[TableRecord]] = list(pages(reader, domain, Kind.TABLE, ""))
+    if not records:
+        raise UnknownName(
+            f"domain {domain!r} has no table.",
+            next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
+            domain=domain,
+        )
+    known = declared_tables(reader, domain)
+    found = []
+    for one in records:
+        if one.record.ref is not None:
+            table = known.get(TableName(one.key.item)) or as_recorded(one, one.record.ref)
+            found.append(_recovered(coordinator, table, one.csn or 0, one.record.ref))
+    return Recovery(domain=domain, csn=reader.read(domain, []).head.csn, tables=tuple(found))
+
+
+def declared_tables(reader: MetadataReader, domain: DomainName) -> dict[TableName, EpochTable]:
+    """The tables of all jobs as they are declared."""
+    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    return {table.name: table for job in jobs if not job.retired for table in job.outputs}
+
+
+def as_recorded(stamped: Stamped[TableRecord], ref: TableRef) -> EpochTable:
+    """A table as its format needs to know it, where nobody declares it any more."""
+    name = TableName(stamped.key.item)
+    return EpochTable(name, domain=stamped.key.domain, kind=stamped.record.kind, format=ref.format)
+
+
+def _recovered(coordinator: Coordinator, table: EpochTable, csn: int, ref: TableRef) -> RecoveredTable:
+    reader, adopted, restored = coordinator.store, False, False
+    key = table_key(table.domain, table.name)
+    try:
+        newest = reader.read(table.domain, [key]).records[key]
+        restored = coordinator.formats[ref.format].restore(table, newest.record.ref or ref)
+        if table.on_foreign_commit is OnForeignCommit.ADOPT:
+            adopted = adopt(coordinator, table)
+            newest = reader.read(table.domain, [key]).records[
+                key
+            ]  # also where the reply of the adoption was lost
+            ref, csn = newest.record.ref, newest.csn or 0
+        answer = coordinator.formats[ref.format].project(table, ref)
+        if answer.ahead:
+            refuse_ahead(reader, coordinator.formats, table)
+    except RetryableError:
+        raise
+    except EpochError as error:
+        problem = f"{type(error).__name__}: {error}"
+        return RecoveredTable(
+            name=table.name, csn=csn, moved=False, problem=problem, adopted=adopted, restored=restored
+        )
+    return RecoveredTable(name=table.name, csn=csn, moved=answer.moved, adopted=adopted, restored=restored)

@@ -1,0 +1,433 @@
+"""Registration: a job and its tables become known to the domain, in one transaction (R6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from random import Random
+
+from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
+from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.renamed_roots import refuse_from_the_beginning
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.warehouses import (
+    WAREHOUSE_SINCE_FORMAT,
+    found_warehouse,
+    refuse_other_warehouse,
+)
+from airflow_provider.coordination.retrying import pauses
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import standing
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyError
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.inheriting import inheriting
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.origins import moved_origin, origin_is_read, refuse_forward, uncovered
+from airflow_provider.domain.publishing import marked_fence
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    chain_key,
+    fence_key,
+    job_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.registration import (
+    JobRecord,
+    check_change,
+    check_no_gap,
+    check_registration,
+    check_same_table,
+    check_takeover,
+    declared,
+    serves_once,
+)
+from airflow_provider.domain.roots import Root, RootRecord
+from airflow_provider.domain.sizes import refuse_large
+from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
+from airflow_provider.domain.watermark import Progress
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    MetadataReader,
+    MetadataStore,
+    Number,
+    Put,
+    Reading,
+    RequirementFailed,
+    SameStore,
+    Transaction,
+    pages,
+    unchanged,
+)
+from airflow_provider.stores.declarations import fingerprint
+
+
+def other_jobs(reader: MetadataReader, domain: DomainName, job: JobName) -> dict[JobName, JobRecord]:
+    """The registered jobs of *domain* beside *job*, retired ones too."""
+    found = {one.record.name: one.record for one in pages(reader, domain, Kind.JOB, "")}
+    return {name: one for name, one in found.items() if name != job}
+
+
+def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
+    """The highest watermark of *domain*: no cut of the whole domain has come further."""
+    marks = (one.record.progress.watermark for one in pages(reader, domain, Kind.TABLE, ""))
+    return max((one for one in marks if one is not None), default=None)
+
+
+def _other_root(root: Root, field: str) -> str:
+    """The next step where *field* of *root* cannot become what is declared."""
+    if root.has_spans:
+        step = "read the table from its beginning by a root of another name, in a job with tables of its own."
+        return f"keep it; or {step}"
+    if field == "late_window":
+        return "keep the window: it may only grow; or declare a root of another name."
+    return (
+        "keep it; or declare a root of another name, once `airflow epochs doctor` names nothing of this one: what came "
+        "late to it and waits for the next begin would be read by no epoch."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One registration; ``run`` may be repeated.
+
+    :param warehouse: where tables lie; empty where they have none.
+    """
+
+    store: MetadataStore
+    job: EpochJob
+    clock: Clock = field(default_factory=SystemClock)
+    random: Random = field(default_factory=Random)
+    defaults: Defaults = DEFAULTS
+    warehouse: str = ""
+
+    def run(self) -> JobRecord:
+        for pause in pauses(self.clock, self.random):
+            record, transaction = self.plan()
+            if transaction is None:
+                return record
+            try:
+                self.store.transact(transaction)
+            except RequirementFailed:
+                pause()
+            else:
+                return record
+        raise Conflict(
+            f"job {self.job.name!r}: other registrations kept changing the topology.",
+            next_step="try again.",
+            job=self.job.name,
+        )
+
+    def plan(self) -> tuple[JobRecord, Transaction | None]:
+        """Decide, and change nothing: the job's record, and what would make it known; None where it is.
+
+        :raises TopologyError: the topology cannot hold it. :raises WrongWarehouse: the domain's files are elsewhere.
+        """
+        job = self.job
+        topology, own = topology_key(job.domain), job_key(job.domain, job.name)
+        tables = [table_key(job.domain, table.name) for table in job.outputs]
+        fences = [fence_key(job.domain, table.name) for table in job.outputs]
+        reading = self.store.read(job.domain, [topology, own, *tables, *fences, *self._chains])
+        refuse_sealed(job.domain, reading.get(topology))
+        refuse_other_warehouse(job.domain, reading.get(topology), self.warehouse)
+        current: Stamped[JobRecord] | None = reading.get(own)
+        record = declared(job, current.record if current else None, fingerprint(job))
+        if serves_once(record):
+            return record, None
+        if current is not None and record == current.record:
+            return record, self._remembering(reading)
+        others = other_jobs(self.store, job.domain, job.name)
+        refuse_large(record)
+        check_registration(record, others, current.record if current else None)
+        self._refuse_known_tables(reading)
+        self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
+        taken_over = [one for one in others.values() if self._takes_over(one)]
+        before = [*([current.record] if current else []), *taken_over]
+        refuse_from_the_beginning(self.store, job.domain, job, before)
+        record = inheriting(record, taken_over)
+        if current is not None:
+            check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
+            refuse_leaving(behind_of(reading, job.domain), current.record, record)
+        for other in (*([current.record] if current else []), *others.values()):
+            check_change(other.cadence, record.cadence, self._bounded(other))
+        if current is not None:
+            self._refuse_forward(reading, current.record)
+        return record, self._transaction(reading, record, others)
+
+    def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
+        """Whether the domain knows its warehouse, or its store cannot keep it (R33)."""
+        known = topology is None or bool(topology.record.warehouse)
+        return known or not self.warehouse or self.store.format < WAREHOUSE_SINCE_FORMAT
+
+    def _remembering(self, reading: Reading) -> Transaction | None:
+        """What lets a domain of an older version know its warehouse; None where it does."""
+        domain, before = self.job.domain, reading.get(topology_key(self.job.domain))
+        if before is None or self.remembers(before):
+            return None
+        found = found_warehouse(self.store, domain, before, self.warehouse)
+        return Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(before.key, before.version),),
+            updates=(Put(before.key, replace(before.record, warehouse=found)),),
+        )
+
+    def _refuse_forward(self, reading: Reading, before: JobRecord) -> None:
+        origin, job = self.job.origin, self.job
+        if origin is None or before.origin is None or origin <= before.origin:
+            return
+        tables = [one.record for one in reading.records.values() if one.key.kind is Kind.TABLE]
+        refuse_forward(job.name, origin, before.origin, tables, self._open_epochs())
+
+    def _open_epochs(self) -> list[Interval]:
+        locks = pages(self.store, self.job.domain, Kind.LOCK, self.job.name)
+        keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
+        epochs = self.store.read(self.job.domain, keys).records.values()
+        return [one.record.interval for one in epochs if one.record.attempt is not None]
+
+    def _refuse_changed_roots(self, jobs: Sequence[JobRecord]) -> None:
+        """Compare with how the job declares them now, and with how a job did that has left them.
+
+        :raises TopologyError: a root of which bounds are recorded would be read by another rule.
+        """
+        known = {root.name: root for job in jobs for root in job.left_roots}
+        known |= {root.name: root for job in jobs if job.name == self.job.name for root in job.roots}
+        for root in self.job.roots:
+            old = known.get(root.name)
+            name = root.unlike(old) if old is not None else ""
+            if name and self.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1):
+                raise TopologyError(
+                    f"root {root.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
+                    f"cannot become {str(getattr(root, name))!r}: rows would be read twice, or by no epoch.",
+                    next_step=_other_root(root, name),
+                    root=root.name,
+                    field=name,
+                )
+
+    def _takes_over(self, other: JobRecord) -> bool:
+        """Whether the job declares a table that *other* has or had."""
+        return any(table.name in other.all_outputs for table in self.job.outputs)
+
+    def _computed(self, reading: Reading, before: JobRecord) -> list[Interval]:
+        """What the job's tables have, what it has committed to those that it left, and its open epochs.
+
+        One that opens meanwhile is refused when it publishes.
+        """
+        job = self.job
+        tables = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
+        committed = [one for stamped in tables if stamped for one in stamped.record.progress.islands]
+        since = job.cadence.until(before.cadence)
+        if since is not None:
+            later = pages(self.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
+            committed += [one.record.interval for one in later if one.record.committed is not None]
+        return [*committed, *self._open_epochs()]
+
+    @property
+    def _chains(self) -> list[Key]:
+        """What each begin that records bounds which others depend on writes anew."""
+        return [chain_key(self.job.domain, root.name) for root in self.job.roots if root.looks_around]
+
+    def _bounded(self, before: JobRecord) -> Iterator[Interval]:
+        """Epochs for which *before* recorded bounds of roots that the job has, too: they stay (I11), also once left.
+
+        Where later bounds depend on them, the registration requires that none were recorded meanwhile.
+        """
+        since = self.job.cadence.until(before.cadence)
+        if since is None:
+            return
+        shared = {*before.all_roots} & {root.name for root in self.job.roots}
+        for name in sorted(shared):
+            for stamped in pages(self.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
+                record: RootRecord = stamped.record
+                if record.job == before.name and record.interval is not None:
+                    yield record.interval
+
+    def _transaction(
+        self, reading: Reading, record: JobRecord, others: Mapping[JobName, JobRecord]
+    ) -> Transaction:
+        job = self.job
+        topology, own = topology_key(job.domain), job_key(job.domain, job.name)
+        before: Stamped[TopologyRecord] | None = reading.get(topology)
+        known = before.record if before else TopologyRecord(generation=0)
+        changed = replace(
+            known,
+            generation=known.generation + 1,
+            warehouse=found_warehouse(self.store, job.domain, before, self.warehouse),
+        )
+        requires: list[Exists | Absent] = [
+            Exists(topology, before.version) if before else Absent(topology),
+            *(unchanged(reading, chain) for chain in self._chains),
+        ]
+        updates = [Put(topology, changed), Put(own, record)]
+        start = self._start_of_new_tables(reading)
+        records = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
+        for table in job.outputs:
+            key = table_key(job.domain, table.name)
+            stamped: Stamped[TableRecord] | None = reading.get(key)
+            if stamped is not None and stamped.record.progress == Progress() and job.origin is not None:
+                # Nothing was committed and nothing declared: the origin that is declared now is the table's.
+                requires.append(Exists(key, stamped.version))
+                updates.append(Put(key, self._new_table(table, record, start)))
+            elif stamped is None:
+                requires.append(Absent(key))
+                updates.append(Put(key, self._new_table(table, record, start)))
+                updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
+            elif start != job.origin and None in records:
+                # What is committed decided where the new tables begin.
+                requires.append(Exists(key, stamped.version))
+        number = self._move_tables(reading, record, others, requires, updates)
+        return Transaction(
+            domain=job.domain,
+            store=SameStore(reading.head.incarnation),
+            requires=tuple(dict.fromkeys(requires)),
+            updates=tuple(updates),
+            number=number,
+        )
+
+    def _move_tables(
+        self,
+        reading: Reading,
+        record: JobRecord,
+        others: Mapping[JobName, JobRecord],
+        requires: list[Exists | Absent],
+        updates: list[Put],
+    ) -> Number | None:
+        """Give the job's tables its calendar and origin where they are new, and itself as the owner of those taken over
+        (R7).
+
+        A table that was retired alone goes on when its job declares it again.
+        """
+        before = reading.get(job_key(self.job.domain, record.name))
+        jobs = {**others, **({record.name: before.record} if before else {})}
+        known = {one.key for one in updates}
+        moved = []
+        for table in self.job.outputs:
+            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            if stamped is None or stamped.key in known:
+                continue
+            now: TableRecord = stamped.record
+            former = jobs[now.job].origin if now.job in jobs else None
+            after = replace(
+                now,
+                job=record.name,
+                cadence=record.cadence,
+                ended=record.retired,
+                progress=moved_origin(now.progress, record.origin, former),
+                joins=furthest(self.store, self.job.domain)
+                if now.ended and not record.retired
+                else now.joins,
+            )
+            if after != now:
+                moved.append((stamped, after))
+        self._tell_readers(reading, moved, requires, updates)
+        return registration_commit(
+            reading, f"{record.name}#declaration {record.revision}", moved, requires, updates
+        )
+
+    def _tell_readers(
+        self,
+        reading: Reading,
+        moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
+        requires: list[Exists | Absent],
+        updates: list[Put],
+    ) -> None:
+        """Let those who read "nothing there" of time that is to come begin again (R13).
+
+        :raises TopologyError: some have committed.
+        """
+        domain = self.job.domain
+        topology = reading.get(topology_key(domain))
+        names = [TableName(stamped.key.item) for stamped, _ in moved]
+        for stamped, after in moved:
+            name = TableName(stamped.key.item)
+            span = uncovered(stamped.record.progress, after.progress)
+            if span is None or topology is None:
+                continue
+            try:
+                requires += rewrite_requirements(
+                    self.store, domain, [name], span, topology, defaults=self.defaults, own=names
+                )
+            except DependentReaders as error:
+                raise origin_is_read(self.job.name, name, span, error) from error
+            fence: Stamped[FenceRecord] = reading.records[fence_key(domain, name)]
+            requires.append(Exists(fence.key, fence.version))
+            updates.append(Put(fence.key, marked_fence(fence, span, self.defaults)))
+
+    def _refuse_known_tables(self, reading: Reading) -> None:
+        """A table stays what it was, also when its job left it for a while; that of another job can be taken over when
+        that job, or the table alone, is retired (R7).
+        """
+        for table in self.job.outputs:
+            known: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            if known is None:
+                continue
+            if known.record.job == self.job.name or known.record.ended:
+                check_same_table(self.job, table, known.record)
+            if known.record.job == self.job.name:
+                if known.record.progress.declared:
+                    check_no_gap(self.job, table, known.record)
+                continue
+            if known.record.ended:
+                check_takeover(self.job, table, known.record)
+                continue
+            raise TopologyError(
+                f"table {table.name!r} belongs to job {known.record.job!r}, which no longer declares it; "
+                f"job {self.job.name!r} cannot take it over.",
+                next_step=f"`airflow epochs retire {known.record.job} --table {table.name} --reason …`, or another "
+                "name.",
+                table=table.name,
+                owner=known.record.job,
+            )
+
+    def _start_of_new_tables(self, reading: Reading) -> datetime | None:
+        """Where the chain of a table begins that the job did not have before (R7).
+
+        With a declared origin it is the end of what the job has committed to its other tables: the epochs before
+        it have no rows of the new table, and nobody needs to compute them again for it.
+        """
+        job = self.job
+        known = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
+        ends = [
+            stamped.record.progress.islands[-1].end
+            for stamped in known
+            if stamped and stamped.record.progress.islands
+        ]
+        return job.origin if job.origin is None else max([job.origin, *ends])
+
+    def _new_table(self, table: EpochTable, record: JobRecord, start: datetime | None) -> TableRecord:
+        return TableRecord(
+            job=record.name,
+            kind=table.kind,
+            cadence=record.cadence,
+            progress=Progress(origin=start, declared=start is not None),
+            ended=record.retired,
+        )
+
+
+def registration_commit(
+    reading: Reading,
+    change_set: str,
+    moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
+    requires: list[Exists | Absent] | list[Exists],
+    updates: list[Put],
+) -> Number | None:
+    """Add to a transaction that the records of tables change: a commit without members, since readers see them by CSN.
+
+    :param moved: each as it was read, and as it will be.
+    :return: the number to take; None when no table changes.
+    """
+    if not moved:
+        return None
+    for stamped, after in moved:
+        earlier = (standing(stamped), *stamped.record.earlier)[: DEFAULTS.states_remembered]
+        requires.append(Exists(stamped.key, stamped.version))
+        updates.append(Put(stamped.key, replace(after, earlier=earlier)))
+    commit = CommitRecord(change_set=ChangeSetId(change_set), members=(), by="registration", tables=())
+    return Number(commit, expected=reading.head.csn + 1)

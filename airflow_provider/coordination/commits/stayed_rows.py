@@ -1,0 +1,127 @@
+"""Tables that keep rows of an earlier revision of an epoch: the next one does not write them (R7, R18).
+
+Their job has left them, or an older declaration, which lacks them, computes the epoch again. What their rows were
+computed from stays claimed beside what the new revision has read, so that nothing joins two states of it; and cuts
+name the rows, which are of an earlier revision than those of the job's other tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from airflow_provider.coordination.commits.root_readers import committed_root
+from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.records import Kind, job_key, root_key, slice_writer, topology_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.staying import Stayed, after_commit
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+
+
+def tables_with_rows(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, interval: Interval, but: Collection[str] = ()
+) -> tuple[TableName, ...]:
+    """Return the tables that *job* has given a slice of its epoch, also those that it has left since; none of *but*."""
+    tables = (table for table in job.all_outputs if table not in but)
+    return tuple(
+        sorted(table for table in tables if has_rows(reader, domain, table, job.name, interval.start))
+    )
+
+
+def has_rows(
+    reader: MetadataReader, domain: DomainName, table: TableName, job: JobName, moment: datetime
+) -> bool:
+    """Return whether *job* has given *table* a slice of the epoch that begins at *moment*."""
+    start = time_key(moment)
+    for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
+        if not stamped.key.item.startswith(start):
+            return False
+        if slice_writer(stamped.key) == job:
+            return True
+    return False
+
+
+def refuse_other_bounds(
+    reader: MetadataReader,
+    reading: Reading,
+    job: EpochJob,
+    interval: Interval,
+    *,
+    epoch: EpochRecord | None,
+    bounds: Sequence[RootBounds],
+) -> None:
+    """Refuse to compute an epoch again from other *bounds* of a root than rows that stay have read.
+
+    :param reading: has the job's record.
+    :raises TopologyError: the job's newest declaration has their tables, or may have them again.
+    """
+    read = {found.root: committed_root(epoch, found.root) for found in bounds}
+    keys = {
+        found.root: root_key(job.domain, found.root, interval.end, read[found.root])
+        for found in bounds
+        if read[found.root] not in (0, found.revision)
+    }
+    recorded = reader.read(job.domain, list(keys.values())) if keys else reading
+    other = [
+        found
+        for found in bounds
+        if found.root in keys
+        and not ((before := recorded.get(keys[found.root])) and before.record.whole.same_as(found))
+    ]
+    known = reading.get(job_key(job.domain, job.name))
+    if not other or known is None:
+        return
+    stay = tables_with_rows(reader, job.domain, known.record, interval, {table.name for table in job.outputs})
+    if not stay:
+        return
+    source, names = other[0].root, ", ".join(stay)
+    left = ", ".join(table for table in stay if table in known.record.past_outputs)
+    raise TopologyError(
+        f"{job.name} {interval}: root {source!r} has changed since rows of {names} were computed from revision "
+        f"{read[source]} of it, and this declaration of the job lacks {names}: these rows would stay.",
+        next_step=f"leave it; or, unless another job has taken it over, declare {left} again, by a declaration "
+        f"that {job.name!r} has not had before (an earlier one counts as an older version of its DAG), and clear the "
+        "task, which computes all tables of the epoch again."
+        if left
+        else "run the task by the newest declaration of the job.",
+        job=job.name,
+        root=source,
+        interval=interval,
+        tables=stay,
+    )
+
+
+def tables_that_stay(
+    reader: MetadataReader, attempt: Attempt, before: Commitment | None
+) -> tuple[TableName, ...]:
+    """The tables that keep rows of *before*, the commit so far, since the *attempt* does not write them."""
+    if before is None:
+        return ()
+    key = job_key(attempt.domain, attempt.job)
+    job: JobRecord = reader.read(attempt.domain, [key]).records[key].record
+    return tables_with_rows(
+        reader, attempt.domain, job, attempt.interval, {sink.name for sink in attempt.sinks}
+    )
+
+
+def rows_that_stayed(reading: Reading, domain: DomainName) -> tuple[Stayed, ...]:
+    """The rows of *domain* that are of an earlier revision than those beside them, as *reading* has its topology."""
+    topology = reading.get(topology_key(domain))
+    return () if topology is None else tuple(row for row in topology.record.stayed if not row.until)
+
+
+def stayed_after(
+    entries: Sequence[Stayed], attempt: Attempt, record: AttemptRecord, stay: Sequence[TableName], csn: int
+) -> tuple[Stayed, ...]:
+    """Return the topology's *entries* after the commit *csn* of *attempt*: those of rows behind other tables.
+
+    :param stay: tables that it does not write. A fill puts none of them behind: it adds what the commit has read.
+    """
+    written = record.fills or [sink.name for sink in attempt.sinks]
+    behind = () if record.fills else stay
+    return after_commit(entries, attempt.job, attempt.interval, written=written, stay=behind, csn=csn)

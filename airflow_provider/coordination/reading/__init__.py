@@ -1,0 +1,1 @@
+"""Cuts, leases, waiting, the change feed: nothing here changes a table."""

@@ -1,0 +1,119 @@
+"""What was committed, for whoever wants to hear of it: at least once, in CSN order, after it is visible (R35).
+
+Events are hints. Each says at which position a consumer goes on once it has taken care of it; the consumer keeps that
+with what it has done. One that dies before it has kept it gets the events since again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Self
+
+from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.version import CommitRecord
+from airflow_provider.stores.base import MetadataReader
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """All commits up to *csn*, as the store with *incarnation* numbered them."""
+
+    incarnation: str
+    csn: int
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """:raises InvalidInput: it is none."""
+        incarnation, separator, csn = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+        if not (separator and incarnation and csn.isascii() and csn.isdigit() and len(csn) < 19):
+            raise InvalidInput(
+                field="position", value=text, expected="a position as an event has it: INCARNATION:CSN"
+            )
+        return cls(incarnation=incarnation, csn=int(csn))
+
+    def __str__(self) -> str:
+        return f"{self.incarnation}:{self.csn}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """What one commit did to one table; (domain, incarnation, csn, table) is its key.
+
+    :param position: where to go on after it: behind its commit for that commit's last table, before it for others.
+    """
+
+    domain: DomainName
+    incarnation: str
+    csn: int
+    table: TableName
+    interval: Interval
+    revision: int
+    watermark: datetime | None
+    rows: int
+    by: str
+    at: datetime
+    position: Position
+
+
+def events(reader: MetadataReader, domain: str, after: Position | None = None) -> Iterator[Event]:
+    """What was committed after a position, up to now, in order.
+
+    :param after: None for the beginning.
+    :raises Unavailable: the position is of another incarnation of the store, or beyond its head: it was restored.
+    """
+    name, asking = domain_name(domain), patient(reader)
+    head = asking.read(name, []).head
+    if after is not None and (after.incarnation != head.incarnation or after.csn > head.csn):
+        raise Unavailable(
+            f"position {after} is not of this store, which is incarnation {head.incarnation} at CSN {head.csn}: it was "
+            "restored from a backup, a standby was promoted, or the domain has moved.",
+            next_step="ask the store what there is (a cut), and begin anew from the beginning or at "
+            f"{Position(incarnation=head.incarnation, csn=head.csn)}.",
+            found=head.incarnation,
+        )
+    csn = 0 if after is None else after.csn
+    while page := asking.changes(name, csn, limit=_PAGE):
+        for commit in page:
+            csn = commit.csn or csn
+            yield from _of(name, head.incarnation, csn, commit)
+
+
+def followed(reader: MetadataReader, domain: str, after: Position | None, wait: timedelta) -> Iterator[Event]:
+    """As :func:`events`, and then what is committed later; it ends only by an error.
+
+    :param wait: how long the store is waited for at a time.
+    """
+    name, asking = domain_name(domain), patient(reader)
+    while True:
+        head = asking.read(name, []).head  # before the events: not every commit is one of a table
+        for event in events(asking, domain, after):
+            after = event.position
+            yield event
+        asking.watch(name, head.csn, wait)
+
+
+def _of(domain: DomainName, incarnation: str, csn: int, commit: Stamped[CommitRecord]) -> Iterator[Event]:
+    deltas = sorted(commit.record.tables, key=lambda one: one.table)
+    for number, delta in enumerate(deltas, 1):
+        done = csn if number == len(deltas) else csn - 1
+        yield Event(
+            domain=domain,
+            incarnation=incarnation,
+            csn=csn,
+            table=delta.table,
+            interval=delta.interval,
+            revision=delta.revision,
+            watermark=delta.watermark,
+            rows=delta.rows,
+            by=commit.record.by,
+            at=commit.at,
+            position=Position(incarnation=incarnation, csn=done),
+        )

@@ -1,0 +1,434 @@
+"""Cuts: what readers get (protocol section 6). Reads only, with a reader's side of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.coordination.reading.engine_names import refuse_names_alike
+from airflow_provider.coordination.reading.outdated import OutdatedRows
+from airflow_provider.coordination.reading.resolve import (
+    Latest,
+    Resolved,
+    Standings,
+    Wish,
+    names_of,
+    refuse_stale,
+    resolved,
+)
+from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.domain.alignment import (
+    READ_DEFAULTS,
+    Align,
+    Aligned,
+    Consistency,
+    ReadDefaults,
+    checked_lag,
+)
+from airflow_provider.domain.barriers import written_output
+from airflow_provider.domain.clock import Clock
+from airflow_provider.domain.cut import Cut, Level, Staged, State
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, NotReady, UnknownName, choice
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.lease import read_ended
+from airflow_provider.domain.outdated import Outdated
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    barrier_partition,
+    job_key,
+    lease_key,
+    schema_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.session import Session
+from airflow_provider.domain.staleness import checked_staleness, too_old
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.factory import TableFormats
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import pyarrow as pa
+
+
+_TRIES = 20
+
+
+class Cuts:
+    """Consistent cuts over the tables of a domain.
+
+    :param clock: for asking again while the store does not answer. :param random: likewise.
+    """
+
+    def __init__(
+        self,
+        reader: MetadataReader,
+        formats: TableFormats,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        defaults: Defaults = DEFAULTS,
+        reading: ReadDefaults = READ_DEFAULTS,
+    ) -> None:
+        self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
+        self._standings = Standings(self.reader)
+        self._outdated = OutdatedRows(self.reader)
+        self._states = Latest[Mapping[TableName, State]]()
+        self.formats = formats
+        self.defaults = defaults
+        self.reading = reading
+
+    def cut(
+        self,
+        domain: str,
+        tables: Iterable[str | EpochTable],
+        *,
+        at: datetime | None = None,
+        level: Level | str | None = None,
+        align: Align | str = Align.EXACT,
+        max_lag: timedelta | None = None,
+        max_staleness: timedelta | None = None,
+        consistency: Consistency | str | None = None,
+        session: Session | None = None,
+    ) -> Cut:
+        """Return one state of each table, all at one barrier and one CSN. Never waits.
+
+        :param at: the greatest barrier wanted; None for the newest that all tables have reached.
+        :param level: READ_COMMITTED resolves anew at each call; READ_UNCOMMITTED returns the newest WRITTEN
+            output of each table, unaligned. The default is configured (:class:`ReadDefaults`).
+        :param align: ``floor`` takes full tables that are slower at their last barrier, at most *max_lag* before
+            the cut's; ``cut.behind`` names them.
+        :param max_staleness: how old any of the tables may be, by the store's clock.
+        :param consistency: ``altogether`` uses only barriers that all tables of the domain have published.
+        :param session: what was seen before; ``session.after(cut)`` is the next one.
+        :raises InvalidInput: a wish that cannot be kept at READ_UNCOMMITTED: a time, slower tables, a session, the
+            whole domain.
+        :raises NotReady: there is no common barrier yet, or only one that is too old, or that would take a table
+            back behind what the session has seen; ``missing`` says which table lags and why.
+        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
+        :raises UnknownName: a table that no job has registered.
+        :raises WrongWarehouse: the domain's files are in another warehouse than the one given (R33).
+        """
+        name, names = domain_name(domain), names_of(tables)
+        chosen = _level(self.reading.level if level is None else level)
+        wish = Wish(
+            at=None if at is None else as_utc(at, "at"),
+            align=choice(Align, align, "align"),
+            max_lag=checked_lag(choice(Align, align, "align"), max_lag),
+            max_staleness=checked_staleness(max_staleness),
+            consistency=choice(
+                Consistency, self.reading.consistency if consistency is None else consistency, "consistency"
+            ),
+            session=_checked_session(session, name),
+        )
+        if chosen is Level.READ_UNCOMMITTED:
+            return self._uncommitted_cut(name, names, wish, explicit=consistency is not None)
+        answer = resolved(self._standings, name, names, wish)
+        head, topology = answer.reading.head, answer.reading.get(topology_key(name))
+        refuse_other_warehouse(name, topology, self.formats.warehouse)
+        question = (answer.found, answer.aligned, head.csn)
+        states = self._states.answer(question, lambda: _states(*question))
+        return Cut(
+            domain=name,
+            incarnation=head.incarnation,
+            csn=head.csn,
+            barrier=answer.aligned.barrier,
+            level=chosen,
+            states=dict(states),
+            readable_until=answer.reading.now + self.defaults.read_grace,
+            outdated=self._outdated.of(name, topology, states, head.csn),
+        )
+
+    def outdated(
+        self, domain: DomainName, states: Mapping[TableName, State], csn: int
+    ) -> tuple[Outdated, ...]:
+        """Rows of *states* that stand on an earlier state of an input, because an edge ignores its revisions.
+
+        :raises WrongWarehouse: the files of the states are in another warehouse than the one given (R33).
+        """
+        key = topology_key(domain)
+        topology = self.reader.read(domain, [key]).get(key)
+        refuse_other_warehouse(domain, topology, self.formats.warehouse)
+        return self._outdated.of(domain, topology, states, csn)
+
+    def _uncommitted_cut(
+        self, domain: DomainName, names: Sequence[TableName], wish: Wish, *, explicit: bool
+    ) -> Cut:
+        """The newest output of each table, published or not.
+
+        :raises InvalidInput: the wish is for tables that agree.
+        """
+        agreeing = {
+            "at": wish.at is not None,
+            "align": wish.align is not Align.EXACT,
+            "session": wish.session is not None,
+            "consistency": explicit and wish.consistency is not Consistency.ROLLING,
+        }
+        for field, asked in agreeing.items():
+            if asked:
+                raise InvalidInput(
+                    field=field,
+                    value=getattr(wish, field),
+                    expected="nothing at read_uncommitted, where tables need not agree",
+                    next_step="read at read_committed.",
+                )
+        reading, found, staged = self._with_open_output(domain, names)
+        states = {table: _uncommitted(table, *found[table], staged[table]) for table in names}
+        if wish.max_staleness is not None:
+            barriers = {table: state.barrier for table, state in states.items()}
+            refuse_stale(too_old(found, barriers, reading.now, wish.max_staleness), wish.max_staleness)
+        return Cut(
+            domain=domain,
+            incarnation=reading.head.incarnation,
+            csn=reading.head.csn,
+            barrier=max(state.barrier for state in states.values()),
+            level=Level.READ_UNCOMMITTED,
+            states=states,
+            readable_until=reading.now + self.defaults.read_grace,
+            outdated=self.outdated(domain, states, reading.head.csn),
+        )
+
+    def schema(self, domain: DomainName, state: State) -> str:
+        """Return the schema with which *state* is read, as its format writes it; empty without a commit."""
+        ref = state.ref
+        if ref is None:
+            return self._schema_of_staged(domain, state)
+        key = schema_key(domain, state.table, ref.table_uuid, ref.schema_id)
+        stamped = self.reader.read(domain, [key]).get(key)
+        if stamped is None:
+            raise UnknownName(
+                f"{state.table}: schema {ref.schema_id} is not in the store.", table=state.table
+            )
+        schema: str = stamped.record.schema
+        return schema
+
+    def _schema_of_staged(self, domain: DomainName, state: State) -> str:
+        """The schema of output that is WRITTEN to a table without a commit: only its format has it yet."""
+        if not state.staged:
+            return ""
+        owner = self.reader.read(domain, [table_key(domain, state.table)]).get(table_key(domain, state.table))
+        key = job_key(domain, owner.record.job) if owner else None
+        job = self.reader.read(domain, [key]).get(key) if key else None
+        tables = job.record.outputs if job else ()
+        for table in tables:
+            if table.name == state.table:
+                info = self.formats[table.format].describe(table)
+                return info.schema if info else ""
+        return ""
+
+    def files(self, cut: Cut, table: str | EpochTable) -> list[str]:
+        """Return the URIs of the data files of *table* in *cut*; call :meth:`check` when they have been read.
+
+        :raises LeaseExpired: the cut's time is over.
+        """
+        state = state_in(cut, table)
+        self.check(cut, [table])
+        return [] if state.ref is None and not state.staged else self.format_of(state).files(state)
+
+    def read(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of *table* in *cut*, all of them.
+
+        :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
+        :raises Unavailable: a file of the cut is missing.
+        """
+        state = state_in(cut, table)
+        self.check(cut, [table])
+        try:
+            found = self.format_of(state).read(state, self.schema(cut.domain, state), columns)
+        finally:
+            self.check(cut, [table])
+        return found
+
+    def pandas(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the rows of *table* in *cut* as :meth:`read` does, for pandas, with Arrow's types.
+
+        Whole numbers with nulls stay whole numbers, and instants keep their zone.
+        """
+        import pandas as pd
+
+        frame: pd.DataFrame = self.read(cut, table, columns).to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    def duckdb(
+        self, cut: Cut, connection: duckdb.DuckDBPyConnection, tables: Iterable[str] | None = None
+    ) -> None:
+        """Read *tables* of *cut* and give them to *connection*, under their names; None for all.
+
+        The rows are in memory then, and no lease is needed any more. For tables that are too large for it, see
+        :func:`~airflow_provider.coordination.reading.queries.script`.
+
+        :raises InvalidInput: two tables whose names DuckDB takes for one.
+        :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
+        """
+        names = list(cut.states) if tables is None else names_of(tables)
+        refuse_names_alike(names)
+        found = {name: self.read(cut, name) for name in names}
+        for name, rows in found.items():
+            connection.register(name, rows)
+
+    def check(self, cut: Cut, tables: Iterable[str | EpochTable] | None = None) -> None:
+        """Say so when *cut* must not be read any more: before a read begins, and after it has ended (R22).
+
+        :param tables: those that are read; None for all.
+        :raises LeaseExpired: with the reason.
+        """
+        wanted = list(cut.states) if tables is None else names_of(tables)
+        key = None if cut.lease is None else lease_key(cut.domain, cut.lease)
+        reading = self.reader.read(cut.domain, [] if key is None else [key])
+        lease = None if key is None else reading.get(key)
+        reason = read_ended(cut, wanted, lease, incarnation=reading.head.incarnation, now=reading.now)
+        if reason:
+            raise LeaseExpired(
+                f"the cut of {', '.join(wanted)} at {cut.barrier.isoformat()} (CSN {cut.csn}) is over: {reason}.",
+                next_step="make a new cut; hold one that is read for long by a lease, and renew it.",
+                cut=cut,
+                reason=reason,
+            )
+
+    def format_of(self, state: State) -> TableFormat:
+        """The table format that *state* is of."""
+        formats = [state.ref.format] if state.ref else [one.committable.format for one in state.staged]
+        return self.formats[formats[0] if formats else "iceberg"]
+
+    def _with_open_output(
+        self, domain: DomainName, names: Sequence[TableName]
+    ) -> tuple[Reading, Resolved, dict[TableName, list[Staged]]]:
+        """The tables as committed, and all output that is WRITTEN and not published, of one moment.
+
+        The tables stand still while the output is looked for: an epoch that publishes meanwhile would be in neither.
+        Nor may it have published between the head and the tables: its rows would be above the head that is read.
+        """
+        for _ in range(_TRIES):
+            reading, found = self._standings.of_all(domain, names)
+            staged = {table: self._open_output(domain, table, found[table][0]) for table in names}
+            now = self.reader.read(domain, list(reading.records))
+            if _versions(now) == _versions(reading) and _is_at_its_head(reading):
+                return reading, found, staged
+        raise Conflict(
+            "the tables kept moving while their open epochs were looked for.",
+            next_step="read again, or read at read_committed.",
+            tables=tuple(names),
+        )
+
+    def _open_output(self, domain: DomainName, table: TableName, record: TableRecord) -> list[Staged]:
+        open_epochs = [
+            lock.key._replace(kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
+        ]
+        epochs = self.reader.read(domain, open_epochs).records.values()
+        return [one for epoch in epochs for one in self._staged(domain, table, record, epoch.record)]
+
+    def _staged(
+        self, domain: DomainName, table: TableName, record: TableRecord, epoch: EpochRecord
+    ) -> list[Staged]:
+        attempt = epoch.attempt
+        if attempt is None or attempt.aborted is not None:
+            return []
+        log = self.reader.scan(domain, Kind.BARRIER, barrier_partition(record.job, epoch.interval.start))
+        output = written_output(
+            (one.record for one in log),
+            [table],
+            token=attempt.output_token,
+            participants=attempt.participants,
+        )
+        return [Staged(interval=epoch.interval, committable=one) for one in output.get(table, ())]
+
+
+def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, State]:
+    return {
+        table: State(
+            table=table,
+            kind=record.kind,
+            barrier=aligned.tables[table],
+            low=moved.origin if record.kind is TableKind.INCREMENTAL else None,
+            csn=csn,
+            ref=moved.ref,
+        )
+        for table, (record, moved) in found.items()
+    }
+
+
+def _uncommitted(table: TableName, record: TableRecord, moved: Moved, staged: list[Staged]) -> State:
+    """The table as committed plus what is staged."""
+    ends = [one.end for one in record.progress.islands] + [one.interval.end for one in staged]
+    if not ends:
+        raise NotReady(
+            f"{table}: nothing is committed or WRITTEN.",
+            next_step="run the job that writes it.",
+            missing=(),
+        )
+    return State(
+        table=table,
+        kind=record.kind,
+        barrier=max(ends),
+        low=None,
+        csn=moved.csn,
+        ref=moved.ref,
+        staged=tuple(staged),
+    )
+
+
+def _is_at_its_head(reading: Reading) -> bool:
+    """Whether nothing was committed between the look at the head and the one at the records."""
+    return all((one.csn or 0) <= reading.head.csn for one in reading.records.values())
+
+
+def _versions(reading: Reading) -> dict[Key, int]:
+    return {key: stamped.version for key, stamped in reading.records.items()}
+
+
+def state_in(cut: Cut, table: str | EpochTable) -> State:
+    """Return the state of *table* in *cut*.
+
+    :raises InvalidInput: the cut was made without it.
+    """
+    name = names_of([table])[0]
+    state = cut.states.get(name)
+    if state is None:
+        raise InvalidInput(
+            field="table",
+            value=name,
+            expected=f"one of {sorted(cut.states)}",
+            next_step="name the table when the cut is made.",
+        )
+    return state
+
+
+def _level(value: Level | str) -> Level:
+    level = choice(Level, value, "level")
+    if level is Level.REPEATABLE_READ:
+        raise InvalidInput(
+            field="level",
+            value=value,
+            expected="read_committed or read_uncommitted",
+            next_step="hold the cut by a lease, which has that level: epochs.lease(tables, name=…).",
+        )
+    return level
+
+
+def _checked_session(session: Session | None, domain: DomainName) -> Session | None:
+    if session is not None and not isinstance(session, Session):
+        raise InvalidInput(
+            field="session",
+            value=session,
+            expected="a Session",
+            next_step="read text with Session.parse(text).",
+        )
+    if session is not None and session.domain != domain:
+        raise InvalidInput(
+            field="session",
+            value=session.domain,
+            expected=f"a session of the domain {domain!r}",
+            next_step="keep a session for each domain.",
+        )
+    return session

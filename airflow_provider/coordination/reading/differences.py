@@ -1,0 +1,107 @@
+"""What changed between two cuts: rows, per table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.domain.cut import Cut, State
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.topology import TableKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Rows of one table that only one of two cuts has; equal rows count as often as they occur."""
+
+    table: TableName
+    added: pa.Table
+    removed: pa.Table
+
+
+def diff(
+    cuts: Cuts, before: Cut, after: Cut, tables: Iterable[str] | None = None
+) -> dict[TableName, Difference]:
+    """Compare two cuts, both with the columns that the later one has.
+
+    What both share by file is not read: of a table that only grew, the new epochs are all that is.
+
+    :param tables: those to compare; None for all that both cuts have.
+    :raises LeaseExpired: one of the cuts is over. :raises InvalidInput: a table that one of them lacks.
+    """
+    common = [table for table in before.states if table in after.states]
+    wanted = common if tables is None else [TableName(one) for one in tables]
+    missing = sorted(set(wanted) - set(common))
+    if missing or before.domain != after.domain:
+        raise InvalidInput(
+            field="tables",
+            value=missing or [before.domain, after.domain],
+            expected=f"tables that both cuts have: {sorted(common)}, of one domain",
+        )
+    return {table: _difference(cuts, before, after, table) for table in wanted}
+
+
+def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Difference:
+    old, new = before.states[table], after.states[table]
+    had, has = set(cuts.files(before, table)), set(cuts.files(after, table))
+    schema = cuts.schema(after.domain, new) or cuts.schema(before.domain, old)
+    table_format = cuts.format_of(new if new.ref or new.staged else old)
+
+    def rows(state: State) -> pa.Table:
+        return table_format.read(state, schema)
+
+    nothing = table_format.arrow_schema(schema).empty_table()
+    if had == has:
+        added, removed = nothing, nothing
+    elif _only_grew(old, new) and had < has:
+        tail = replace(new, low=old.barrier)
+        grown = set(table_format.files(tail)) == has - had
+        added, removed = (rows(tail), nothing) if grown else _compared(rows(old), rows(new))
+    else:
+        added, removed = _compared(rows(old), rows(new))
+    cuts.check(before, [table])
+    cuts.check(after, [table])
+    return Difference(table=table, added=added, removed=removed)
+
+
+def _only_grew(old: State, new: State) -> bool:
+    same_kind = old.kind is new.kind is TableKind.INCREMENTAL and old.low == new.low
+    return same_kind and old.barrier < new.barrier
+
+
+def _compared(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of *new* that *old* lacks, and the other way round."""
+    import pyarrow as pa
+
+    old_keys, new_keys = _keys(old), _keys(new)
+    added, removed = _beyond(new_keys, old_keys), _beyond(old_keys, new_keys)
+    return new.take(pa.array(added, pa.int64())), old.take(pa.array(removed, pa.int64()))
+
+
+def _keys(rows: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
+    return list(zip(*columns, strict=True))
+
+
+def _comparable(value: object) -> object:
+    """*value* so that equal ones are equal and can be counted: NaN is NaN."""
+    return repr(value) if isinstance(value, float | list | dict) else value
+
+
+def _beyond(keys: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Positions in *keys* of what it has more of than *others*."""
+    left = Counter(others)
+    found = []
+    for position, key in enumerate(keys):
+        if left[key]:
+            left[key] -= 1
+        else:
+            found.append(position)
+    return found

@@ -1,0 +1,320 @@
+"""Leases: cuts that stay readable for as long as somebody wants them (protocol section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random, SystemRandom
+from typing import Any, TypeVar
+
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.resolve import names_of
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, Unavailable
+from airflow_provider.domain.identifiers import TableName, domain_name, lease_id
+from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.lease import (
+    Lease,
+    LeaseRecord,
+    checked_owner,
+    checked_ttl,
+    claimed,
+    lease_of,
+    refuse_other_holder,
+    released,
+    renewed,
+)
+from airflow_provider.domain.outdated import joined
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    lease_key,
+    retention_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.stores.base import (
+    Delete,
+    Exists,
+    MetadataStore,
+    Put,
+    Reading,
+    SameStore,
+    Transaction,
+    pages,
+    unchanged,
+)
+
+Answer = TypeVar("Answer")
+
+
+class Leases:
+    """Claims on cuts. They end by the store's clock, or when their owner drops them.
+
+    :param clock: for waiting only. :param random: for pauses between tries.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        cuts: Cuts,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        defaults: Defaults = DEFAULTS,
+    ) -> None:
+        self.store = store
+        self.cuts = cuts
+        self.defaults = defaults
+        self._clock = clock or SystemClock()
+        self._random = random or SystemRandom()
+
+    def cut(
+        self,
+        domain: str,
+        tables: Iterable[str | EpochTable],
+        *,
+        name: str,
+        owner: str,
+        ttl: timedelta | None = None,
+        at: datetime | None = None,
+        **options: Any,
+    ) -> Lease:
+        """Return the newest cut at or before *at*, leased: level REPEATABLE_READ.
+
+        Who holds *name* already gets the cut that he holds, for *ttl* at least, and no newer one: the retry of a
+        task reads what the try before it read.
+
+        :param options: as in :meth:`Cuts.cut`.
+        :raises LeaseHeld: somebody else has *name*. :raises NotReady: as :meth:`Cuts.cut`.
+        :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
+        """
+        key = lease_key(domain_name(domain), lease_id(name))
+        wanted, until = names_of(tables), None if at is None else as_utc(at, "at")
+
+        def request() -> Lease:
+            held, reading = self._held(key, owner)
+            if held is None:
+                found = self.cuts.cut(key.domain, wanted, at=until, level=Level.READ_COMMITTED, **options)
+                return self._claim(found, key, owner, ttl, reading)
+            _refuse_other_wish(held, wanted, until)
+            return self._renew(held, reading, ttl)
+
+        return self._labelled(self._done(request, key))
+
+    def acquire(self, cut: Cut, *, name: str, owner: str, ttl: timedelta | None = None) -> Lease:
+        """Claim all states of *cut* or none; again for the same owner and cut it renews.
+
+        :param name: id, unique in the domain; see :func:`~airflow_provider.domain.lease.derived_id`.
+        :param ttl: the default is ``lease_ttl``.
+        :raises LeaseHeld: somebody else has *name*.
+        :raises Unavailable: states of the cut were withdrawn meanwhile; ``tables`` lists them.
+        :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
+        :raises InvalidInput: the same owner holds another cut by *name*; a cut at READ_UNCOMMITTED.
+        """
+        key = lease_key(cut.domain, lease_id(name))
+
+        def request() -> Lease:
+            held, reading = self._held(key, owner)
+            if held is None:
+                return self._claim(cut, key, owner, ttl, reading)
+            if set(held.record.states) != set(cut.states.values()):
+                raise _other_wish(held, f"{cut.barrier.isoformat()} at CSN {cut.csn}")
+            return self._renew(held, reading, ttl)
+
+        return self._labelled(self._done(request, key))
+
+    def renew(self, lease: Lease, ttl: timedelta | None = None) -> Lease:
+        """Make *lease* last for *ttl* from now; never shorter than it does already.
+
+        :raises LeaseExpired: it has ended: what it held may be gone.
+        """
+        return self._labelled(self._done(lambda: self._renew(*self._own(lease), ttl), _key(lease)))
+
+    def release(self, lease: Lease, tables: Iterable[str | EpochTable]) -> Lease | None:
+        """Give up *tables*; the rest is held as long as before. None when nothing is left: then it is dropped.
+
+        :raises LeaseExpired: it has ended.
+        """
+        names = names_of(tables)
+
+        def request() -> Lease | None:
+            held, reading = self._own(lease)
+            record = released(held, names, reading.now)
+            return None if record is None else self._put(held, record, reading)
+
+        left = None if set(names) >= set(lease.cut.states) else self._done(request, _key(lease))
+        if left is None:
+            self.drop(lease)
+        return left
+
+    def drop(self, lease: Lease) -> None:
+        """End *lease* now; nothing happens when it has ended."""
+
+        def request() -> None:
+            reading = self.store.read(lease.cut.domain, [_key(lease)])
+            held = reading.get(_key(lease))
+            if held is not None and held.record.owner == lease.owner:
+                self._change(held, Delete(held.key), reading)
+
+        self._done(request, _key(lease))
+
+    def find(self, domain: str, name: str) -> Lease | None:
+        """Return the live lease with that id, None when there is none."""
+        key = lease_key(domain_name(domain), lease_id(name))
+        reading = self.store.read(key.domain, [key])
+        held = reading.get(key)
+        return None if held is None or _over(held, reading) else self._labelled(_lease(held, reading))
+
+    def all(self, domain: str) -> list[Lease]:
+        """Return the live leases of *domain*, by id."""
+        checked = domain_name(domain)
+        reading = self.store.read(checked, [])
+        found = pages(self.store, checked, Kind.LEASE, "")
+        return [_lease(one, reading) for one in found if not _over(one, reading)]
+
+    def _labelled(self, lease: Lease) -> Lease:
+        """*lease* with the outdated rows of its cut: the label that it was claimed with, and what came to it (R18)."""
+        cut = lease.cut
+        outdated = joined((*cut.outdated, *self.cuts.outdated(cut.domain, cut.states, cut.csn)))
+        return replace(lease, cut=replace(cut, outdated=outdated))
+
+    # --- one try each; RequirementFailed when somebody else was faster ------------------------------------------
+
+    def _held(self, key: Key, owner: str) -> tuple[Stamped[LeaseRecord] | None, Reading]:
+        """The live lease that *owner* has at *key*, if any.
+
+        :raises LeaseHeld: it is somebody else's.
+        """
+        reading = self.store.read(key.domain, [key])
+        stamped: Stamped[LeaseRecord] | None = reading.get(key)
+        refuse_other_holder(stamped, checked_owner(owner), reading.now)
+        return (None if stamped is None or _over(stamped, reading) else stamped), reading
+
+    def _own(self, lease: Lease) -> tuple[Stamped[LeaseRecord], Reading]:
+        """:raises LeaseExpired: the store has no live lease of this owner by that id."""
+        key = _key(lease)
+        reading = self.store.read(key.domain, [key])
+        held: Stamped[LeaseRecord] | None = reading.get(key)
+        same_store = reading.head.incarnation == lease.cut.incarnation
+        if held is None or held.record.owner != lease.owner or _over(held, reading) or not same_store:
+            raise LeaseExpired(
+                f"lease {lease.id!r} of {lease.owner!r} has ended; what it held may be gone.",
+                next_step="make a new cut, and renew its lease before it ends.",
+                lease=lease.id,
+                until=lease.until,
+            )
+        return held, reading
+
+    def _claim(self, cut: Cut, key: Key, owner: str, ttl: timedelta | None, looked: Reading) -> Lease:
+        """Claim *cut*; *looked* found nobody holding *key*, and nobody may have taken it since."""
+        record = claimed(cut, owner, self._ttl(ttl))
+        topology, retention = topology_key(cut.domain), retention_key(cut.domain)
+        reading = self.store.read(
+            cut.domain, [topology, retention, *(table_key(cut.domain, table) for table in cut.states)]
+        )
+        refuse_sealed(cut.domain, reading.get(topology))
+        _refuse_gone(cut, reading, withdrawals(self.store, cut.domain, reading))
+        requires = (*(unchanged(reading, one) for one in (topology, retention)), unchanged(looked, key))
+        receipt = self.store.transact(
+            Transaction(
+                domain=cut.domain,
+                store=SameStore(looked.head.incarnation),
+                requires=requires,
+                updates=(Put(key, record),),
+            )
+        )
+        return _lease(Stamped(key, record, receipt.versions[key], None, receipt.at), reading)
+
+    def _renew(self, held: Stamped[LeaseRecord], reading: Reading, ttl: timedelta | None) -> Lease:
+        return self._put(held, renewed(held, self._ttl(ttl), reading.now), reading)
+
+    def _put(self, held: Stamped[LeaseRecord], record: LeaseRecord, reading: Reading) -> Lease:
+        at = self._change(held, Put(held.key, record), reading)
+        return _lease(Stamped(held.key, record, 0, None, at), reading)
+
+    def _change(self, held: Stamped[LeaseRecord], update: Put | Delete, reading: Reading) -> datetime:
+        changed = Transaction(
+            domain=held.key.domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(held.key, held.version),),
+            updates=(update,),
+        )
+        return self.store.transact(changed).at
+
+    def _ttl(self, ttl: timedelta | None) -> timedelta:
+        return checked_ttl(self.defaults.lease_ttl if ttl is None else ttl, self.defaults.lease_longest)
+
+    def _done(self, request: Callable[[], Answer], key: Key) -> Answer:
+        return decided(
+            request,
+            Conflict(f"lease {key.item!r}: others kept changing it.", next_step="try again.", lease=key.item),
+            clock=self._clock,
+            random=self._random,
+            patience=self.defaults.unknown_outcome_patience,
+        )
+
+
+def _refuse_gone(cut: Cut, reading: Reading, retention: Withdrawals) -> None:
+    """:raises Unavailable: with the tables whose state in *cut* nobody can claim any more (R23)."""
+    retention.load((table, state.barrier) for table, state in cut.states.items())
+    gone: list[TableName] = []
+    for table, state in sorted(cut.states.items()):
+        stamped = reading.get(table_key(cut.domain, table))
+        newest = stamped.record.ref if stamped else None
+        withdrawn = retention.range_at(table, state.barrier) is not None
+        superseded = retention.superseded(state.csn, state.ref, newest)
+        if withdrawn or superseded or reading.head.incarnation != cut.incarnation:
+            gone.append(table)
+    if gone:
+        raise Unavailable(
+            f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were withdrawn.",
+            next_step="make a new cut and lease it in one call: epochs.lease(tables, name=…).",
+            tables=tuple(gone),
+            kept=(),
+        )
+
+
+def _key(lease: Lease) -> Key:
+    return lease_key(lease.cut.domain, lease.id)
+
+
+def _over(held: Stamped[LeaseRecord], reading: Reading) -> bool:
+    return expired(held.at, held.record.ttl, reading.now)
+
+
+def _lease(held: Stamped[LeaseRecord], reading: Reading) -> Lease:
+    return lease_of(held, reading.head.incarnation)
+
+
+def _refuse_other_wish(
+    held: Stamped[LeaseRecord], tables: Iterable[TableName], until: datetime | None
+) -> None:
+    """:raises InvalidInput: what is held is no answer to the request."""
+    found = [state.table for state in held.record.states]
+    if set(found) != set(tables):
+        raise _other_wish(held, f"the tables {', '.join(sorted(tables))}")
+    if until is not None and held.record.barrier > until:
+        raise _other_wish(held, f"a barrier at or before {until.isoformat()}")
+
+
+def _other_wish(held: Stamped[LeaseRecord], wanted: str) -> InvalidInput:
+    record = held.record
+    tables = ", ".join(sorted(state.table for state in record.states))
+    return InvalidInput(
+        f"lease {held.key.item!r} of {record.owner!r} holds {tables} at {record.barrier.isoformat()} "
+        f"(CSN {record.csn}), not {wanted}.",
+        next_step="use another name for another cut, or drop this lease first.",
+        field="name",
+        value=held.key.item,
+        expected=wanted,
+    )

@@ -1,0 +1,212 @@
+"""A cut as text: for each table the query that gives its rows in one engine's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.engine_names import refuse_names_alike
+from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.errors import InvalidInput, choice
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.tables.base import EPOCH_COLUMN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ICEBERG = "iceberg"
+
+
+class Engine(StrEnum):
+    """Whose SQL is written."""
+
+    DUCKDB = "duckdb"
+    """Names the cut's files; columns by id. Needs no catalog, and reads every version that is kept."""
+    SPARK = "spark"
+    """Travels to the cut's snapshot in an Iceberg catalog of the session; for the table's last 20 commits."""
+    TRINO = "trino"
+    """Likewise, in Trino."""
+
+
+def queries(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epochs") -> dict[TableName, str]:
+    """Return for each table of *cut* a SELECT of its rows, columns named, :data:`EPOCH_COLUMN` last.
+
+    The text keeps nothing readable: hold the cut by a lease, and call ``cuts.check(cut)`` when the queries are done.
+
+    :param catalog: what the engine calls the Iceberg catalog of the store; DuckDB needs none.
+    :raises LeaseExpired: the cut's time is over.
+    :raises InvalidInput: an engine that there is not, a format that it cannot read, output that is not published; for
+        Spark and Trino, an older state of a full table, which no snapshot of the catalog shows.
+    """
+    chosen = choice(Engine, engine, "engine")
+    if cut.level is Level.READ_UNCOMMITTED:
+        raise InvalidInput(field="cut", value=cut.level.value, expected="a cut of committed rows")
+    cuts.check(cut)
+    return {table: _query(cuts, cut, state, chosen, catalog) for table, state in cut.states.items()}
+
+
+def script(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epochs") -> str:
+    """Return statements that make a temporary view of each table, named as the table.
+
+    :raises InvalidInput: as :func:`queries`; Trino, which has no temporary views; two tables whose names the engine
+        takes for one.
+    """
+    dialect = _DIALECTS[choice(Engine, engine, "engine")]
+    if not dialect.view:
+        raise InvalidInput(
+            field="engine",
+            value=str(engine),
+            expected="duckdb or spark",
+            next_step="put queries(…) into WITH clauses: Trino has no temporary views.",
+        )
+    refuse_names_alike(cut.states)
+    texts = queries(cuts, cut, engine, catalog=catalog)
+    return "".join(f"{dialect.view} {dialect.quoted(table)} AS\n{text};\n" for table, text in texts.items())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Dialect:
+    """How an engine writes things down."""
+
+    quote: str
+    view: str
+    travel: Callable[[int], str]
+    moment: Callable[[datetime], str]
+
+    def quoted(self, name: str) -> str:
+        return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f} UTC'"
+
+
+_DIALECTS: Mapping[Engine, _Dialect] = {
+    Engine.DUCKDB: _Dialect(
+        quote='"',
+        view="CREATE OR REPLACE TEMP VIEW",
+        travel=lambda _: "",
+        moment=lambda moment: f"TIMESTAMPTZ '{moment.isoformat(sep=' ')}'",
+    ),
+    Engine.SPARK: _Dialect(
+        quote="`",
+        view="CREATE OR REPLACE TEMPORARY VIEW",
+        travel=lambda version: f"VERSION AS OF {version}",
+        moment=_timestamp,
+    ),
+    Engine.TRINO: _Dialect(
+        quote='"', view="", travel=lambda version: f"FOR VERSION AS OF {version}", moment=_timestamp
+    ),
+}
+
+
+def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> str:
+    if state.ref is None or state.ref.format != ICEBERG:
+        raise InvalidInput(
+            f"{state.table}: {engine} cannot read it: "
+            + ("nothing is committed." if state.ref is None else f"its format is {state.ref.format!r}."),
+            next_step="read it with cut[table].to_arrow().",
+            field="table",
+            value=state.table,
+            expected="a table of the format iceberg with a commit",
+        )
+    schema = cuts.formats[ICEBERG].arrow_schema(cuts.schema(cut.domain, state))
+    if engine is Engine.DUCKDB:
+        return _of_files(schema, state, cuts.files(cut, state.table))
+    if not cuts.formats[ICEBERG].is_shown(state):
+        raise InvalidInput(
+            f"{state.table} at {state.barrier.isoformat()}: {engine} cannot travel there: version {state.ref.version} "
+            "shows the table's newest state, and this is an older one.",
+            next_step="make the cut at the table's newest barrier, or read its files: cut[table].files(), or the text "
+            "for engine='duckdb'.",
+            field="cut",
+            value=state.barrier.isoformat(),
+            expected="a state that the catalog shows",
+        )
+    return _of_snapshot(cut.domain, state, schema, _DIALECTS[engine], catalog)
+
+
+def _of_snapshot(domain: DomainName, state: State, schema: pa.Schema, dialect: _Dialect, catalog: str) -> str:
+    columns = ", ".join(dialect.quoted(field.name) for field in schema)
+    table = ".".join(dialect.quoted(name) for name in (catalog, domain, state.table))
+    epoch, barrier = dialect.quoted(EPOCH_COLUMN), dialect.moment(state.barrier)
+    conditions = [f"{epoch} = {barrier}" if state.kind is TableKind.FULL else f"{epoch} <= {barrier}"]
+    if state.low is not None and state.kind is not TableKind.FULL:
+        conditions.append(f"{epoch} > {dialect.moment(state.low)}")
+    version = dialect.travel(state.ref.version if state.ref else 0)
+    return f"SELECT {columns}\nFROM {table} {version}\nWHERE {' AND '.join(conditions)}"
+
+
+def _of_files(schema: pa.Schema, state: State, files: list[str]) -> str:
+    dialect = _DIALECTS[Engine.DUCKDB]
+    types = [(field, _duckdb_type(field.type)) for field in schema]
+    if not files:
+        nothing = ", ".join(f"CAST(NULL AS {kind}) AS {dialect.quoted(field.name)}" for field, kind in types)
+        return f"SELECT {nothing}\nWHERE false"
+    columns = ", ".join(_of_state(field.name, state, dialect) for field in schema)
+    by_id = ", ".join(
+        f"{int(field.metadata[b'PARQUET:field_id'])}: "
+        f"{{name: {_text(field.name)}, type: {_text(kind)}, default_value: NULL}}"
+        for field, kind in types
+    )
+    listed = ",\n  ".join(_text(_literal_path(uri)) for uri in files)
+    return f"SELECT {columns}\nFROM read_parquet([\n  {listed}\n], schema = MAP {{{by_id}}})"
+
+
+def _of_state(column: str, state: State, dialect: _Dialect) -> str:
+    """*column* of the rows of *state*: those of a full table are of its barrier, whenever their file was written."""
+    if column == EPOCH_COLUMN and state.kind is TableKind.FULL:
+        return f"{dialect.moment(state.barrier)} AS {dialect.quoted(column)}"
+    return dialect.quoted(column)
+
+
+def _literal_path(uri: str) -> str:
+    """*uri* as a pattern that matches only itself."""
+    return "".join(f"[{one}]" if one in "*?[" else one for one in uri)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _duckdb_type(kind: pa.DataType) -> str:
+    """*kind* in DuckDB's words; parts of structs are matched by name there.
+
+    :raises InvalidInput: it has none.
+    """
+    import pyarrow as pa
+
+    plain: Mapping[Any, str] = {
+        pa.bool_(): "BOOLEAN",
+        pa.int32(): "INTEGER",
+        pa.int64(): "BIGINT",
+        pa.float32(): "FLOAT",
+        pa.float64(): "DOUBLE",
+        pa.date32(): "DATE",
+        pa.time64("us"): "TIME",
+        pa.string(): "VARCHAR",
+        pa.large_string(): "VARCHAR",
+        pa.binary(): "BLOB",
+        pa.large_binary(): "BLOB",
+    }
+    if kind in plain:
+        return plain[kind]
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pa.types.is_struct(kind):
+        parts = ", ".join(
+            f"{_DIALECTS[Engine.DUCKDB].quoted(part.name)} {_duckdb_type(part.type)}" for part in kind
+        )
+        return f"STRUCT({parts})"
+    if pa.types.is_map(kind):
+        return f"MAP({_duckdb_type(kind.key_type)}, {_duckdb_type(kind.item_type)})"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"{_duckdb_type(kind.value_type)}[]"
+    raise InvalidInput(field="type", value=str(kind), expected="a type that DuckDB has")

@@ -1,0 +1,265 @@
+"""From what a reader asks for to one barrier and one CSN: what all that read cuts share (protocol section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.similar_names import meant
+from airflow_provider.coordination.commits.withdrawals import RememberedPages, Withdrawals, withdrawals
+from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
+from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, standing
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
+from airflow_provider.domain.identifiers import DomainName, TableName, table_name
+from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
+from airflow_provider.domain.session import Session
+from airflow_provider.domain.staleness import too_old
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.stores.base import MetadataReader, Reading, pages
+
+_TRIES = 20
+
+Worked = TypeVar("Worked")
+
+Resolved = Mapping[TableName, tuple[TableRecord, Moved]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What a reader asks of a cut; see :meth:`Cuts.cut`."""
+
+    at: datetime | None = None
+    align: Align = Align.EXACT
+    max_lag: timedelta | None = None
+    max_staleness: timedelta | None = None
+    consistency: Consistency = Consistency.ROLLING
+    session: Session | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """Where the tables of a cut stand, and at which barriers they are read."""
+
+    reading: Reading
+    found: Resolved
+    aligned: Aligned
+
+
+class Latest(Generic[Worked]):
+    """What was worked out last, for as long as the same is asked: a domain moves less often than it is read.
+
+    Questions are compared as values, so that a different one never gets this answer. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, Worked] | None = None
+
+    def answer(self, question: object, work: Callable[[], Worked]) -> Worked:
+        """Return what *work* answers to *question*, which must not be changed afterwards."""
+        kept = self._kept
+        if kept is None or kept[0] != question:
+            kept = self._kept = (question, work())
+        return kept[1]
+
+
+class Standings:
+    """Where tables stand, as *reader* finds it; worked out once for each version of a table's record."""
+
+    def __init__(self, reader: MetadataReader) -> None:
+        self.reader = reader
+        self.aligned = Latest[Aligned | None]()
+        self._pages = RememberedPages()
+        self._known: dict[TableName, tuple[Stamped[TableRecord], tuple[TableRecord, Moved]]] = {}
+
+    def of_all(
+        self, domain: DomainName, names: Sequence[TableName]
+    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+        """Read where *names* stood at the head.
+
+        :raises UnknownName: a table that no job has registered.
+        """
+        reading, found = self.of_registered(domain, names)
+        for name in names:
+            if name not in found:
+                raise UnknownName(
+                    f"table {name!r} is not registered in domain {domain!r}{meant(self.reader, domain, name)}.",
+                    next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
+                    domain=domain,
+                    table=name,
+                )
+        return reading, found
+
+    def of_registered(
+        self, domain: DomainName, names: Sequence[TableName]
+    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+        """Read where those of *names* that are registered stood at the head, and what retention has withdrawn.
+
+        The head is read first, then only what is immutable at or below it (R3).
+        """
+        keys = {name: table_key(domain, name) for name in names}
+        for _ in range(_TRIES):
+            reading = self.reader.read(domain, [retention_key(domain), topology_key(domain), *keys.values()])
+            records, csn = reading.records, reading.head.csn
+            stood = {
+                name: self._stood(name, records[key], csn) for name, key in keys.items() if key in records
+            }
+            found = {name: one for name, one in stood.items() if one is not None}
+            if len(found) == len(stood):
+                return reading, found
+        raise Conflict(
+            "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
+        )
+
+    def withdrawals(self, domain: DomainName, reading: Reading) -> Withdrawals:
+        """What is withdrawn of the tables of *reading*."""
+        return withdrawals(self.reader, domain, reading, self._pages.of(domain, reading))
+
+    def _stood(
+        self, name: TableName, stamped: Stamped[TableRecord], csn: int
+    ) -> tuple[TableRecord, Moved] | None:
+        """The table and where it stood at *csn*; None when its record has forgotten."""
+        if (stamped.csn or 0) > csn:
+            moved = as_of(stamped, csn)
+            return None if moved is None else (stamped.record, moved)
+        known = self._known.get(name)
+        if known is None or known[0] is not stamped:
+            known = self._known[name] = (stamped, (stamped.record, standing(stamped)))
+        return known[1]
+
+
+def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName], wish: Wish) -> Answer:
+    """Resolve *names* at the head, as *wish* says; errors as :meth:`Cuts.cut`."""
+    altogether = wish.consistency is Consistency.ALTOGETHER
+    reading, stood = (_altogether if altogether else Standings.of_all)(standings, domain, names)
+    found = {name: stood[name] for name in names}
+    at = wish.at
+    if altogether:
+        lapsed = lapsed_jobs(standings.reader, domain)
+        awaited = (one for one in stood.values() if one[0].job not in lapsed and not one[0].ended)
+        limit = published_by_all(awaited)
+        at = min((one for one in (at, limit) if one is not None), default=None)
+    question = (found, at, wish.align, wish.max_lag)
+    answer = standings.aligned.answer(question, lambda: aligned(*question))
+    if answer is None:
+        raise _no_common_barrier(stood, wish.at)
+    refuse_withdrawn(standings.withdrawals(domain, reading), found, answer.tables)
+    _refuse_behind(wish.session, reading, found, answer)
+    if wish.max_staleness is not None:
+        refuse_stale(too_old(found, answer.tables, reading.now, wish.max_staleness), wish.max_staleness)
+    return Answer(reading=reading, found=found, aligned=answer)
+
+
+def _altogether(
+    standings: Standings, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    """Read where *names* and all other tables of the domain stood at the head.
+
+    Tables are listed before the head is read. Each registration changes the topology, so one that came between
+    the two shows, and the tables are listed again.
+
+    :raises Conflict: jobs kept registering meanwhile.
+    """
+    key = topology_key(domain)
+    for _ in range(_TRIES):
+        before = standings.reader.read(domain, [key]).get(key)
+        listed = [TableName(one.key.item) for one in pages(standings.reader, domain, Kind.TABLE, "")]
+        reading, stood = standings.of_all(domain, list(dict.fromkeys([*names, *listed])))
+        now = reading.get(key)
+        if before is not None and now is not None and before.version == now.version:
+            return reading, stood
+    raise Conflict(
+        "jobs kept registering while the tables of the domain were listed.",
+        next_step="read again.",
+        tables=tuple(names),
+    )
+
+
+def refuse_withdrawn(retention: Withdrawals, found: Resolved, barriers: Mapping[TableName, datetime]) -> None:
+    """:raises Unavailable: the state of a table was withdrawn; ``kept`` has the nearest barriers that are not."""
+    gone = retention.withdrawn_at(barriers)
+    if gone:
+        kept = nearest_kept({table: found[table] for table in gone}, retention, barriers[gone[0]])
+        said = " and ".join(one.isoformat() for one in kept) or "none"
+        raise Unavailable(
+            f"{', '.join(gone)}: what was there at {barriers[gone[0]].isoformat()} is withdrawn.",
+            next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
+            barrier=max(barriers.values()),
+            tables=gone,
+            kept=kept,
+        )
+
+
+def refuse_stale(lags: tuple[Lag, ...], limit: timedelta) -> None:
+    """:raises NotReady: there are *lags*: what would be read is older than *limit*."""
+    if lags:
+        raise NotReady(
+            f"older than {limit}: " + "; ".join(f"{lag.table}: {lag.reason}" for lag in lags) + ".",
+            next_step="a local lag: see `airflow epochs explain` of the job that writes the table; a global one: "
+            "the other tables; otherwise allow the age that the calendars have.",
+            missing=lags,
+        )
+
+
+def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, answer: Aligned) -> None:
+    """:raises NotReady: a table would go back. :raises Unavailable: the store is another one by now."""
+    if session is None:
+        return
+    if session.incarnation and session.incarnation != reading.head.incarnation:
+        raise Unavailable(
+            f"the session has seen incarnation {session.incarnation} of the store, which is "
+            f"{reading.head.incarnation} now: it was restored, or a standby was promoted, and what was seen may be "
+            "undone.",
+            next_step="look at what was restored, then begin a new session.",
+            expected=session.incarnation,
+            found=reading.head.incarnation,
+            kept=(),
+        )
+    missing = session.behind(reading.head.csn, answer.tables)
+    if missing:
+        others = lagging(found, max(lag.wanted for lag in missing))
+        slower = tuple(lag for lag in others if lag.table not in {one.table for one in missing})
+        raise NotReady(
+            "; ".join(f"{lag.table}: {lag.reason}" for lag in (*missing, *slower)) + ".",
+            next_step="wait for the slower tables (EpochSensor), or read without this session.",
+            missing=(*missing, *slower),
+        )
+
+
+def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
+    marks = [moved.watermark for _, moved in stood.values() if moved.watermark is not None]
+    wanted = at or max(marks, default=None)
+    missing = lagging(stood, wanted) if wanted else ()
+    behind = [
+        name for name, (table, moved) in stood.items() if moved.watermark is None and table.progress.islands
+    ]
+    lacking = f"what is committed of {', '.join(sorted(behind))} lies behind epochs that it lacks"
+    nothing = lacking if behind else "nothing is committed yet"
+    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or nothing
+    origins = [moved.origin for _, moved in stood.values() if moved.origin is not None]
+    if at is not None and origins and at <= max(origins):
+        step = f"read at a later time than {max(origins).isoformat()}, where the last of them begins."
+    elif behind:
+        step = "`airflow epochs doctor` names these epochs, and what brings them."
+    else:
+        step = "wait for it (EpochSensor), or see `airflow epochs explain`."
+    return NotReady(
+        f"no common barrier of {', '.join(sorted(stood))} yet: {reasons}.",
+        next_step=step,
+        missing=missing,
+    )
+
+
+def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
+    """:raises InvalidInput: no table, or a name that cannot be one."""
+    if isinstance(tables, str | EpochTable):
+        tables = [tables]
+    if not isinstance(tables, Iterable):
+        raise InvalidInput(field="tables", value=tables, expected="a list of one table or more")
+    names = [table_name(one.name if isinstance(one, EpochTable) else one) for one in tables]
+    if not names:
+        raise InvalidInput(field="tables", value=[], expected="one table or more")
+    return list(dict.fromkeys(names))

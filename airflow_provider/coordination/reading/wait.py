@@ -1,0 +1,321 @@
+"""Waiting for barriers: one decision, asked by sensor, trigger, command line and Spark alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.similar_names import meant
+from airflow_provider.coordination.commits.withdrawals import withdrawals
+from airflow_provider.coordination.reading.resolve import Standings, names_of, refuse_withdrawn
+from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.domain.beginning import holder, left_behind
+from airflow_provider.domain.behind import Behind
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import (
+    Lag,
+    before_origin,
+    edge_range,
+    lagging,
+    reached,
+    standing,
+    starts_with,
+)
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochRecord, Owner
+from airflow_provider.domain.errors import NotReady
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
+from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
+from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, root_key, table_key
+from airflow_provider.domain.roots import Root
+from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, TableKind
+from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Readiness:
+    """Whether a cut at *barrier* can be had.
+
+    :param csn: the head at which it was asked; wait for a later one before asking again.
+    """
+
+    barrier: datetime
+    csn: int
+    missing: tuple[Lag, ...]
+
+    @property
+    def ready(self) -> bool:
+        return not self.missing
+
+    def __str__(self) -> str:
+        if self.ready:
+            return f"ready at {self.barrier.isoformat()} (CSN {self.csn})"
+        return "; ".join(f"{lag.table}: {lag.reason}" for lag in self.missing)
+
+
+def check(
+    reader: MetadataReader,
+    domain: str,
+    tables: Iterable[str | EpochTable],
+    barrier: datetime,
+) -> Readiness:
+    """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
+
+    :raises Unavailable: a table had it, and it is withdrawn: there is nothing to wait for (R24).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    """
+    return readiness(patient(reader), domain, tables, barrier)
+
+
+def readiness(
+    reader: MetadataReader, domain: str, tables: Iterable[str | EpochTable], barrier: datetime
+) -> Readiness:
+    """As :func:`check`, in one try: for those who ask again by themselves."""
+    name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
+    reading, found = Standings(reader).of_registered(name, names)
+    had = [one for one, (record, moved) in found.items() if reached(record, moved, barrier)]
+    refuse_withdrawn(withdrawals(reader, name, reading), found, dict.fromkeys(had, barrier))
+    unregistered = (_without_owner(one, barrier) for one in names if one not in found)
+    return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobInputs:
+    """What a job reads for its epochs of *interval*, computed one after the other.
+
+    What is read up to the barrier must be there up to the end of the last epoch, and what is read as ``previous`` up to
+    the start of the first: what later ones read as such is committed by the epochs before them.
+
+    :param roots: sources that must be complete for each of the epochs. :param cadence: of the epochs.
+    """
+
+    edges: tuple[Edge, ...]
+    interval: Interval
+    roots: tuple[Root, ...] = ()
+    cadence: Cadence | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The ids of the connections that lead to the roots that are asked for conditions."""
+        return tuple(dict.fromkeys(root.source for root in self.roots if root.source and root.complete))
+
+    @classmethod
+    def of(cls, job: EpochJob, interval: Interval) -> JobInputs:
+        """What *job* reads; where it begins, its own past is nothing, which nobody may have registered yet."""
+        begins = job.origin == interval.start
+        own = {table.name for table in job.outputs} if begins else set()
+        edges = (edge for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS or edge.table not in own)
+        return cls(edges=tuple(edges), interval=interval, roots=job.roots, cadence=job.cadence)
+
+
+def check_inputs(
+    reader: MetadataReader, domain: str, inputs: JobInputs, sources: RootSources | None = None
+) -> Readiness:
+    """Return whether a job finds what it reads.
+
+    :param sources: asks roots whether they are complete; by default those that need no connection.
+    :raises SourceUnavailable: a root's source does not answer.
+    :raises Unavailable: the state of a full table that it reads was withdrawn (R24).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    """
+    return inputs_readiness(patient(reader), domain, inputs, sources)
+
+
+def inputs_readiness(
+    reader: MetadataReader, domain: str, inputs: JobInputs, sources: RootSources | None = None
+) -> Readiness:
+    """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
+    name, interval = domain_name(domain), inputs.interval
+    reading, found = Standings(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
+    retention, missing = withdrawals(reader, name, reading), list[Lag]()
+    for edge in inputs.edges:
+        stood = found.get(edge.table)
+        if stood is None:
+            past = edge.kind is EdgeKind.PREVIOUS
+            missing.append(_without_owner(edge.table, interval.start if past else interval.end))
+            continue
+        low, high = edge_range(edge, interval, stood[0])
+        if starts_with(edge, stood[0], high):
+            continue
+        missing += (
+            lagging({edge.table: stood}, high)
+            or _before_origin(edge.table, stood, low, high)
+            or _behind(edge, stood, (low, high), behind_of(reading, name))
+        )
+        if stood[0].kind is TableKind.FULL and reached(*stood, high):
+            refuse_withdrawn(retention, found, {edge.table: high})
+    missing += _incomplete(reader, name, inputs, sources or RootSources())
+    return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
+
+
+def begin_readiness(
+    reader: MetadataReader,
+    domain: str,
+    job: str,
+    inputs: JobInputs,
+    run: tuple[str, str],
+    *,
+    sources: RootSources | None = None,
+) -> Readiness:
+    """As :func:`inputs_readiness`, and whether no other run is computing the epoch of *inputs*: its lock is free.
+
+    :param run: ids of DAG and run that ask: what an earlier try of theirs holds, a begin takes over.
+    """
+    name, maker = domain_name(domain), job_name(job)
+    epoch, lock = (make(name, maker, inputs.interval.start) for make in (epoch_key, lock_key))
+    reading = reader.read(name, [epoch, lock])
+    answer = inputs_readiness(reader, domain, inputs, sources)
+    stamped: Stamped[EpochRecord] | None = reading.get(epoch)
+    live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
+    if live is None or (live[0].dag_id, live[0].run_id) == run:
+        return answer
+    owner, until = live
+    busy = Lag(
+        table=TableName(f"epoch of {maker}"),
+        watermark=None,
+        wanted=inputs.interval.end,
+        reason=f"is computed by {owner}, whose lock lasts until {until.isoformat()}",
+    )
+    return Readiness(barrier=answer.barrier, csn=answer.csn, missing=(busy, *answer.missing))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bringer:
+    """Who brings a table that is waited for.
+
+    :param job: whose table it is; None when no job that writes it has run.
+    :param owner: who worked last on the epoch at which the table stands, or on the newest one.
+    :param is_open: it is that epoch, and its attempt has not ended. :param meant: as :func:`meant` says.
+    """
+
+    table: TableName
+    job: JobName | None = None
+    owner: Owner | None = None
+    is_open: bool = False
+    meant: str = ""
+
+    def __str__(self) -> str:
+        if self.job is None:
+            return f"{self.table}: no job that writes it has run{self.meant}"
+        dag = f" of DAG {self.owner.dag_id}" if self.owner and self.owner.names_dag else ""
+        begun = f", begun by run {self.owner.run_id} and not ended" if self.owner and self.is_open else ""
+        return f"{self.table}: brought by job {self.job}{dag}{begun}"
+
+
+def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) -> list[Bringer]:
+    """Return who brings each table in *missing*, or which one may be meant."""
+    name = domain_name(domain)
+    wanted = list(dict.fromkeys(missing))
+    found = reader.read(name, [table_key(name, table) for table in wanted])
+    told = []
+    for table in wanted:
+        stamped: Stamped[TableRecord] | None = found.get(table_key(name, table))
+        if stamped is None:
+            told.append(Bringer(table=table, meant=meant(reader, name, table)))
+            continue
+        job, stands = stamped.record.job, standing(stamped).watermark
+        start = None if stands is None else time_key(stands)
+        scan = partial(reader.scan, name, Kind.EPOCH, job, limit=1)
+        stops: list[Stamped[EpochRecord]] = scan(start=start)
+        record = next((one.record for one in stops or scan(reverse=True)), None)
+        work = None if record is None else record.attempt or record.committed
+        attempt = record.attempt if record is not None and stops else None
+        told.append(
+            Bringer(
+                table=table,
+                job=job,
+                owner=None if work is None else work.owner,
+                is_open=attempt is not None and attempt.aborted is None,
+            )
+        )
+    return told
+
+
+def _incomplete(
+    reader: MetadataReader, domain: DomainName, inputs: JobInputs, sources: RootSources
+) -> Iterator[Lag]:
+    """The roots that are not complete, each for the first epoch for which nobody has recorded its bounds."""
+    if not inputs.roots or inputs.cadence is None:
+        return
+    epochs = list(inputs.cadence.split(inputs.interval))
+    keys = {
+        root.name: [root_key(domain, root.name, epoch.end, 1) for epoch in epochs] for root in inputs.roots
+    }
+    reading = reader.read(domain, [key for found in keys.values() for key in found])
+    for root in inputs.roots:
+        for epoch, key in zip(epochs, keys[root.name], strict=True):
+            reason = "" if reading.get(key) else sources.missing(root, epoch, reading.now)
+            if reason:
+                yield Lag(table=TableName(root.name), watermark=None, wanted=epoch.end, reason=reason)
+                break
+
+
+def _before_origin(
+    table: TableName, stood: tuple[TableRecord, Moved], low: datetime | None, high: datetime
+) -> tuple[Lag, ...]:
+    reason = before_origin(*stood, low)
+    if not reason:
+        return ()
+    return (Lag(table=table, watermark=stood[1].watermark, wanted=high, reason=reason),)
+
+
+def _behind(
+    edge: Edge,
+    stood: tuple[TableRecord, Moved],
+    wanted: tuple[datetime | None, datetime],
+    behind: tuple[Behind, ...],
+) -> tuple[Lag, ...]:
+    """What is to be computed again before it can be read, since its source was bound anew."""
+    entry = left_behind(edge.table, edge.on_upstream_revision, wanted, behind)
+    if entry is None:
+        return ()
+    return (Lag(table=edge.table, watermark=stood[1].watermark, wanted=wanted[1], reason=entry.why),)
+
+
+def _without_owner(table: TableName, barrier: datetime) -> Lag:
+    return Lag(
+        table=table, watermark=None, wanted=barrier, reason="no owner yet: no job that writes it has run"
+    )
+
+
+def wait_for(
+    reader: MetadataReader,
+    domain: str,
+    tables: Iterable[str | EpochTable],
+    barrier: datetime,
+    *,
+    timeout: timedelta,
+    clock: Clock | None = None,
+    defaults: Defaults = DEFAULTS,
+) -> Readiness:
+    """Return once all *tables* have reached *barrier*.
+
+    :raises NotReady: not within *timeout*; ``missing`` says which table lags and why.
+    :raises Unavailable: a table had it, and it is withdrawn.
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    """
+    clock = clock or SystemClock()
+    reader = patient(reader, clock=clock, defaults=defaults)
+    deadline = clock.monotonic() + timeout.total_seconds()
+    wanted = names_of(tables)
+    while True:
+        answer = check(reader, domain, wanted, barrier)
+        left = timedelta(seconds=deadline - clock.monotonic())
+        if answer.ready:
+            return answer
+        if left <= timedelta(0):
+            raise NotReady(
+                f"{barrier.isoformat()} was not reached within {timeout}: {answer}.",
+                next_step="see `airflow epochs explain` for what each table waits for.",
+                missing=answer.missing,
+            )
+        pause, before = min(left, defaults.wait_poll_interval), clock.monotonic()
+        reader.watch(domain_name(domain), answer.csn, pause)
+        if clock.monotonic() == before:
+            # A clock of the caller's own does not move while the store waits: then it is the one to wait by.
+            clock.sleep(pause)

@@ -1,0 +1,1 @@
+"""Operations of people and schedules: skip, retire, bind, move, retention, doctor, explain."""

@@ -1,0 +1,123 @@
+"""Bounds of roots that attempts recorded which came to nothing: later barriers go on behind them (I11).
+
+What lies within them is read when the epoch is computed again. Until then no epoch reads it, which `doctor` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from airflow_provider.coordination.commits.root_readers import lives, open_root
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import epoch_key, lock_key, root_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import Root, RootBounds, RootRecord
+from airflow_provider.stores.base import MetadataReader
+
+_PAGE = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AbandonedBounds:
+    """The newest bounds of *root* for *interval*, which no commit and no attempt that is heard of reads.
+
+    :param job: owns the epoch: a skipped one, one committed from earlier bounds, or one before the job's origin.
+    :param bounds: what it would read. :param first: what is to be done before it can be run; empty where it can.
+    :param skipped: the epoch is skipped.
+    """
+
+    root: Root
+    job: JobName
+    interval: Interval
+    bounds: RootBounds
+    first: str = ""
+    skipped: bool = False
+
+    @property
+    def next_step(self) -> str:
+        """Steps after which an epoch has read the bounds, or has given them back."""
+        runs = f"{self.first}clear the task of job {self.job} for {self.interval}, which reads it"
+        skips = "skip the epoch again, which leaves to later ones what they can read, and names the rest"
+        return f"{runs}; or {skips}." if self.skipped else f"{runs}."
+
+    def __str__(self) -> str:
+        found = f"bounds that came to nothing: {self.bounds}, for {self.interval}"
+        return f"{found}; what no epoch has read of it, none reads"
+
+
+def abandoned_bounds(
+    reader: MetadataReader,
+    domain: DomainName,
+    root: Root,
+    records: Sequence[RootRecord],
+    jobs: Sequence[JobRecord],
+) -> Iterator[AbandonedBounds]:
+    """Yield those of *records*, the newest at their barriers, of which nothing came.
+
+    :param jobs: those that read *root*. At the last barrier the chain ends: what is recorded there may still move.
+    """
+    known = {job.name: job for job in jobs}
+    for start in range(1 if root.looks_around else 0, len(records), _PAGE):
+        page = [
+            record
+            for record in records[start : start + _PAGE]
+            if record.interval and not record.bounds.is_empty
+        ]
+        keys = {
+            (job.name, record.interval): epoch_key(domain, job.name, record.interval.start)
+            for record in page
+            for job in jobs
+            if record.interval
+        }
+        locks = {name: lock_key(domain, name[0], name[1].start) for name in keys}
+        found = reader.read(domain, [*keys.values(), *locks.values()])
+        for record in page:
+            epochs = {
+                job: stamped.record
+                for (job, interval), key in keys.items()
+                if interval == record.interval and (stamped := found.get(key)) is not None
+            }
+            name, interval = record.bounds.root, record.interval
+            is_read = any(
+                open_root(epoch.attempt, name) and lives(found, locks[job, interval])  # type: ignore[index]
+                for job, epoch in epochs.items()
+            )
+            is_over = all(epoch.committed or _first(known[job], interval) for job, epoch in epochs.items())  # type: ignore[arg-type]
+            if is_over and not is_read and _came_to_nothing(reader, domain, record, list(epochs.values())):
+                job = record.job if record.job in epochs else next(iter(epochs))
+                first = _first(known[job], interval)  # type: ignore[arg-type]
+                commit = epochs[job].committed
+                yield AbandonedBounds(
+                    root=root,
+                    job=job,
+                    interval=interval,  # type: ignore[arg-type]
+                    bounds=record.whole,
+                    first=first,
+                    skipped=commit is not None and bool(commit.skipped),
+                )
+
+
+def _first(job: JobRecord, interval: Interval) -> str:
+    """The step that lets a retired job, or a job with a later origin, run *interval*; empty for other jobs."""
+    if job.retired:
+        return f"`airflow epochs revive {job.name}`, then "
+    is_before = job.origin is not None and interval.start < job.origin
+    return f"declare an earlier origin of job {job.name}, then " if is_before else ""
+
+
+def _came_to_nothing(
+    reader: MetadataReader, domain: DomainName, record: RootRecord, epochs: Sequence[EpochRecord]
+) -> bool:
+    """Whether no epoch at the barrier of *record* has read its bounds. :param epochs: at that barrier."""
+    root, newest = record.bounds.root, record.bounds.revision
+    if not epochs or any(epoch.interval != record.interval for epoch in epochs):
+        return False
+    read = {epoch.committed.revision_of(root) for epoch in epochs if epoch.committed} - {0}
+    keys = [
+        root_key(domain, root, epochs[0].interval.end, revision) for revision in read if revision != newest
+    ]
+    earlier = reader.read(domain, keys).records.values() if keys else ()
+    return newest not in read and not any(one.record.whole.same_as(record.whole) for one in earlier)

@@ -1,0 +1,288 @@
+"""Checks two invariants on a live store: nothing that was read has changed (I4), no file is missing (I6).
+
+Everything is read in pages, one table's history at a time; rows are not read, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.claims import claimed_versions
+from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables
+from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
+from airflow_provider.domain.auditing import Change, StaleInput, TableHistory, stale_inputs
+from airflow_provider.domain.barriers import newest_tries
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochRecord, EpochState
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, root_key, topology_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import Committable, TableRecord, TableRef
+from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.tables.base import MissingFile
+from airflow_provider.tables.factory import TableFormats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StaleRead:
+    """A committed epoch that has read what has changed since (I4).
+
+    :param subject: the table, or the source, that it read.
+    :param changed: the time whose rows are others now. :param changed_csn: the commit that changed them; None for a
+        source.
+    """
+
+    job: JobName
+    interval: Interval
+    revision: int
+    subject: str
+    changed: Interval
+    changed_csn: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        commit = "" if self.changed_csn is None else f" (CSN {self.changed_csn})"
+        epoch = f"{self.job} {self.interval} revision {self.revision}"
+        return f"{epoch}: {self.subject} {self.changed}{commit}: {self.reason}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MissingFiles:
+    """Files that are not there although somebody may read them (I6).
+
+    :param used_by: who names them: the table's readers, or an attempt that is about to publish them.
+    """
+
+    table: TableName
+    used_by: str
+    files: tuple[MissingFile, ...]
+
+    @property
+    def barriers(self) -> tuple[datetime, ...]:
+        """Of the epochs whose rows are in the missing files, as far as their descriptions say so; sorted."""
+        return tuple(sorted({file.barrier for file in self.files if file.barrier is not None}))
+
+
+# --- I4 ----------------------------------------------------------------------------------------------------------
+
+
+def stale_reads(reader: MetadataReader, domain: DomainName) -> Iterator[StaleRead]:
+    """Yield the committed epochs whose inputs have changed since they were read, unless the edge says ``ignore``."""
+    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    adopted = _adopted(reader, domain)
+    for stamped in list(pages(reader, domain, Kind.TABLE, "")):
+        yield from _stale_reads_of(reader, domain, stamped, jobs, adopted)
+    for source in sorted({root for job in jobs for root in job.all_roots}):
+        yield from _older_revisions(reader, domain, source, jobs)
+
+
+def _stale_reads_of(
+    reader: MetadataReader,
+    domain: DomainName,
+    stamped: Stamped[TableRecord],
+    jobs: Sequence[JobRecord],
+    adopted: Mapping[TableName, Sequence[Change]],
+) -> Iterator[StaleRead]:
+    name = TableName(stamped.key.item)
+    # A skip of a full table reads what the table had before, without an edge.
+    skips = stamped.record.kind is TableKind.FULL
+    readers = [
+        job
+        for job in jobs
+        if any(edge.table == name for edge in job.all_edges) or (skips and name in job.all_outputs)
+    ]
+    if not readers:
+        return
+    # The table before its readers: what is committed meanwhile has read what is known here, or less of it is known.
+    slices = (
+        Change(interval=one.record.interval, csn=one.csn or 0, rows=one.record.rows)
+        for one in pages(reader, domain, Kind.SLICE, name)
+    )
+    histories = {name: TableHistory(slices, adopted.get(name, ()))}
+    origins = {name: stamped.record.progress.origin}
+    for job in readers:
+        for epoch in pages(reader, domain, Kind.EPOCH, job.name):
+            record: EpochRecord = epoch.record
+            if record.committed is not None:
+                for found in stale_inputs(record.committed, histories, origins):
+                    yield _stale_read(job.name, record, found)
+
+
+def _stale_read(job: JobName, epoch: EpochRecord, found: StaleInput) -> StaleRead:
+    return StaleRead(
+        job=job,
+        interval=epoch.interval,
+        revision=epoch.committed.revision if epoch.committed else 0,
+        subject=found.read.table,
+        changed=found.changed.interval,
+        changed_csn=found.changed.csn,
+        reason=found.reason,
+    )
+
+
+def _adopted(reader: MetadataReader, domain: DomainName) -> Mapping[TableName, Sequence[Change]]:
+    """The commits that took over rows of another program: no slice says so."""
+    found: dict[TableName, list[Change]] = {}
+    after = 0
+    while page := reader.changes(domain, after, limit=500):
+        for commit in page:
+            after = commit.csn or after
+            if commit.record.by == ADOPTED_BY:
+                for delta in commit.record.tables:
+                    change = Change(interval=delta.interval, csn=after, rows=delta.rows)
+                    found.setdefault(delta.table, []).append(change)
+    return found
+
+
+def _older_revisions(
+    reader: MetadataReader, domain: DomainName, source: str, jobs: Sequence[JobRecord]
+) -> Iterator[StaleRead]:
+    """Epochs that have read other bounds of *source* than the newest revision that is committed at the same barrier.
+
+    Not those that are known to be behind: what reads them waits, and doctor names them by themselves.
+    """
+    newest: dict[datetime, int] = {}
+    readers = [job for job in jobs if source in job.all_roots]
+    for _, epoch, revision in _revisions(reader, domain, source, readers):
+        if revision > max(1, newest.get(epoch.interval.end, 1)):
+            newest[epoch.interval.end] = revision
+    for job, epoch, revision in _revisions(reader, domain, source, readers) if newest else ():
+        later = newest.get(epoch.interval.end, 1)
+        if revision >= later or epoch.committed is None:
+            continue
+        behind = behind_of(reader.read(domain, [topology_key(domain)]), domain)
+        known = any(one.root == source and one.is_of(job.name, epoch.interval) for one in behind)
+        if not known and not _same_bounds(reader, domain, source, epoch.interval, (revision, later)):
+            yield StaleRead(
+                job=job.name,
+                interval=epoch.interval,
+                revision=epoch.committed.revision,
+                subject=f"source {source}",
+                changed=epoch.interval,
+                changed_csn=None,
+                reason=f"it read revision {revision}, and another committed epoch revision {later}",
+            )
+
+
+def _same_bounds(
+    reader: MetadataReader, domain: DomainName, source: str, epoch: Interval, revisions: tuple[int, int]
+) -> bool:
+    """Whether an epoch reads the same of *source* by either of two revisions: it may be bound back."""
+    keys = [root_key(domain, source, epoch.end, revision) for revision in revisions]
+    found = reader.read(domain, keys).records
+    return len(found) == len(keys) and found[keys[0]].record.whole.same_as(found[keys[1]].record.whole)
+
+
+def _revisions(
+    reader: MetadataReader, domain: DomainName, source: str, jobs: Sequence[JobRecord]
+) -> Iterator[tuple[JobRecord, EpochRecord, int]]:
+    """The committed epochs that have read *source*, each with the revision that it read."""
+    for job in jobs:
+        declared = any(root.name == source for root in job.roots)
+        for epoch in pages(reader, domain, Kind.EPOCH, job.name):
+            committed = epoch.record.committed
+            if committed is None or committed.skipped:
+                continue
+            revision = committed.revision_of(source) if declared or committed.names_roots else 0
+            if revision:
+                yield job, epoch.record, revision
+
+
+# --- I6 ----------------------------------------------------------------------------------------------------------
+
+
+def missing_files(
+    reader: MetadataReader, formats: TableFormats, domain: DomainName, *, defaults: Defaults = DEFAULTS
+) -> Iterator[MissingFiles]:
+    """Yield the files that are missing of what may be read, or is about to be published.
+
+    That is the newest version of each table, the versions that cuts without a lease may still read, what leases, inputs
+    of open attempts and baselines name, and what live attempts have WRITTEN.
+    """
+    tables = declared_tables(reader, domain)
+    for stamped in pages(reader, domain, Kind.TABLE, ""):
+        if stamped.record.ref is not None:
+            tables.setdefault(TableName(stamped.key.item), as_recorded(stamped, stamped.record.ref))
+    readable, again = _readable(reader, domain, defaults), None
+    for name, table in tables.items():
+        missing = formats[table.format].missing(table, readable.get(name, []))
+        if missing:  # what is not to be read any more was deleted meanwhile, and rightly
+            again = again or _readable(reader, domain, defaults)
+            missing = formats[table.format].missing(table, again.get(name, []))
+        if missing:
+            yield MissingFiles(table=name, used_by="readers", files=tuple(missing))
+    for job in list(pages(reader, domain, Kind.JOB, "")):
+        for lock in list(pages(reader, domain, Kind.LOCK, job.key.item)):
+            yield from _missing_output(reader, formats, domain, job.record, lock.key.item)
+
+
+def _readable(
+    reader: MetadataReader, domain: DomainName, defaults: Defaults
+) -> dict[TableName, list[TableRef]]:
+    """The versions of each table that may be read."""
+    found: dict[TableName, list[TableRef]] = {}
+    now, newest = reader.read(domain, []).now, dict[TableName, TableRef]()
+    for table, ref, at in _versions(reader, domain):
+        if at + defaults.read_grace > now and table in newest:
+            found.setdefault(table, []).append(newest[table])  # a cut may have been made of it just before
+        newest[table] = ref
+    claimed = claimed_versions(reader, domain)
+    return {
+        table: list(dict.fromkeys((ref, *found.get(table, ()), *claimed.get(table, ()))))
+        for table, ref in newest.items()
+    }
+
+
+def _versions(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[TableName, TableRef, datetime]]:
+    """The versions of all tables in the order of their commits, each with the time of its commit."""
+    after = 0
+    while page := reader.changes(domain, after, limit=500):
+        for commit in page:
+            after = commit.csn or after
+            for delta in commit.record.tables:
+                if delta.ref is not None:
+                    yield delta.table, delta.ref.lasting(), commit.at
+
+
+def _missing_output(
+    reader: MetadataReader, formats: TableFormats, domain: DomainName, job: JobRecord, start: str
+) -> Iterator[MissingFiles]:
+    """Files of what a live attempt has WRITTEN, unless the attempt ends meanwhile."""
+    missing: list[MissingFiles] = []
+    for _ in range(2):
+        missing = [
+            MissingFiles(table=table.name, used_by=attempt, files=tuple(gone))
+            for attempt, table, output in list(_written(reader, domain, job, start))
+            if (gone := formats[table.format].missing(table, [], [output]))
+        ]
+        if not missing:
+            return
+    yield from missing
+
+
+def _written(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, start: str
+) -> Iterator[tuple[str, EpochTable, Committable]]:
+    """What the newest tries of an open attempt have WRITTEN, with the attempt's name."""
+    found = reader.scan(domain, Kind.EPOCH, job.name, start=start, limit=1)
+    epoch: EpochRecord | None = found[0].record if found and found[0].key.item == start else None
+    if epoch is None or epoch.attempt is None or epoch.attempt.aborted is not None:
+        return
+    token = epoch.attempt.output_token
+    partition = barrier_partition(job.name, epoch.interval.start)
+    log = [one.record for one in pages(reader, domain, Kind.BARRIER, partition)]
+    newest, tables = newest_tries(log, token), {table.name: table for table in job.outputs}
+    for entry in log:
+        same_try = entry.token == token and entry.subtoken == newest.get(entry.participant, 0)
+        table = tables.get(TableName(entry.sink))
+        if same_try and table and entry.state is EpochState.WRITTEN and entry.committable is not None:
+            yield (
+                f"{job.name} {epoch.interval}, an attempt of {epoch.attempt.owner}",
+                table,
+                entry.committable,
+            )

@@ -1,0 +1,157 @@
+"""Binding a root anew: an operator decides that what its source has now is what a barrier reads (I11, R5).
+
+All that begins after it reads the new revision, and no attempt publishes what it has read before. Epochs that have
+committed what they computed from an earlier one are *behind*: until they are computed again nothing reads them beside
+those that have read the newer one (R18), and cuts of them carry a label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.bounds import Bounding, RootSource
+from airflow_provider.coordination.commits.dependents import Dependent
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.upkeep.leave_behind import LeavingBehind
+from airflow_provider.coordination.upkeep.skip import worded
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
+from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, Stamped, topology_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import RootBounds, RootRecord
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bound:
+    """What binding came to.
+
+    :param bounds: what the barrier reads from now on. :param is_new: they differ from what was recorded.
+    :param behind: committed epochs that stand on the revision before: clear their tasks.
+    """
+
+    bounds: RootBounds
+    is_new: bool
+    behind: tuple[Dependent, ...]
+
+
+def declaring(reader: MetadataReader, domain: str, root: str) -> JobRecord:
+    """Return a job that declares *root*.
+
+    :raises UnknownName: no job of the domain does. :raises InvalidInput: no name that a root can have.
+    """
+    name = table_name(root)
+    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
+    found = [job for job in jobs if any(declared.name == name for declared in job.roots)]
+    if not found:
+        known = sorted({one.name for job in jobs for one in job.roots})
+        raise UnknownName(
+            f"no job of domain {domain!r} declares a root {root!r}; the domain has {', '.join(known) or 'none'}.",
+            next_step="see `airflow epochs status` for the jobs.",
+            root=root,
+        )
+    record: JobRecord = min(found, key=lambda job: bool(job.retired))
+    return record
+
+
+def bind(
+    coordinator: Coordinator,
+    domain: str,
+    root: str,
+    interval: Interval,
+    source: RootSource,
+    *,
+    reason: str,
+    by: str,
+) -> Bound:
+    """Record what the source of *root* has now as the next revision of its bounds for *interval*.
+
+    :param reason: why; kept with the bounds, and in the log of the epochs that read them. :param by: who says so.
+    :raises UnknownName: no job declares such a root. :raises InvalidInput: nothing is recorded for the interval.
+    :raises NotReady: the source is not complete.
+    :raises DependentReaders: an epoch that would be behind has committed readers: it could not be computed again.
+    :raises TopologyError: likewise, since its job is retired, or no longer declares a table that has rows of it.
+    :raises RecordFull: too many epochs are behind.
+    """
+    worded(reason=reason, by=by)
+    request = _Bind(coordinator, domain_name(domain), root, interval, source, reason.strip(), by.strip())
+    return decided(
+        request.run,
+        Conflict(f"root {root!r}: others kept changing its bounds.", next_step="try again.", root=root),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bind:
+    """:param recorded: what this request has tried to record: found in the store, its reply was lost."""
+
+    coordinator: Coordinator
+    domain: DomainName
+    root: str
+    interval: Interval
+    source: RootSource
+    reason: str
+    by: str
+    recorded: list[RootRecord] = field(default_factory=list)
+
+    def run(self) -> Bound:
+        """:raises RequirementFailed: somebody was faster: decide again."""
+        store = self.coordinator.store
+        job = declaring(store, self.domain, self.root)
+        root = next(one for one in job.roots if one.name == self.root)
+        bounding = Bounding(
+            store=store,
+            job=JobDeclaration.of(job).job(),
+            interval=self.interval,
+            roots=(root,),
+            source=self.source,
+        )
+        reading = store.read(self.domain, [topology_key(self.domain), *bounding.keys])
+        topology: Stamped[TopologyRecord] = reading.records[topology_key(self.domain)]
+        refuse_sealed(self.domain, topology)
+        known = bounding.recorded(reading, root)
+        if not known:
+            raise InvalidInput(
+                field="interval",
+                value=str(self.interval),
+                expected=f"an epoch for which bounds of root {self.root!r} are recorded",
+                next_step="run the task of the job: its begin records them.",
+            )
+        newest = known[max(known)]
+        leaving = LeavingBehind(
+            coordinator=self.coordinator,
+            domain=self.domain,
+            root=self.root,
+            interval=self.interval,
+            topology=topology,
+        )
+        if newest in self.recorded:
+            return Bound(bounds=newest.whole, is_new=True, behind=leaving.of(known, newest.whole).epochs)
+        found = bounding.anew(reading, root, self.reason, self.by)
+        left = leaving.of(known, found.bounds)
+        if found.record is None or (found.bounds.same_as(newest.whole) and not left.unknown):
+            return Bound(bounds=newest.whole, is_new=False, behind=left.epochs)
+        bounded = bounding.together([found])
+        required, updates = leaving.changes(left)
+        required = [*(unchanged(reading, key) for key in bounded.required), *required]
+        self.recorded.append(found.record)
+        store.transact(
+            Transaction(
+                domain=self.domain,
+                store=SameStore(reading.head.incarnation),
+                requires=tuple(dict.fromkeys(required)),
+                updates=(*(Put(key, record) for key, record in bounded.updates.items()), *updates),
+            )
+        )
+        return Bound(bounds=found.bounds, is_new=True, behind=left.epochs)

@@ -1,0 +1,439 @@
+"""Looks a domain over: its records against its tables, and what was left lying. Changes nothing (R16, R17, R33)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.coordination.commits.adopt import foreign_span
+from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.dependents import refuse_dependents
+from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables, standing
+from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
+from airflow_provider.coordination.commits.warehouses import WrongWarehouse, refuse_other_warehouse_of
+from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
+from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.failed_before import failed_before
+from airflow_provider.coordination.upkeep.holes import holes
+from airflow_provider.coordination.upkeep.in_vain import in_vain, out_of_order, owners_of
+from airflow_provider.coordination.upkeep.leftovers import leftovers
+from airflow_provider.coordination.upkeep.unread import abandoned, unread
+from airflow_provider.domain.cut import shown_states
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.epoch import EpochState, expired
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochError,
+    ForeignCommit,
+    RetryableError,
+    Unavailable,
+    UnknownName,
+)
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochTable, OnForeignCommit, OnRerun
+from airflow_provider.domain.topology_record import MoveState
+from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.standing import Compared, Standing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Symptom:
+    """Something that is not as it should be, or will be taken care of.
+
+    :param subject: what it is about. :param next_step: what to type, or that nothing is to be done.
+    :param urgent: somebody has to act; otherwise the next sweep or publish does.
+    """
+
+    subject: str
+    found: str
+    next_step: str
+    urgent: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examination:
+    """Answer of :func:`examine`.
+
+    :param csn: the domain's head. :param incarnation: of the store. :param at: the store's time.
+    """
+
+    domain: DomainName
+    csn: int
+    incarnation: str
+    at: datetime
+    symptoms: tuple[Symptom, ...]
+
+    @property
+    def urgent(self) -> tuple[Symptom, ...]:
+        return tuple(one for one in self.symptoms if one.urgent)
+
+
+def examine(
+    reader: MetadataReader,
+    formats: TableFormats,
+    domain: str,
+    *,
+    defaults: Defaults = DEFAULTS,
+    sources: RootSources | None = None,
+) -> Examination:
+    """Compare what the store has of *domain* with its tables, and say what is stuck or was left; read-only.
+
+    May be called at any time, by several at once, beside anything.
+
+    :param sources: asks roots for data that no epoch reads; by default those that need no connection.
+    :raises UnknownName: nothing is registered in the domain.
+    :raises StoreUnavailable: the store, the catalog or the warehouse did not answer.
+    """
+    name, asking = domain_name(domain), patient(reader, defaults=defaults)
+    reading = asking.read(name, [topology_key(name)])
+    if reading.get(topology_key(name)) is None:
+        raise UnknownName(
+            f"domain {domain!r} has no job.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            domain=domain,
+        )
+    doctor = _Doctor(asking, formats, name, defaults, sources or RootSources())
+    return Examination(
+        domain=name,
+        csn=reading.head.csn,
+        incarnation=reading.head.incarnation,
+        at=reading.now,
+        symptoms=tuple(doctor.symptoms()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Doctor:
+    reader: MetadataReader
+    formats: TableFormats
+    domain: DomainName
+    defaults: Defaults
+    sources: RootSources
+
+    def symptoms(self) -> Iterator[Symptom]:
+        elsewhere = [*self._elsewhere()]
+        if elsewhere:  # whatever else is found there is not the domain's
+            yield from elsewhere
+            return
+        looks: tuple[Callable[[], Iterator[Symptom]], ...] = (
+            self._moves,
+            self._commits,
+            self._tables,
+            self._attempts,
+            self._waits,
+            self._failed_before,
+            self._holes,
+            self._leases,
+            self._leftovers,
+            self._unread,
+            self._behind,
+            self._stale_reads,
+            self._missing_files,
+        )
+        for look in looks:
+            yield from look()
+
+    def _command(self, words: str) -> str:
+        return f"`airflow epochs {words} --domain {self.domain}`"
+
+    def _elsewhere(self) -> Iterator[Symptom]:
+        """The domain's files are in another warehouse: its folder was moved or copied, or a setting is wrong."""
+        try:
+            refuse_other_warehouse_of(self.reader, self.domain, self.formats.warehouse)
+        except WrongWarehouse as error:
+            found = f"its files are in {error.recorded}, not in {error.given}"
+            yield Symptom(subject="domain", found=found, next_step=error.next_step)
+
+    def _moves(self) -> Iterator[Symptom]:
+        """A move between two stores that has not come to its end."""
+        key = topology_key(self.domain)
+        move = self.reader.read(self.domain, [key]).records[key].record.move
+        if move is not None and move.state in (MoveState.LEAVING, MoveState.ARRIVING):
+            way = "to" if move.state is MoveState.LEAVING else "from"
+            yield Symptom(
+                subject="domain",
+                found=f"a move {way} {move.place} has begun and not ended: no task can begin",
+                next_step=f"{self._command('db move --from … --to …')} once more: it goes on where it was.",
+            )
+        if move is not None and move.state is MoveState.GONE:
+            step = "let the connection name that store; nothing changes here any more."
+            yield Symptom(subject="domain", found=f"it has moved to {move.place}", next_step=step)
+
+    def _commits(self) -> Iterator[Symptom]:
+        """The commit sequence has no gap (I2)."""
+        expected = 0
+        while page := self.reader.changes(self.domain, expected):
+            for commit in page:
+                expected += 1
+                if commit.csn != expected:
+                    yield Symptom(
+                        subject=f"commit {expected}",
+                        found=f"it is missing: the next one that the store has is {commit.csn}",
+                        next_step="restore the store from a backup; then `airflow epochs db restored`.",
+                    )
+                    return
+
+    # --- tables ----------------------------------------------------------------------------------------------
+
+    def _tables(self) -> Iterator[Symptom]:
+        declared = declared_tables(self.reader, self.domain)
+        for stamped in list(pages(self.reader, self.domain, Kind.TABLE, "")):
+            table, ref = declared.get(TableName(stamped.key.item)), stamped.record.ref
+            if table is None and ref is not None:
+                table = as_recorded(stamped, ref)
+            if table is not None:
+                yield from self._table(table, stamped)
+
+    def _table(self, table: EpochTable, stamped: Stamped[TableRecord]) -> Iterator[Symptom]:
+        subject = f"table {table.name}"
+        try:
+            found = standing(self.reader, self.formats, table)
+        except RetryableError:
+            raise
+        except EpochError as error:
+            yield Symptom(subject=subject, found=error.message, next_step=error.next_step)
+            return
+        if found.standing is Standing.AHEAD:
+            yield self._ahead(subject, found)
+        elif found.standing is not Standing.CURRENT:
+            yield self._standing(table, stamped.record, found)
+        else:
+            yield from self._shown(table)
+
+    def _shown(self, table: EpochTable) -> Iterator[Symptom]:
+        """Engines without cuts see what a cut of the table alone reads (R17)."""
+        key = table_key(table.domain, table.name)
+        before = self.reader.read(table.domain, [key]).records[key]
+        if before.record.ref is None:
+            return
+        table_format = self.formats[before.record.ref.format]
+        try:
+            seen = set(table_format.shown_files(table))
+            wanted = {uri for state in shown_states(before) for uri in table_format.files(state)}
+        except Unavailable:
+            return  # which file is missing is told elsewhere
+        if seen == wanted or self.reader.read(table.domain, [key]).records[key].version != before.version:
+            return
+        upgrade = self.reader.format < TOLD_APART_SINCE
+        first = (
+            "when all hosts have this version of the package, `airflow epochs db upgrade`; then "
+            if upgrade
+            else ""
+        )
+        yield Symptom(
+            subject=f"table {table.name}",
+            found=f"engines that load it from the catalog, without a cut, see {len(seen)} files, and a cut of it "
+            f"{len(wanted)}: its last commit was made by an earlier version of the package",
+            next_step=f"{first}nothing: its next commit shows what a cut reads.",
+            urgent=False,
+        )
+
+    def _ahead(self, subject: str, found: Compared) -> Symptom:
+        return Symptom(
+            subject=subject,
+            found=f"it was published with CSN {found.csn} by the store as incarnation {found.incarnation}, which this "
+            "store does not know: it was restored from a backup",
+            next_step="`airflow epochs db restored`; then restore the table to the same moment.",
+        )
+
+    def _standing(self, table: EpochTable, record: TableRecord, found: Compared) -> Symptom:
+        subject = f"table {table.name}"
+        if found.standing is Standing.BEHIND:
+            step = f"{self._command('recover')}, or the next begin of its job."
+            return Symptom(subject=subject, found="the catalog's pointer is behind", next_step=step)
+        if found.standing is Standing.COMPACTED:
+            return Symptom(
+                subject=subject,
+                found="another program has put the same rows into other files",
+                next_step="nothing: the next publish goes on from there.",
+                urgent=False,
+            )
+        obstacle = self._obstacle(table, record, found)
+        step = f"{self._command('recover')} takes the rows over."
+        if obstacle:
+            step = f"roll the table back to what was published: {obstacle}."
+        elif table.on_foreign_commit is not OnForeignCommit.ADOPT:
+            step = "roll the table back to what was published, or declare on_foreign_commit='adopt'."
+        return Symptom(subject=subject, found=f"another program wrote to it: {found.foreign}", next_step=step)
+
+    def _obstacle(self, table: EpochTable, record: TableRecord, found: Compared) -> str:
+        """Why what another program wrote cannot be taken over, whatever is declared; empty when it can."""
+        try:
+            span = foreign_span(table, record, found)
+            refuse_dependents(self.reader, self.domain, [table.name], span, self.defaults)
+        except ForeignCommit as error:
+            return error.foreign.obstacle or "nothing was published to it"
+        except DependentReaders as error:
+            return f"{error.readers[0]}, which would change"
+        return ""
+
+    # --- jobs ------------------------------------------------------------------------------------------------
+
+    def _jobs(self) -> list[JobRecord]:
+        return [one.record for one in pages(self.reader, self.domain, Kind.JOB, "")]
+
+    def _attempts(self) -> Iterator[Symptom]:
+        """Attempts that have fallen silent."""
+        now = self.reader.read(self.domain, []).now
+        for job in self._jobs():
+            for lock in list(pages(self.reader, self.domain, Kind.LOCK, job.name)):
+                if not (lock.record.ended or expired(lock.at, lock.record.ttl, now)):
+                    continue
+                key = lock.key._replace(kind=Kind.EPOCH)
+                epoch = self.reader.read(self.domain, [key]).get(key)
+                interval = epoch.record.interval if epoch is not None else lock.key.item
+                yield Symptom(
+                    subject=f"{job.name} {interval}",
+                    found=f"the attempt of {lock.record.owner} is silent since {lock.at.isoformat()}",
+                    next_step=f"run the task again; {self._explain(job.name, interval)} shows what it did.",
+                )
+
+    def _waits(self) -> Iterator[Symptom]:
+        """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
+        jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
+        owners = owners_of(jobs)
+        for job in jobs:
+            if job.retired or job.name in lapsed:
+                continue
+            found = explain(self.reader, self.domain, job.name)
+            subject = f"{job.name} {found.interval}"
+            if found.state in (EpochState.ABORTED, EpochState.VETOED):
+                step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
+                yield Symptom(subject=subject, found=found.summary, next_step=step)
+            elif found.state is EpochState.NOTHING:
+                order = out_of_order(self.reader, self.domain, job, found)
+                for reason in (*in_vain(job, found, owners, lapsed), *order):
+                    step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
+                    yield Symptom(subject=subject, found=reason, next_step=step)
+
+    def _failed_before(self) -> Iterator[Symptom]:
+        """Failed epochs before the tables of their job begin: nothing waits for them."""
+        for one in failed_before(self.reader, self.domain):
+            step = f"{self._explain(one.job.name, one.first.interval)}; {one.next_step}"
+            subject, urgent = f"job {one.job.name}", one.begins is None
+            yield Symptom(subject=subject, found=one.found, next_step=step, urgent=urgent)
+
+    def _holes(self) -> Iterator[Symptom]:
+        """What tables lack and no run brings by itself."""
+        for hole in holes(self.reader, self.domain):
+            whole = f"with on_rerun={OnRerun.NEW_REVISION.value!r} where the job reads other sources since"
+            clear = f"clear the task of job {hole.job} for these epochs, {whole}; or " if hole.epochs else ""
+            step = f"{clear or hole.run}{self._command(hole.cure)}."
+            yield Symptom(subject=f"table {hole.table}", found=hole.found, next_step=step)
+
+    def _explain(self, job: JobName, interval: Interval | str) -> str:
+        if isinstance(interval, Interval):
+            interval = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
+        return self._command(f"explain {job} {interval}")
+
+    # --- what was left ---------------------------------------------------------------------------------------
+
+    def _leases(self) -> Iterator[Symptom]:
+        now = self.reader.read(self.domain, []).now
+        for lease in list(pages(self.reader, self.domain, Kind.LEASE, "")):
+            if expired(lease.at, lease.record.ttl, now):
+                yield Symptom(
+                    subject=f"lease {lease.key.item}",
+                    found=f"{lease.record.owner} has not renewed it since {lease.at.isoformat()}; it keeps files",
+                    next_step=f"{self._command('retention sweep')} ends it.",
+                    urgent=False,
+                )
+
+    def _unread(self) -> Iterator[Symptom]:
+        """Late or replaced data of roots that no epoch reads, also within bounds that came to nothing; and roots whose
+        sources do not answer.
+        """
+        left = list(unread(self.reader, self.domain, self.sources))
+        for one in left:
+            if one.problem is not None:
+                yield Symptom(
+                    subject=f"root {one.root.name}",
+                    found=str(one),
+                    next_step=one.problem.next_step,
+                    urgent=isinstance(one.problem, RetryableError),
+                )
+                continue
+            step = one.next_step(self.domain)
+            yield Symptom(
+                subject=f"root {one.root.name}", found=str(one), next_step=step, urgent=one.is_urgent
+            )
+
+        told = {name for one in left for name in one.late}
+        for found in abandoned(self.reader, self.domain, told):
+            yield Symptom(
+                subject=f"root {found.root.name}",
+                found=str(found),
+                next_step=found.next_step,
+            )
+
+    def _behind(self) -> Iterator[Symptom]:
+        """Epochs that stand behind a source that was bound anew: what reads them waits; and rows behind others."""
+        reading = self.reader.read(self.domain, [topology_key(self.domain)])
+        for entry in behind_of(reading, self.domain):
+            if not entry.until:
+                subject, step = f"{entry.job} {entry.interval}", f"{entry.way_out}."
+                yield Symptom(subject=subject, found=entry.why, next_step=step)
+        for row in rows_that_stayed(reading, self.domain):
+            subject, step = f"table {row.table}", f"{row.way_out}."
+            yield Symptom(subject=subject, found=row.why, next_step=step, urgent=False)
+
+    def _leftovers(self) -> Iterator[Symptom]:
+        found: dict[TableName, int] = {}
+        for one in leftovers(self.reader, self.formats, self.domain, self.defaults):
+            found[one.place.table.name] = found.get(one.place.table.name, 0) + 1
+        for table, places in found.items():
+            yield Symptom(
+                subject=f"table {table}",
+                found=f"{places} places of attempts that ended without a commit still hold files",
+                next_step=f"{self._command('retention sweep')} deletes them.",
+                urgent=False,
+            )
+
+    # --- invariants ------------------------------------------------------------------------------------------
+
+    def _stale_reads(self) -> Iterator[Symptom]:
+        """Committed epochs whose inputs have changed since (I4)."""
+        found: dict[JobName, list[str]] = {}
+        for stale in stale_reads(self.reader, self.domain):
+            found.setdefault(stale.job, []).append(str(stale))
+        for job, lines in found.items():
+            yield Symptom(
+                subject=f"inputs of {job}",
+                found=f"{len(lines)} inputs of committed epochs are not what was read: {self._listed(lines)}",
+                next_step="clear the tasks of these epochs: the next revision reads what is there now. "
+                f"{self._command(f'explain {job} START/END')} shows one; an epoch that others have read stays as it "
+                "is until they can be computed again with it.",
+            )
+
+    def _missing_files(self) -> Iterator[Symptom]:
+        """Files of what can be read, or is to be published, that are not there (I6)."""
+        found: dict[TableName, dict[str, str]] = {}
+        for gone in missing_files(self.reader, self.formats, self.domain, defaults=self.defaults):
+            for file in gone.files:
+                epoch = (
+                    "" if file.barrier is None else f" of the epoch that ends at {file.barrier.isoformat()}"
+                )
+                user = "" if gone.used_by == "readers" else f", for {gone.used_by}"
+                found.setdefault(gone.table, {}).setdefault(file.uri, f"{file.uri}{epoch}{user}")
+        for table, lines in found.items():
+            yield Symptom(
+                subject=f"files of {table}",
+                found=f"{len(lines)} files are missing: {self._listed(list(lines.values()))}",
+                next_step="bring them back from a backup of the warehouse; without one, clear the tasks of these "
+                f"epochs, which {self._command('explain JOB START/END')} shows one by one.",
+            )
+
+    def _listed(self, lines: Sequence[str]) -> str:
+        """The first of *lines*, and how many more there are."""
+        most = self.defaults.listed_readers
+        more = f"; and {len(lines) - most} more" if len(lines) > most else ""
+        return "; ".join(lines[:most]) + more

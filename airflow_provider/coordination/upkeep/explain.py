@@ -1,0 +1,343 @@
+"""Answers "why is this epoch waiting, and for whom" (protocol section 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from airflow_provider.coordination.attempts.check import kept_places
+from airflow_provider.coordination.attempts.missing_inputs import Resolving, with_way_out
+from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
+from airflow_provider.coordination.reading.outdated import OutdatedRows
+from airflow_provider.coordination.reading.wait import Bringer, bringers
+from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.upkeep.unread import unread
+from airflow_provider.domain.attempt_state import epoch_state
+from airflow_provider.domain.beginning import resolve_inputs, withdrawn
+from airflow_provider.domain.behind import Behind
+from airflow_provider.domain.checks import Finding
+from airflow_provider.domain.cut import State, as_of
+from airflow_provider.domain.epoch import (
+    BarrierRecord,
+    EpochRecord,
+    EpochState,
+    LockRecord,
+    Owner,
+    committed_csn,
+    expired,
+)
+from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.filling import skip_of_rest
+from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import (
+    Kind,
+    Stamped,
+    barrier_partition,
+    epoch_key,
+    job_key,
+    lock_key,
+    retention_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import OnRerun
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader, Reading
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """State of one epoch, what it waits for, and what to do.
+
+    :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
+    :param log: the barrier log, oldest first.
+    :param withdrawn: tables of which no cut can be had at the epoch's barrier any more (R24).
+    :param retired: why nothing more comes of the job; empty while something may.
+    :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
+    :param findings: of the checks that refused the newest output. :param places: where that output is kept.
+    :param outdated: rows of its tables and inputs that stand on an earlier state of an input (R18), a line each.
+    :param owner: of its attempt that has not ended. :param brought_by: who brings the tables that it waits for.
+    """
+
+    domain: DomainName
+    job: str
+    interval: Interval
+    state: EpochState
+    revision: int | None
+    csn: int | None
+    summary: str
+    waiting_for: tuple[str, ...]
+    next_step: str
+    log: tuple[Stamped[BarrierRecord], ...]
+    findings: tuple[Finding, ...] = ()
+    places: tuple[str, ...] = ()
+    lapsed: datetime | None = None
+    withdrawn: tuple[str, ...] = ()
+    retired: str = ""
+    outdated: tuple[str, ...] = ()
+    owner: Owner | None = None
+    brought_by: tuple[Bringer, ...] = ()
+
+    @property
+    def holders(self) -> tuple[Owner, ...]:
+        """The runs that have begun what is waited for, or the epoch itself, and not ended it."""
+        others = (bringer.owner for bringer in self.brought_by if bringer.is_open)
+        return tuple(dict.fromkeys(one for one in (self.owner, *others) if one is not None))
+
+
+def explain(
+    reader: MetadataReader,
+    domain: str,
+    job: str,
+    interval: Interval | None = None,
+    *,
+    sources: RootSources | None = None,
+    at_roots: bool = True,
+) -> Explanation:
+    """Explain one epoch of *job*; without *interval* the first one that is not committed.
+
+    :param sources: asks roots what came late to the epoch; by default those that need no connection.
+    :param at_roots: whether roots are looked at: not where files are out of reach.
+    :raises UnknownName: no such job in the domain.
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    """
+    reader = patient(reader)
+    name, owner = domain_name(domain), job_name(job)
+    stamped = reader.read(name, [job_key(name, owner)]).get(job_key(name, owner))
+    if stamped is None:
+        raise UnknownName(
+            f"job {job!r} is not registered in domain {domain!r}.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            job=job,
+        )
+    record: JobRecord = stamped.record
+    epoch = interval or _first_open(reader, name, record)
+    start = epoch.start
+    keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
+    tables = [table_key(name, edge.table) for edge in record.edges]
+    tables += [table_key(name, table) for table in record.all_outputs]
+    reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
+    retention = withdrawals(reader, name, reading)
+    log = tuple(
+        sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
+    )
+    found = reading.get(keys[0])
+    if found is None or (found.record.attempt is None and found.record.committed is None):
+        explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)
+        explained = _with_job_before(explained, record, reading)
+    else:
+        explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
+    if found is not None and found.record.attempt is None:
+        explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
+        explained = _with_source(
+            explained, [one for one in behind_of(reading, name) if one.is_of(owner, epoch)]
+        )
+    if at_roots and found is not None and found.record.committed is not None and record.all_roots:
+        own = set(record.all_roots)
+        late = unread(reader, name, sources or RootSources(), at=epoch, names=own)
+        told = [f"root {one.root.name}: {one}" for one in late]
+        explained = replace(explained, summary="; ".join([explained.summary, *told]))
+    explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
+    gone = retention.withdrawn_at({table.name: epoch.end for table in record.outputs})
+    if record.retired:
+        step = f"nothing; `airflow epochs revive {owner}` brings the job back."
+        waiting = () if explained.csn else (f"nothing: the job is retired: {record.retired}",)
+        return replace(explained, retired=record.retired, withdrawn=gone, waiting_for=waiting, next_step=step)
+    return replace(explained, lapsed=lapsed_jobs(reader, name).get(owner), withdrawn=gone)
+
+
+def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:
+    """The first epoch after what the job's tables have in unbroken chain, each from where it begins."""
+    reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
+    progress = [one.record.progress for one in reading.records.values()]
+    marks = (one.next_missing for one in progress)
+    start = min((one for one in marks if one is not None), default=job.origin)
+    if start is None:
+        return job.cadence.ended_by(reading.now)
+    return Interval(start, job.cadence.next_after(start))
+
+
+def _outdated(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading
+) -> tuple[str, ...]:
+    """Outdated rows in what the job reads at *epoch*, writes, and has written before it left the table."""
+    names = (*job.all_outputs, *(edge.table for edge in job.edges))
+    csn = reading.head.csn
+    states = {}
+    for table in names:
+        stamped = reading.get(table_key(domain, table))
+        if stamped is not None:
+            kind = stamped.record.kind
+            states[table] = State(table=table, kind=kind, barrier=epoch.end, low=None, csn=csn, ref=None)
+    found = OutdatedRows(reader).of(domain, reading.get(topology_key(domain)), states, csn)
+    return tuple(str(one) for one in found)
+
+
+def _lacking(domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading) -> list[str]:
+    """The job's tables that do not have *epoch* although they begin no later than it."""
+    records = [reading.get(table_key(domain, table.name)) for table in job.outputs]
+    progress = {one.key.item: one.record.progress for one in records if one is not None}
+    return [name for name, one in progress.items() if one.lacks(epoch)]
+
+
+def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str]) -> Explanation:
+    """What is committed may lack a table: an attempt writes those that its job had when it began (R7)."""
+    if not lacking:
+        return explained
+    revised = (
+        "" if job.on_rerun is not OnRerun.FAIL else f"declare on_rerun={OnRerun.NEW_REVISION.value!r} and "
+    )
+    return replace(
+        explained,
+        summary=f"{explained.summary}, by an attempt that began before the job had {', '.join(lacking)}",
+        next_step=f"{revised}clear the task of the job for it: the next revision adds these tables; what is committed "
+        "stays. Where the job reads other sources since, it computes all tables again, by "
+        f"on_rerun={OnRerun.NEW_REVISION.value!r} alone.",
+    )
+
+
+def _with_job_before(explained: Explanation, job: JobRecord, reading: Reading) -> Explanation:
+    """Another job may have computed the epoch for tables that this job has taken over since (R7)."""
+    domain, epoch = explained.domain, explained.interval
+    own = {table.name: reading.get(table_key(domain, table.name)) for table in job.outputs}
+    had = [name for name, one in own.items() if one is not None and one.record.progress.covers(epoch)]
+    if not had:
+        return explained
+    summary = f"{', '.join(had)} had it before the job took over, which cannot compute it"
+    step = f"{skip_of_rest(job.name, epoch, own) or 'nothing to do'}."
+    return replace(explained, summary=summary, waiting_for=(), next_step=step, brought_by=())
+
+
+def _with_source(explained: Explanation, behind: list[Behind]) -> Explanation:
+    """What is committed may stand behind a source that was bound anew since."""
+    if not behind:
+        return explained
+    return replace(
+        explained,
+        summary=f"{explained.summary}; but {'; '.join(entry.why for entry in behind)}",
+        next_step=f"{behind[0].way_out}; until then what reads it waits.",
+    )
+
+
+def _not_begun(
+    reader: MetadataReader,
+    job: JobRecord,
+    epoch: Interval,
+    reading: Reading,
+    retention: Withdrawals,
+) -> Explanation:
+    domain = retention.domain
+    tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
+    behind = behind_of(reading, domain)
+    ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn, behind=behind)
+    gone = withdrawn(ready, tables, retention)
+    resolving = Resolving(
+        domain=domain,
+        job=job.name,
+        interval=epoch,
+        outputs=job.outputs,
+        edges=job.edges,
+        csn=reading.head.csn,
+    )
+    told = with_way_out(reader, resolving, missing, tables)
+    waiting = tuple(map(str, told))
+    if gone:
+        lost = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)
+        waiting = (*lost, *waiting)
+        step = "`airflow epochs skip`: what it would read was taken back by retention."
+    elif waiting:
+        step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
+        ways_out = [one.way_out for one in told if one.way_out]
+        step = f"{'; '.join(dict.fromkeys(ways_out))}." if ways_out else step
+    elif epoch.end > reading.now:
+        waiting = (f"time: it ends at {epoch.end.isoformat()}",)
+        step = "nothing: it is not due yet."
+    else:
+        step = f"run the task of job {job.name!r} for it; its inputs are ready."
+    return Explanation(
+        domain=domain,
+        job=job.name,
+        interval=epoch,
+        state=EpochState.NOTHING,
+        revision=None,
+        csn=None,
+        summary="nobody has begun it",
+        waiting_for=waiting,
+        next_step=step,
+        log=(),
+        brought_by=tuple(bringers(reader, domain, [one.table for one in missing])),
+    )
+
+
+def _begun(
+    job: JobRecord,
+    stamped: Stamped[EpochRecord],
+    lock: Stamped[LockRecord] | None,
+    now: datetime,
+    log: tuple[Stamped[BarrierRecord], ...],
+) -> Explanation:
+    epoch = stamped.record
+    waiting: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    places: tuple[str, ...] = ()
+    if epoch.attempt is None:
+        done = epoch.committed
+        state, revision = (done.state, done.revision) if done else (EpochState.NOTHING, None)
+        summary = f"committed by {done.owner if done else 'nobody'}"
+        step = "nothing to do."
+        if done is not None and done.skipped:
+            summary = f"skipped by {done.owner}: {done.skipped}"
+            step = "nothing, or run the task of the job for it after all: that makes the next revision."
+            if done.fills:
+                summary += f" (for {', '.join(done.fills)})"
+                step += " It is refused where another job has computed the epoch for other tables."
+    else:
+        revision = epoch.attempt.revision
+        sinks = [table.name for table in job.outputs]
+        state = epoch_state([one.record for one in log], sinks, epoch.attempt)
+        alive = lock is not None and not expired(lock.at, lock.record.ttl, now)
+        until = (lock.at + lock.record.ttl).isoformat() if lock is not None else ""
+        if state is EpochState.VETOED:
+            records = [one.record for one in log]
+            findings = next((one.findings for one in reversed(records) if one.findings), ())
+            places = kept_places(records, epoch.attempt.token)
+            summary = f"vetoed: {epoch.attempt.aborted}"
+            step = "look at the rows that are kept; then mend the job, its data or the check, and clear the task."
+        elif state is EpochState.ABORTED:
+            summary, step = f"aborted: {epoch.attempt.aborted}", "repair the cause and run the task again."
+        elif alive:
+            summary, step = f"computed by {epoch.attempt.owner}", "wait for that attempt."
+            waiting = (f"attempt of {epoch.attempt.owner}, alive until {until} at least",)
+        else:
+            summary = f"the attempt of {epoch.attempt.owner} is silent since {until or 'it ended'}"
+            step = "run the task again: the next attempt takes over."
+    return Explanation(
+        domain=stamped.key.domain,
+        job=job.name,
+        interval=epoch.interval,
+        state=state,
+        revision=revision,
+        csn=committed_csn(stamped),
+        summary=summary,
+        waiting_for=waiting,
+        next_step=step,
+        log=log,
+        findings=findings,
+        places=places,
+        owner=epoch.attempt.owner if epoch.attempt is not None and epoch.attempt.aborted is None else None,
+    )
+
+
+def watermarks(reader: MetadataReader, domain: str) -> dict[str, datetime | None]:
+    """The watermark of every table of *domain* at its head."""
+    name = domain_name(domain)
+    found = {}
+    reading = reader.read(name, [])
+    for stamped in reader.scan(name, Kind.TABLE, ""):
+        moved = as_of(stamped, reading.head.csn) or as_of(stamped, stamped.csn or 0)
+        found[stamped.key.item] = moved.watermark if moved else None
+    return found

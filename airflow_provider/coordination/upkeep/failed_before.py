@@ -1,0 +1,81 @@
+"""Failed epochs before their job's tables begin: nothing waits for them, so nothing else names them (R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Kind, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.stores.base import MetadataReader, pages
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailedBefore:
+    """Epochs of *job*, which declares no origin, that failed and were never computed again.
+
+    :param begins: where the first of its tables begins, after them; None where nothing is committed.
+    :param first: the first of them. :param number: of all.
+    """
+
+    job: JobRecord
+    begins: datetime | None
+    first: EpochRecord
+    number: int
+
+    @property
+    def found(self) -> str:
+        reason = "" if self.first.attempt is None else self.first.attempt.aborted
+        more = f"; so did {self.number - 1} more" if self.number > 1 else ""
+        begins = f"its tables begin at {self.begins.isoformat()}" if self.begins else "nothing is committed"
+        return f"{self.first.interval} failed ({reason}) and was never computed again{more}; {begins}"
+
+    @property
+    def next_step(self) -> str:
+        """The way out; its commands name no domain."""
+        if self.begins is None:
+            return "repair the cause and clear its task."
+        is_full = any(table.kind is TableKind.FULL for table in self.job.outputs)
+        # A skipped epoch of a full table copies the one before, which there is none of.
+        skip = "" if is_full else f"`airflow epochs skip {self.job.name} INTERVAL --reason …`, or "
+        return f"clear its task; or {skip}declare the origin {self.begins.isoformat()}, if nothing is to come of it."
+
+
+def failed_before(reader: MetadataReader, domain: DomainName) -> Iterator[FailedBefore]:
+    """Find what failed before each job's beginning; not of those from which nothing more is to come.
+
+    A job that declares its origin waits for each epoch from there on.
+    """
+    jobs = [one.record for one in list(pages(reader, domain, Kind.JOB, ""))]
+    over = lapsed_jobs(reader, domain)
+    for job in jobs:
+        if job.origin is not None or job.retired or job.name in over:
+            continue
+        reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
+        starts = [one.record.progress.start for one in reading.records.values()]
+        begins = min((start for start in starts if start is not None), default=None)
+        # Without any commit `explain` takes the epoch that has ended last for the first open one, and tells of it.
+        told = job.cadence.ended_by(reading.now) if begins is None else None
+        failed = [one for one in _failed(reader, domain, job, begins) if one.interval != told]
+        if failed:
+            yield FailedBefore(job=job, begins=begins, first=failed[0], number=len(failed))
+
+
+def _failed(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, end: datetime | None
+) -> Iterator[EpochRecord]:
+    """Epochs of *job* before *end* whose last attempt ended and that never had a commit, in the calendar of now."""
+    for stamped in pages(reader, domain, Kind.EPOCH, job.name):
+        epoch: EpochRecord = stamped.record
+        interval = epoch.interval
+        if end is not None and interval.start >= end:
+            return
+        if epoch.committed is not None or epoch.attempt is None or epoch.attempt.aborted is None:
+            continue
+        if job.cadence.is_barrier(interval.end) and job.cadence.ending_at(interval.end) == interval:
+            yield epoch

@@ -1,0 +1,436 @@
+"""Tables × epochs as people look at them: what the page in Airflow's UI and ``airflow epochs status`` show.
+
+Reads only. The head is read first; a cell may show an attempt that is newer than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from airflow_provider.coordination.commits.withdrawals import Withdrawals, retention_of
+from airflow_provider.domain.attempt_state import epoch_state
+from airflow_provider.domain.cut import as_of, standing
+from airflow_provider.domain.epoch import (
+    AttemptRecord,
+    BarrierRecord,
+    Commitment,
+    EpochRecord,
+    EpochState,
+    Owner,
+    expired,
+)
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
+from airflow_provider.domain.interval import Cadence, Interval, time_key
+from airflow_provider.domain.lapse import lapsed_since
+from airflow_provider.domain.records import (
+    Kind,
+    Stamped,
+    barrier_partition,
+    lock_key,
+    retention_key,
+    slice_writer,
+    table_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.version import SliceRecord, TableRecord
+from airflow_provider.stores.base import MetadataReader, pages
+
+MAX_CELLS = 1000
+DEFAULT_SPAN = timedelta(days=7)
+_FEWEST = 24
+"""Cells that a table has at least, however many tables there are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """What readers get of one epoch of one table."""
+
+    revision: int
+    csn: int
+    rows: int
+    files: int
+    size_bytes: int
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """One epoch of one table.
+
+    :param state: of the newest attempt at the epoch; nothing when nobody began it. What an earlier owner of the
+        table published is committed.
+    :param revision: that the state belongs to. :param owner: None where the job of now did nothing.
+    :param committed: what readers get meanwhile.
+    :param sink: how far the newest attempt is with this one table.
+    :param silent: an attempt is open and its lock has expired: the next one takes over.
+    :param withdrawn: no cut can be had at the epoch's end any more (R24).
+    """
+
+    interval: Interval
+    state: EpochState
+    revision: int | None = None
+    owner: Owner | None = None
+    sink: EpochState = EpochState.NOTHING
+    silent: bool = False
+    committed: Committed | None = None
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One table and its epochs, in the order of time.
+
+    :param lapsed: since when nobody waits for its job, which has fallen silent.
+    :param retired: why nothing more comes of it.
+    """
+
+    table: EpochTable
+    job: JobName
+    cadence: Cadence
+    watermark: datetime | None
+    csn: int | None
+    cells: tuple[Cell, ...]
+    lapsed: datetime | None = None
+    retired: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grid:
+    """The tables of a domain over a range of time, as of the domain's head.
+
+    :param left_out: the range has earlier epochs, which are not shown because there are too many.
+    :param more: there are further tables, which are not shown for the same reason.
+    """
+
+    domain: DomainName
+    csn: int
+    now: datetime
+    shown: Interval
+    rows: tuple[Row, ...]
+    left_out: bool = False
+    more: bool = False
+
+
+def grid(
+    reader: MetadataReader,
+    domain: str,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    span: timedelta = DEFAULT_SPAN,
+    tables: Sequence[str] = (),
+    max_cells: int = MAX_CELLS,
+    words: Sequence[str] = (),
+    max_rows: int | None = None,
+    max_total: int | None = None,
+) -> Grid:
+    """Return the tables of *domain* and their epochs in ``[start, end)``.
+
+    :param end: None for the latest barrier that any table has reached or tries to reach.
+    :param start: None for *span* before *end*. :param tables: only these; all when empty.
+    :param max_cells: of one table; the latest are kept.
+    :param words: only tables whose name, or whose job's, contains one of them; all when empty.
+    :param max_rows: so many tables are shown. :param max_total: about so many cells, shared among them.
+    :raises InvalidInput: an empty range.
+    """
+    name = domain_name(domain)
+    reading = reader.read(name, [retention_key(name)])
+    registered = list(pages(reader, name, Kind.JOB, ""))
+    jobs = [one.record for one in registered if _asked_for(one.record, tables, words)]
+    keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
+    records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
+    some = jobs if max_rows is None else jobs[:max_rows]
+    last = _latest(reader, name, some, records.values(), reading.now) if end is None else end
+    shown = Interval(_before(last, span) if start is None else start, last)
+    lapsed = {
+        one.record.name: since
+        for one in registered
+        if (since := lapsed_since(one, _own(one.record, records), reading.now)) is not None
+    }
+    wanted = sum(len(job.outputs) for job in jobs)
+    shown_rows = wanted if max_rows is None else min(wanted, max_rows)
+    if max_total is not None and shown_rows:
+        max_cells = max(min(max_cells, max_total // shown_rows), _FEWEST)
+    view = _View(
+        reader=reader,
+        domain=name,
+        shown=shown,
+        now=reading.now,
+        head=reading.head.csn,
+        retention=Withdrawals(
+            reader,
+            name,
+            retention_of(name, reading),
+            {table: one.record.withdrawn for table, one in records.items()},
+        ),
+        max_cells=max_cells,
+    )
+    rows: list[Row] = []
+    left_out = more = False
+    for job in jobs:
+        if max_rows is not None and len(rows) >= max_rows:
+            more = True
+            break
+        found, dropped = view.rows(job, records)
+        rows += [
+            replace(row, lapsed=None if job.retired else lapsed.get(job.name))
+            for row in found
+            if (not tables or row.table.name in tables) and _named(row.table.name, job.name, words)
+        ]
+        left_out = left_out or dropped
+    if max_rows is not None and len(rows) > max_rows:
+        rows, more = rows[:max_rows], True
+    return Grid(
+        domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out, more=more
+    )
+
+
+def _asked_for(job: JobRecord, tables: Sequence[str], words: Sequence[str]) -> bool:
+    names = [table.name for table in job.outputs]
+    return (not tables or bool(set(names) & set(tables))) and any(
+        _named(name, job.name, words) for name in names
+    )
+
+
+def _named(table: str, job: str, words: Sequence[str]) -> bool:
+    text = f"{table} {job}".lower()
+    return not words or any(word.lower() in text for word in words)
+
+
+def _own(job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]) -> list[Stamped[TableRecord]]:
+    return [records[table.name] for table in job.outputs if table.name in records]
+
+
+def _owned(stamped: Stamped[TableRecord], job: JobRecord) -> bool:
+    return stamped.record.job == job.name
+
+
+def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
+    """Name the DAGs that worked on the latest epochs of the domain's jobs."""
+    records = [
+        one.record
+        for job in pages(reader, domain, Kind.JOB, "")
+        for one in reader.scan(domain, Kind.EPOCH, job.record.name, limit=1, reverse=True)
+    ]
+    workers = [one.attempt or one.committed for one in records]
+    return frozenset(one.owner.dag_id for one in workers if one is not None)
+
+
+def _before(end: datetime, span: timedelta) -> datetime:
+    try:
+        return end - span
+    except OverflowError as error:
+        raise InvalidInput(
+            field="end",
+            value=end.isoformat(),
+            expected=f"a time {span} after the first one that UTC can express",
+        ) from error
+
+
+def _latest(
+    reader: MetadataReader,
+    domain: DomainName,
+    jobs: Sequence[JobRecord],
+    records: Iterable[Stamped[TableRecord]],
+    now: datetime,
+) -> datetime:
+    """The latest barrier that any table has reached or tries to reach."""
+    marks = [island.end for one in records for island in one.record.progress.islands]
+    newest = [
+        one.record.interval.end
+        for job in jobs
+        for one in reader.scan(domain, Kind.EPOCH, job.name, limit=1, reverse=True)
+    ]
+    return max([*marks, *newest], default=now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _View:
+    """One look at a domain."""
+
+    reader: MetadataReader
+    domain: DomainName
+    shown: Interval
+    now: datetime
+    head: int
+    retention: Withdrawals
+    max_cells: int
+
+    def rows(
+        self, job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]
+    ) -> tuple[list[Row], bool]:
+        """The rows of one job's tables, which share its epochs, and whether there are earlier ones."""
+        low, high = time_key(job.cadence.floor(self.shown.start)), time_key(self.shown.end)
+        begun = self.reader.scan(
+            self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells + 1, reverse=True
+        )
+        epochs = {one.record.interval: one for one in begun}
+        # What another job has taken over is shown as that job's.
+        own = [
+            table for table in job.outputs if table.name not in records or _owned(records[table.name], job)
+        ]
+        stood = {table.name: records[table.name] for table in own if table.name in records}
+        everything = sorted({*epochs, *self._due(job, stood.values())})
+        intervals = everything[-self.max_cells :]
+        progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
+        rows = []
+        since = time_key(intervals[0].start) if intervals else low
+        for table in own:
+            found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
+            slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
+            self.retention.load((table.name, epoch.end) for epoch in intervals)
+            cells = (
+                self._cell(
+                    epoch, table.name, _of(job, progress.get(epoch), slices.get(epoch)), slices.get(epoch)
+                )
+                for epoch in intervals
+            )
+            record = stood.get(table.name)
+            rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
+        return rows, len(everything) > len(intervals)
+
+    def _row(
+        self, table: EpochTable, job: JobRecord, stood: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
+    ) -> Row:
+        moved = (as_of(stood, self.head) or standing(stood)) if stood else None
+        return Row(
+            table=table,
+            job=job.name,
+            cadence=job.cadence,
+            watermark=moved.watermark if moved else None,
+            csn=moved.csn if moved else None,
+            cells=cells,
+            retired=stood.record.ended if stood else "",
+        )
+
+    def _cell(
+        self,
+        interval: Interval,
+        table: TableName,
+        progress: _Progress | None,
+        newest: Stamped[SliceRecord] | None,
+    ) -> Cell:
+        committed = _committed(newest)
+        withdrawn = committed is not None and self.retention.range_at(table, interval.end) is not None
+        if progress is None:
+            return Cell(
+                interval=interval,
+                state=EpochState.COMMIT if committed else EpochState.NOTHING,
+                revision=committed.revision if committed else None,
+                committed=committed,
+                withdrawn=withdrawn,
+            )
+        return Cell(
+            interval=interval,
+            state=progress.state,
+            revision=progress.revision,
+            owner=progress.owner,
+            sink=progress.sinks.get(table, EpochState.NOTHING),
+            silent=progress.silent,
+            committed=committed,
+            withdrawn=withdrawn,
+        )
+
+    def _due(self, job: JobRecord, stood: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
+        """The epochs of the range that have ended, newest first, from the origin on; of a retired job what it has."""
+        origins = [one.record.progress.start for one in stood]
+        origin = min((one for one in origins if one is not None), default=job.origin)
+        if origin is None:
+            return
+        lower, upper = max(origin, job.cadence.floor(self.shown.start)), min(self.shown.end, self.now)
+        if job.retired:
+            upper = min(
+                [
+                    upper,
+                    *(one.record.progress.islands[-1].end for one in stood if one.record.progress.islands),
+                ]
+            )
+        yield from islice(_backwards(job.cadence, job.cadence.floor(upper), lower), self.max_cells + 1)
+
+    def _progress(self, job: JobRecord, stamped: Stamped[EpochRecord]) -> _Progress:
+        epoch, names = stamped.record, [table.name for table in job.outputs]
+        if epoch.attempt is None:
+            return _Progress.ended(epoch.committed, names)
+        start = epoch.interval.start
+        key = lock_key(self.domain, job.name, start)
+        lock = self.reader.read(self.domain, [key]).get(key)
+        partition = barrier_partition(job.name, start)
+        log = [one.record for one in self.reader.scan(self.domain, Kind.BARRIER, partition)]
+        alive = lock is not None and not expired(lock.at, lock.record.ttl, self.now)
+        return _Progress.underway(epoch.attempt, log, names, alive=alive)
+
+
+def _is_due(cell: Cell, stood: Stamped[TableRecord] | None) -> bool:
+    """Whether there is anything to say of it: a job's second table may begin later than its first."""
+    origin = stood.record.progress.start if stood else None
+    return cell.state is not EpochState.NOTHING or origin is None or cell.interval.start >= origin
+
+
+def _of(job: JobRecord, progress: _Progress | None, newest: Stamped[SliceRecord] | None) -> _Progress | None:
+    """Return *progress* of one table; None if *job* has skipped the epoch for others, and another job computed it."""
+    is_skipped = progress is not None and progress.state is EpochState.SKIPPED
+    return None if is_skipped and newest and slice_writer(newest.key) != job.name else progress
+
+
+def _committed(newest: Stamped[SliceRecord] | None) -> Committed | None:
+    if newest is None or newest.csn is None:
+        return None
+    return Committed(
+        revision=newest.record.revision,
+        csn=newest.csn,
+        rows=newest.record.rows,
+        files=newest.record.files,
+        size_bytes=newest.record.size_bytes,
+        at=newest.at,
+    )
+
+
+def _backwards(cadence: Cadence, upper: datetime, lower: datetime) -> Iterator[Interval]:
+    while upper > lower:
+        start = cadence.last_before(upper)
+        yield Interval(start, upper)
+        upper = start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Progress:
+    """How far the newest attempt at one epoch is; all tables of its job share it."""
+
+    state: EpochState
+    revision: int | None
+    owner: Owner | None
+    silent: bool
+    sinks: Mapping[TableName, EpochState]
+
+    @classmethod
+    def ended(cls, done: Commitment | None, names: Sequence[TableName]) -> _Progress:
+        state = done.state if done else EpochState.NOTHING
+        return cls(
+            state=state,
+            revision=done.revision if done else None,
+            owner=done.owner if done else None,
+            silent=False,
+            sinks=dict.fromkeys(names, state),
+        )
+
+    @classmethod
+    def underway(
+        cls, attempt: AttemptRecord, log: Sequence[BarrierRecord], names: Sequence[TableName], *, alive: bool
+    ) -> _Progress:
+        sinks: dict[TableName, EpochState] = {}
+        for one in log:
+            name = TableName(one.sink)
+            if one.token == attempt.output_token and name and sinks.get(name) is not EpochState.WRITTEN:
+                sinks[name] = one.state
+        return cls(
+            state=epoch_state(log, names, attempt),
+            revision=attempt.revision,
+            owner=attempt.owner,
+            silent=attempt.aborted is None and not alive,
+            sinks=sinks,
+        )

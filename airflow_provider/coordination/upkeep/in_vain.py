@@ -1,0 +1,61 @@
+"""What an epoch waits for that will not come by itself, for `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from airflow_provider.coordination.upkeep.explain import Explanation
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.records import table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EdgeKind
+from airflow_provider.stores.base import MetadataReader
+
+
+def owners_of(jobs: Sequence[JobRecord]) -> dict[TableName, JobRecord]:
+    """The job of each table, also of those that it has left."""
+    # Others may have taken over what a retired job had: theirs come last, and stay.
+    retired_first = sorted(jobs, key=lambda one: not one.retired)
+    owners = {table: job for job in retired_first for table in job.past_outputs}
+    return owners | {table.name: job for job in retired_first for table in job.outputs}
+
+
+def in_vain(
+    job: JobRecord,
+    found: Explanation,
+    owners: Mapping[TableName, JobRecord],
+    lapsed: Mapping[JobName, datetime],
+) -> Iterator[str]:
+    """Yield a line for each table, of which its job is over, that the epoch *found* of *job* waits for."""
+    waits = [edge.table for edge in job.edges if any(_about(line, edge.table) for line in found.waiting_for)]
+    for table in dict.fromkeys(waits):
+        owner = owners.get(table)
+        if owner is None:
+            yield f"it waits for {table}, which no job has ever written"
+        elif table in owner.past_outputs:
+            yield f"it waits for {table}, which its job {owner.name} has left"
+        elif owner.retired:
+            yield f"it waits for {table}, whose job {owner.name} is retired: {owner.retired}"
+        elif owner.name in lapsed:
+            yield f"it waits for {table}, whose job {owner.name} has lapsed since {lapsed[owner.name].isoformat()}"
+    yield from (line for line in found.waiting_for if line.endswith("is withdrawn"))
+
+
+def out_of_order(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, found: Explanation
+) -> Iterator[str]:
+    """Yield a line if later epochs of *job* are committed than *found*, which nobody has begun.
+
+    Only of a job that reads its own past: no later one begins before that (R12). Those of others may come in any order.
+    """
+    past = {edge.table for edge in job.edges if edge.kind is EdgeKind.PREVIOUS}
+    keys = [table_key(domain, table.name) for table in job.outputs if table.name in past]
+    records = reader.read(domain, keys).records.values() if keys else ()
+    islands = [island for stamped in records for island in stamped.record.progress.islands]
+    if any(island.start >= found.interval.end for island in islands):
+        yield "nobody has begun it; later epochs are committed, and the next ones, which read the job's own past, wait"
+
+
+def _about(line: str, table: TableName) -> bool:
+    return line.startswith((f"{table}:", f"{table} "))

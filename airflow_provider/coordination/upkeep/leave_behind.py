@@ -1,0 +1,185 @@
+"""Which committed epochs stand behind once a source is bound anew, and what binding records of them (I11, R18).
+
+They have to be computed again before anything reads them beside those that have read the newer revision. So binding is
+refused where that could never be: where they have readers, or a job that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.missing_inputs import DECLARED_AGAIN
+from airflow_provider.coordination.commits.dependents import Dependent, rewrite_requirements
+from airflow_provider.coordination.commits.root_readers import root_readers
+from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
+from airflow_provider.domain.behind import Behind, bound_anew
+from airflow_provider.domain.errors import DependentReaders, TopologyError
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import touched_fence
+from airflow_provider.domain.records import Key, Stamped, fence_key, job_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import RootBounds, RootRecord
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """The committed epochs that have read other bounds of a source than it has now.
+
+    :param entries: of them all. :param unknown: of those that the topology does not name yet.
+    :param required: the epochs of all jobs that read the source, as they were.
+    """
+
+    entries: tuple[Behind, ...]
+    unknown: tuple[Behind, ...]
+    required: tuple[Exists | Absent, ...]
+
+    @property
+    def epochs(self) -> tuple[Dependent, ...]:
+        jobs = dict.fromkeys((entry.job, entry.interval, TableName(entry.root)) for entry in self.entries)
+        return tuple(Dependent(job=job, interval=interval, tables=(root,)) for job, interval, root in jobs)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeavingBehind:
+    """What binding *root* anew for *interval* leaves behind.
+
+    :param topology: as it was read before all else.
+    """
+
+    coordinator: Coordinator
+    domain: DomainName
+    root: str
+    interval: Interval
+    topology: Stamped[TopologyRecord]
+
+    @property
+    def _store(self) -> MetadataReader:
+        return self.coordinator.store
+
+    def of(self, known: Mapping[int, RootRecord], bounds: RootBounds) -> Left:
+        """Return the epochs that have read other bounds than *bounds*, which are to be revision ``max(known) + 1``."""
+        revision = max(known) + 1
+
+        def is_other(read: int) -> bool:
+            return read not in known or not known[read].whole.same_as(bounds)
+
+        readers = root_readers(
+            self._store, self.domain, self.root, self.interval, (revision,), but=JobName("")
+        )
+        marked = [entry for entry in self._marked() if is_other(entry.read)]
+        unknown = []
+        for epoch, read in readers.behind:
+            known_of = {table for entry in marked if entry.job == epoch.job for table in entry.tables}
+            tables = tuple(table for table in self._tables(epoch.job) if table not in known_of)
+            if is_other(read) and tables:
+                unknown.append(
+                    Behind(
+                        job=epoch.job,
+                        interval=self.interval,
+                        tables=tables,
+                        root=self.root,
+                        read=read,
+                        revision=revision,
+                    )
+                )
+        entries = (*(replace(entry, revision=revision) for entry in marked), *unknown)
+        return Left(entries=entries, unknown=tuple(unknown), required=readers.required)
+
+    def changes(self, left: Left) -> tuple[Sequence[Exists | Absent], Sequence[Put]]:
+        """Return what the transaction that binds requires and writes.
+
+        :raises DependentReaders: committed epochs have read what would be behind.
+        :raises TopologyError: its job is retired, or no longer declares a table that has rows of it.
+        :raises RecordFull: too many epochs are behind.
+        """
+        required: list[Exists | Absent] = [Exists(self.topology.key, self.topology.version), *left.required]
+        before = self.topology.record
+        behind = bound_anew(before.behind, self.root, self.interval.end, left.entries)
+        if behind == before.behind:
+            return required, ()
+        for entry in left.unknown:
+            self._refuse_over(entry)
+        tables = list(dict.fromkeys(table for entry in left.unknown for table in entry.tables))
+        found = self._store.read(
+            self.domain, [make(self.domain, table) for table in tables for make in (table_key, fence_key)]
+        )
+        required += [Exists(stamped.key, stamped.version) for stamped in found.records.values()]
+        required += self._unread(tables)
+        topology = replace(before, behind=behind, binds=before.binds + 1)
+        fences = [found.records[fence_key(self.domain, table)] for table in tables]
+        touched = [
+            Put(fence.key, touched_fence(fence, topology.binds, self.coordinator.defaults))
+            for fence in fences
+        ]
+        return required, [Put(self.topology.key, topology), *touched]
+
+    def _marked(self) -> list[Behind]:
+        """The entries that the topology has for this source."""
+        entries = self.topology.record.behind
+        return [
+            entry
+            for entry in entries
+            if not entry.until and (entry.root, entry.interval) == (self.root, self.interval)
+        ]
+
+    def _tables(self, job: JobName) -> tuple[TableName, ...]:
+        """The tables that have rows of the epoch of *job*, also those that it has left since."""
+        return tables_with_rows(self._store, self.domain, self._record(job), self.interval)
+
+    def _record(self, job: JobName) -> JobRecord:
+        key: Key = job_key(self.domain, job)
+        record: JobRecord = self._store.read(self.domain, [key]).records[key].record
+        return record
+
+    def _refuse_over(self, entry: Behind) -> None:
+        """:raises TopologyError: the epoch would be behind, and nothing could compute all of it again."""
+        job = self._record(entry.job)
+        left = set(entry.tables) - {table.name for table in job.outputs}
+        if not job.retired and not left:
+            return
+        over = (
+            f"is retired: {job.retired}" if job.retired else f"no longer declares {', '.join(sorted(left))}"
+        )
+        step = f"`airflow epochs revive {job.name}`" if job.retired else DECLARED_AGAIN
+        raise TopologyError(
+            f"root {self.root!r} cannot be bound anew for {self.interval}: job {job.name!r} has computed that from "
+            f"revision {entry.read}, and {over}: it could not be computed again, and would stand on another revision "
+            "than what is computed next.",
+            next_step=f"leave it; or {step}, and bind it then.",
+            job=job.name,
+            root=self.root,
+        )
+
+    def _unread(self, tables: Sequence[TableName]) -> list[Exists]:
+        """Requirements that no reader of *tables* commits meanwhile.
+
+        :raises DependentReaders: some have.
+        """
+        try:
+            return rewrite_requirements(
+                self.coordinator.store,
+                self.domain,
+                tables,
+                self.interval,
+                self.topology,
+                defaults=self.coordinator.defaults,
+            )
+        except DependentReaders as error:
+            readers: tuple[Dependent, ...] = error.readers
+            raise DependentReaders(
+                f"root {self.root!r} cannot be bound anew for {self.interval}: what was computed from it has committed "
+                f"readers, and could not be computed again: {'; '.join(map(str, readers))}.",
+                next_step="leave it; what came late can land where a later epoch looks. Computing readers again with "
+                "it (a restatement) is not available yet; a skipped epoch among them can be computed first.",
+                interval=self.interval,
+                readers=readers,
+                root=self.root,
+            ) from error

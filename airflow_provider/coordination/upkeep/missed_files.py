@@ -1,0 +1,106 @@
+"""Late files that a job does not read, although it has computed the epochs at whose places they lie (I11).
+
+A late file belongs to the barrier whose begin noticed it, for all jobs that share the root. A job that has skipped that
+barrier, or has computed it by another declaration, does not read it; nor does a job that has left the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider.coordination.commits.root_readers import committed_root, open_root
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind, root_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import Root, RootKind, RootRecord
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader, pages
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MissedFile:
+    """A file at the place of *epoch*, which the job has computed.
+
+    :param belongs_to: the epoch whose bounds have it, which the job has committed without it; None where the job has
+        left the root. :param skipped: the job has skipped that epoch.
+    """
+
+    uri: str
+    epoch: Interval
+    belongs_to: Interval | None = None
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MissedFiles:
+    """The late files of *root* that *job* does not read. :param records: the newest bounds of *root*."""
+
+    reader: MetadataReader
+    domain: DomainName
+    sources: RootSources
+    root: Root
+    job: JobRecord
+    records: Sequence[RootRecord]
+
+    def found(self) -> Iterator[MissedFile]:
+        """Yield them; what is within no bounds of a root that the job declares may still come, and is told elsewhere.
+
+        :raises SourceUnavailable: the source does not answer.
+        """
+        epochs = self.epochs()
+        computed = {epoch.interval for epoch in epochs.values() if committed_root(epoch, self.root.name)}
+        wanted = [record for record in self.records if record.interval in computed]
+        if self.root.kind is not RootKind.FILES or not wanted:
+            return
+        lying = self.sources.unread(self.root, wanted, wanted)[0]
+        read = self.read(epochs.values()) if lying else set()
+        holders = {file.uri: one.interval for one in reversed(self.records) for file in one.whole.files}
+        is_declared = any(root.name == self.root.name for root in self.job.roots)
+        for epoch, uri in lying:
+            holder = holders.get(uri)
+            if uri in read:
+                continue
+            if not is_declared:
+                yield MissedFile(uri=uri, epoch=epoch)
+            elif holder is not None and _passes_by(epochs.get(holder), self.root):
+                committed = epochs[holder].committed
+                skipped = committed is not None and bool(committed.skipped)
+                yield MissedFile(uri=uri, epoch=epoch, belongs_to=holder, skipped=skipped)
+
+    def epochs(self) -> Mapping[Interval, EpochRecord]:
+        """The epochs of the job, and of those whose tables it has taken over.
+
+        Of an epoch that the job has skipped for some tables, since the others have it from the job before, that of the
+        job before: it has read its files.
+        """
+        epochs: dict[Interval, EpochRecord] = {}
+        for name in reversed(self.job.writers):
+            for stamped in pages(self.reader, self.domain, Kind.EPOCH, name):
+                epoch: EpochRecord = stamped.record
+                done = epoch.committed
+                if done is None or not (done.skipped and done.fills) or epoch.interval not in epochs:
+                    epochs[epoch.interval] = epoch
+        return epochs
+
+    def read(self, epochs: Collection[EpochRecord]) -> set[str]:
+        """Return the files that *epochs*, committed or open, stand on by all names of roots that the job has had."""
+        found: set[str] = set()
+        for epoch in epochs:
+            keys = [
+                root_key(self.domain, name, epoch.interval.end, revision)
+                for name in self.job.all_roots
+                for revision in {committed_root(epoch, name), open_root(epoch.attempt, name)} - {0}
+            ]
+            records = self.reader.read(self.domain, keys).records.values() if keys else ()
+            found |= {file.uri for one in records for file in one.record.whole.files}
+        return found
+
+
+def _passes_by(epoch: EpochRecord | None, root: Root) -> bool:
+    """Return whether *epoch* is committed, and neither its commit nor its open attempt reads *root*."""
+    if epoch is None or epoch.committed is None or committed_root(epoch, root.name):
+        return False
+    return not open_root(epoch.attempt, root.name)

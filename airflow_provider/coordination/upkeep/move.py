@@ -1,0 +1,383 @@
+"""Moving a domain from one store to another, with its order and its numbers.
+
+The receiving store stamps versions, times and numbers itself, as for every transaction: the commits are made again
+in their order, each with the records that were last written by it, so that every record has the CSN that it
+had. What carries no number is copied before. Each step may be repeated: an interrupted move is run again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from airflow_provider.coordination.attempts.end import fence_silent
+from airflow_provider.coordination.commits.claims import end_expired
+from airflow_provider.coordination.commits.pointers import as_recorded
+from airflow_provider.coordination.commits.sealed import DomainMoved
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.upkeep.relocate import Relocating
+from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.records import (
+    ROOT_CHAINS,
+    Key,
+    Kind,
+    Stamped,
+    barrier_partition,
+    topology_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    MetadataReader,
+    MetadataStore,
+    Number,
+    Put,
+    SameStore,
+    Transaction,
+    pages,
+)
+from airflow_provider.stores.codec import encode
+
+Answer = TypeVar("Answer")
+
+_BATCH_BYTES = 300_000
+_BATCH_RECORDS = 200
+STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT, Kind.RESERVATION})
+"""Kinds that are not copied: none is left when a domain goes, or the move writes them itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MovedDomain:
+    """Answer of :func:`move_domain`.
+
+    :param csn: its last commit. :param records: without the commits. :param tables: whose pointers moved too.
+    """
+
+    domain: DomainName
+    csn: int
+    records: int
+    tables: tuple[str, ...]
+
+
+def move_domain(
+    source: Coordinator,
+    target: Coordinator,
+    domain: str,
+    *,
+    source_place: str,
+    target_place: str,
+    warehouse: bool = False,
+) -> MovedDomain:
+    """Move *domain* with all its history; afterwards the source takes no change of it, and says where it is.
+
+    It goes on where an interrupted move ended; after a whole one it changes nothing.
+
+    :param source_place: address of the source for messages, without a password. :param target_place: likewise.
+    :param warehouse: the target names another warehouse, to which the files were copied; these are led there.
+    :raises UnknownName: nothing is registered in the domain.
+    :raises EpochBusy: attempts or leases are live; nothing was changed. ``holders`` lists them.
+    :raises InvalidInput: the target has the domain, cannot keep its tables, or is the source.
+    :raises DomainMoved: it has moved elsewhere already.
+    :raises WrongWarehouse: its files are in another warehouse than the source or the target names (R33).
+    :raises Unavailable: with *warehouse*: files were not copied; the source has all that it had.
+    """
+    name = domain_name(domain)
+    led = Relocating()
+    if warehouse:
+        led = Relocating.between(name, source.formats.warehouse, target.formats.warehouse)
+    mover = _Mover(source, target, name, led, source_place=source_place, target_place=target_place)
+    return mover.run()
+
+
+class _Mover:
+    def __init__(
+        self,
+        source: Coordinator,
+        target: Coordinator,
+        domain: DomainName,
+        led: Relocating,
+        *,
+        source_place: str,
+        target_place: str,
+    ) -> None:
+        self.source, self.target, self.domain, self.led = source, target, domain, led
+        self.incarnations = tuple(one.store.read(domain, []).head.incarnation for one in (source, target))
+        self.leaving = Move(state=MoveState.LEAVING, place=target_place, incarnation=self.incarnations[1])
+        self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
+        self.before: Move | None = None
+        self.key = topology_key(domain)
+
+    def run(self) -> MovedDomain:
+        if not self._arrived():
+            self._check()
+            self._seal()
+            self._refuse_live()
+            self._settled(self._announce)
+            self.led = self.led.files(self.target.formats, sorted({one.format for one in self._tables()}))
+            self._settled(self._copy_unnumbered)
+            self._settled(self._copy_commits)
+            tables = self._move_pointers()
+            self._compare()
+            self.led.refuse_missing(self.target.store, self.target.formats, self.domain, self.target.defaults)
+            self._mark(self.target.store, replace(self.arriving, state=MoveState.ARRIVED))
+        else:
+            tables = [table.name for table in self._tables()]
+        self._mark(self.source.store, replace(self.leaving, state=MoveState.GONE))
+        return MovedDomain(
+            domain=self.domain,
+            csn=self.target.store.read(self.domain, []).head.csn,
+            records=sum(1 for _ in records(self.target.store, self.domain)),
+            tables=tuple(sorted(tables)),
+        )
+
+    # --- whether it may be moved -----------------------------------------------------------------------------
+
+    def _arrived(self) -> bool:
+        """Whether an earlier move has done all but perhaps its last step."""
+        found = self._topology(self.target.store)
+        return found is not None and found.record.move == replace(self.arriving, state=MoveState.ARRIVED)
+
+    def _check(self) -> None:
+        here, there = self._topology(self.source.store), self._topology(self.target.store)
+        if self.incarnations[0] == self.incarnations[1]:
+            raise InvalidInput(field="to", value=self.leaving.place, expected="another store than the source")
+        if here is None:
+            raise UnknownName(
+                f"domain {self.domain!r} is not in {self.arriving.place}.",
+                next_step="see `airflow epochs status`; check --domain and --from.",
+                domain=self.domain,
+            )
+        move = here.record.move
+        if move is not None and move.state is not MoveState.ARRIVED and move != self.leaving:
+            raise DomainMoved(
+                f"domain {self.domain!r}: a move to or from {move.place} has begun ({move.state}).",
+                next_step="end that move first.",
+                domain=self.domain,
+                place=move.place,
+            )
+        self.before = None if move == self.leaving else move
+        head = self.target.store.read(self.domain, []).head.csn
+        if (there is None and head) or (there is not None and there.record.move != self.arriving):
+            raise InvalidInput(
+                field="to",
+                value=self.leaving.place,
+                expected=f"a store without the domain {self.domain!r}",
+                next_step="two histories cannot become one: choose another store.",
+            )
+        for one in (self.source, *(() if self.led.names else (self.target,))):
+            refuse_other_warehouse(self.domain, here, one.formats.warehouse)
+        for table in self._tables():
+            self.target.formats[table.format]  # :raises InvalidInput: it cannot be used beside that store
+        self.led.refuse_incomplete(self.target.formats, self._pointers())
+
+    def _seal(self) -> None:
+        """Let nothing begin in the source; whatever looked at its topology before has to look again."""
+        self._mark(self.source.store, self.leaving)
+
+    def _refuse_live(self) -> None:
+        """Fence silent attempts; where others are live, unseal the source, as if nothing had happened."""
+        store = self.source.store
+        self._settled(lambda: end_expired(store, self.domain))
+        live = [*pages(store, self.domain, Kind.LEASE, "")]
+        reason = f"silent when the domain was moved to {self.leaving.place}"
+        for lock in [one for job in self._jobs() for one in pages(store, self.domain, Kind.LOCK, job.name)]:
+            if lock.record.ended or expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
+                self._settled(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
+            else:
+                live.append(lock)
+        if not live:
+            return
+        if self._topology(self.target.store) is None:
+            self._mark(store, self.before)
+        holders = [f"{one.key.kind} {one.key.partition} {one.key.item} of {one.record.owner}" for one in live]
+        raise EpochBusy(
+            f"domain {self.domain!r} is in use: {'; '.join(holders)}.",
+            next_step="pause the DAGs, let their tasks and readers end, and move it then.",
+            holders=tuple(holders),
+        )
+
+    # --- copying ---------------------------------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        """Let nobody else use the domain in the target until it is there."""
+        if self._topology(self.target.store) is None:
+            found = self._topology(self.source.store)
+            warehouse = found.record.warehouse if found else ""
+            if self.led.names:
+                warehouse = self.target.formats.warehouse
+            known = found.record if found else TopologyRecord(generation=0)
+            record = replace(known, generation=1, move=self.arriving, warehouse=warehouse)
+            self.target.store.transact(
+                Transaction(
+                    domain=self.domain,
+                    store=SameStore(self.incarnations[1]),
+                    requires=(Absent(self.key),),
+                    updates=(Put(self.key, record),),
+                )
+            )
+
+    def _copy_unnumbered(self) -> None:
+        copied = (self.led.stamped(one) for one in records(self.source.store, self.domain) if one.csn is None)
+        for batch in _batches(copied):
+            self.target.store.transact(
+                Transaction(
+                    domain=self.domain,
+                    store=SameStore(self.incarnations[1]),
+                    requires=(self._still_arriving(),),
+                    updates=tuple(Put(one.key, one.record) for one in batch),
+                )
+            )
+
+    def _copy_commits(self) -> None:
+        """Make the commits again from the target's head on."""
+        written: defaultdict[int, list[Put]] = defaultdict(list)
+        for one in records(self.source.store, self.domain):
+            if one.csn is not None:
+                written[one.csn].append(Put(one.key, self.led.record(one.key, one.record)))
+        store = self.target.store
+        head = store.read(self.domain, []).head.csn
+        while commits := self.source.store.changes(self.domain, head):
+            for commit in commits:
+                head += 1
+                store.transact(
+                    Transaction(
+                        domain=self.domain,
+                        store=SameStore(self.incarnations[1]),
+                        requires=(self._still_arriving(),),
+                        updates=tuple(written[head]),
+                        number=Number(self.led.record(commit.key, commit.record), expected=head),
+                    )
+                )
+
+    def _move_pointers(self) -> list[str]:
+        """Let the catalog beside the target have the tables where they are."""
+        moved: list[str] = []
+        for table, pointer in self._pointers():
+            self.target.formats[table.format].register(table, self.led.uri(pointer))
+            moved.append(table.name)
+        return moved
+
+    def _pointers(self) -> list[tuple[EpochTable, str]]:
+        """The tables that the catalog beside the source has, and where."""
+        found = ((table, self.source.formats[table.format].describe(table)) for table in self._tables())
+        return [(table, info.pointer) for table, info in found if info is not None]
+
+    def _compare(self) -> None:
+        """:raises Conflict: the target does not hold what the source does."""
+        here, there = (_contents(one.store, self.domain) for one in (self.source, self.target))
+        here = {key: (self.led.record(key, record), csn) for key, (record, csn) in here.items()}
+        if here != there:
+            different = [str(key) for key in here.keys() | there.keys() if here.get(key) != there.get(key)]
+            raise Conflict(
+                f"{len(different)} records of domain {self.domain!r} differ, such as {min(different)}.",
+                next_step="run the move again; if it stays so, somebody writes to one of the stores by hand.",
+                keys=tuple(sorted(different)),
+            )
+
+    # --- the parts of it --------------------------------------------------------------------------------------
+
+    def _topology(self, reader: MetadataReader) -> Stamped[TopologyRecord] | None:
+        return reader.read(self.domain, [self.key]).get(self.key)
+
+    def _still_arriving(self) -> Exists:
+        found = self._topology(self.target.store)
+        if found is None or found.record.move != self.arriving:
+            raise Conflict(f"another move of domain {self.domain!r} has ended.", next_step="run it again.")
+        return Exists(self.key, found.version)
+
+    def _mark(self, store: MetadataStore, move: Move | None) -> None:
+        """Write the state of the move into a topology that is there."""
+
+        def write() -> None:
+            found = self._topology(store)
+            if found is None or found.record.move == move:
+                return
+            record = replace(found.record, generation=found.record.generation + 1, move=move)
+            store.transact(
+                Transaction(
+                    domain=self.domain,
+                    store=SameStore(self.incarnations[1 if store is self.target.store else 0]),
+                    requires=(Exists(self.key, found.version),),
+                    updates=(Put(self.key, record),),
+                )
+            )
+
+        self._settled(write)
+
+    def _jobs(self) -> list[JobRecord]:
+        return [one.record for one in pages(self.source.store, self.domain, Kind.JOB, "")]
+
+    def _tables(self) -> list[EpochTable]:
+        """Those that a job declares, and those that their jobs have left."""
+        found = {table.name: table for job in self._jobs() for table in job.outputs}
+        for stamped in pages(self.source.store, self.domain, Kind.TABLE, ""):
+            if stamped.record.ref is not None:
+                found.setdefault(TableName(stamped.key.item), as_recorded(stamped, stamped.record.ref))
+        return list(found.values())
+
+    def _settled(self, operation: Callable[[], Answer]) -> Answer:
+        """Do it, again after a lost reply or a lost race."""
+        return decided(
+            operation,
+            Conflict(
+                f"domain {self.domain!r}: others kept changing what is moved.", next_step="move it again."
+            ),
+            clock=self.target.clock,
+            random=self.target.random,
+            patience=self.target.defaults.unknown_outcome_patience,
+        )
+
+
+def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]]:
+    """All that a domain keeps, but for what :data:`STAYS` names and the commits."""
+    jobs: list[JobRecord] = []
+    tables: list[str] = []
+    for kind in (Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.RETENTION, Kind.VERSIONS):
+        for one in pages(reader, domain, kind, ""):
+            if kind is Kind.JOB:
+                jobs.append(one.record)
+            if kind is Kind.TABLE:
+                tables.append(one.key.item)
+            yield one
+    for job in jobs:
+        for epoch in pages(reader, domain, Kind.EPOCH, job.name):
+            yield epoch
+            log = barrier_partition(job.name, epoch.record.interval.start)
+            yield from pages(reader, domain, Kind.BARRIER, log)
+    yield from pages(reader, domain, Kind.FENCE, ROOT_CHAINS)
+    for root in sorted({name for job in jobs for name in job.all_roots}):
+        yield from pages(reader, domain, Kind.ROOT, root)
+    for table in tables:
+        yield from pages(reader, domain, Kind.SCHEMA, table)
+        yield from pages(reader, domain, Kind.SLICE, table)
+        yield from pages(reader, domain, Kind.VERSIONS, table)
+        yield from pages(reader, domain, Kind.WITHDRAWN, table)
+
+
+def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key, tuple[Any, int | None]]:
+    every = (*records(reader, domain), *pages(reader, domain, Kind.COMMIT, ""))
+    return {one.key: (one.record, one.csn) for one in every}
+
+
+def _batches(found: Iterable[Stamped[Any]]) -> Iterator[list[Stamped[Any]]]:
+    """Parts that one transaction of any store can take."""
+    batch: list[Stamped[Any]] = []
+    size = 0
+    for one in found:
+        length = len(encode(one.key, one.record))
+        if batch and (size + length > _BATCH_BYTES or len(batch) == _BATCH_RECORDS):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += length
+    if batch:
+        yield batch

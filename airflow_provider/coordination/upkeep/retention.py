@@ -1,0 +1,409 @@
+"""Retention of single states: withdrawn from readers first, deleted when nobody claims them (R24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from random import Random, SystemRandom
+from typing import Any, TypeVar, cast
+
+from airflow_provider.coordination.attempts.reserve import await_unreserved
+from airflow_provider.coordination.commits.claims import claimed_versions, end_expired
+from airflow_provider.coordination.commits.dependents import reading_jobs
+from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.sealed import refuse_sealed, refuse_sealed_domain
+from airflow_provider.coordination.commits.table_commits import hull_commit, prepared_or_moved, table_commit
+from airflow_provider.coordination.commits.versions import (
+    forget_versions,
+    remember_versions,
+    split_versions,
+    version_pages,
+)
+from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse, refuse_other_warehouse_of
+from airflow_provider.coordination.commits.withdrawals import (
+    SINCE_FORMAT,
+    hull_of,
+    retention_of,
+    withdrawals,
+    withdrawn_pages,
+)
+from airflow_provider.coordination.reading.resolve import names_of
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.upkeep.leftovers import fence_forgotten, leftovers
+from airflow_provider.coordination.upkeep.supersede import Superseded, superseded, superseded_now
+from airflow_provider.domain.beginning import still_needed
+from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.domain.cut import reached, standing
+from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.errors import Conflict, InvalidInput, Unavailable
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
+from airflow_provider.domain.interval import Interval, as_utc, time_key
+from airflow_provider.domain.records import (
+    Key,
+    Kind,
+    Stamped,
+    retention_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.retention import Version
+from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.version import (
+    TableRecord,
+    shown,
+)
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    MetadataStore,
+    Put,
+    Reading,
+    SameStore,
+    Transaction,
+    pages,
+    unchanged,
+)
+from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.projection import attempted
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swept:
+    """What one sweep did.
+
+    :param horizon: states resolved before this CSN, and superseded since, are gone unless they were claimed.
+    :param ended: claims that had expired and were ended: ids of leases, and epochs whose attempts were silent.
+    :param deleted: URIs of what was deleted. :param claimed: superseded versions that somebody still claims.
+    :param leftovers: places, deleted too, of attempts that ended without a commit.
+    """
+
+    horizon: int
+    ended: tuple[str, ...]
+    deleted: tuple[str, ...]
+    claimed: int
+    leftovers: tuple[str, ...] = ()
+
+
+class Retention:
+    """Withdraws states and deletes what nobody reads any more. No row of a table's newest state is ever touched.
+
+    :param clock: for waiting only. :param random: for pauses between tries.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        formats: TableFormats,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        defaults: Defaults = DEFAULTS,
+    ) -> None:
+        self.store = store
+        self.formats = formats
+        self.defaults = defaults
+        self._clock = clock or SystemClock()
+        self._random = random or SystemRandom()
+
+    def withdraw(self, domain: str, table: str | EpochTable, barrier: datetime) -> None:
+        """Let no cut be made of *table* at *barrier* any more; again it changes nothing.
+
+        Claims that exist keep what they hold. Of a full table the rows of that barrier leave its next version, in a
+        commit of their own; an incremental table keeps all rows: only the barrier is gone.
+
+        :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
+            read, unless it has lapsed (R9).
+        :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
+        """
+        checked = domain_name(domain)
+        (name,) = names_of([table])
+        moment = as_utc(barrier, "barrier")
+        while self._done(lambda: self._page_ranges(checked)):
+            pass
+        self._done(lambda: self._withdraw(checked, name, moment))
+
+    def sweep(self, domain: str) -> Swept:
+        """End claims that have expired, and delete what was superseded long enough ago and nobody claims.
+
+        What attempts staged that ended ``leftover_grace`` ago without a commit goes, too (R16).
+
+        May be called at any time, by several at once, and again after a crash.
+
+        :raises StoreIncompatible: a claim cannot be read: nothing is deleted (R23).
+        :raises WrongWarehouse: the domain's files are in another one (R33): nothing is deleted.
+        """
+        checked = domain_name(domain)
+        self._done(lambda: refuse_sealed_domain(self.store, checked))
+        self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))
+        forgotten = self._done(lambda: fence_forgotten(self.store, checked, self.defaults))
+        ended = [*forgotten, *end_expired(self.store, checked)]
+        names = [TableName(stamped.key.item) for stamped in pages(self.store, checked, Kind.TABLE, "")]
+        for name in names:
+            self._done(lambda name=name: self._split(checked, name))  # type: ignore[misc]
+        while self._done(lambda: self._page_ranges(checked)):
+            pass
+        while self._done(lambda: self._advance(checked)):
+            pass
+        horizon = retention_of(checked, self.store.read(checked, [retention_key(checked)])).horizon
+        # Looked at once more, now that no new claim on what was superseded at the horizon can appear (R24).
+        claimed = claimed_versions(self.store, checked)
+        deleted: list[str] = []
+        left = 0
+        for name in names:
+            for page in version_pages(self.store, checked, name):
+                found = superseded(self.store, name, page, horizon, claimed)
+                went, found = self._deleted(page.key, name, found)
+                deleted += went
+                left += found.claimed
+        swept = self._sweep_leftovers(checked)
+        return Swept(
+            horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, leftovers=tuple(swept)
+        )
+
+    # --- withdrawing ---------------------------------------------------------------------------------------------
+
+    def _withdraw(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
+        await_unreserved(self.store, domain, self._clock, self._random)
+        table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
+        reading = self.store.read(domain, [table, retention, topology])
+        refuse_sealed(domain, reading.get(topology))
+        refuse_other_warehouse(domain, reading.get(topology), self.formats.warehouse)
+        stamped: Stamped[TableRecord] | None = reading.get(table)
+        if stamped is None or not reached(stamped.record, standing(stamped), barrier):
+            raise _refused(name, barrier, "a barrier that the table has reached")
+        if withdrawals(self.store, domain, reading).range_at(name, barrier) is not None:
+            return
+        self._refuse_needed(domain, name, stamped, barrier)
+        epoch = stamped.record.cadence.ending_at(barrier)
+        requires, updates, hull = self._recorded(reading, stamped, epoch)
+        publication = prepared = number = None
+        if stamped.record.kind is TableKind.FULL:
+            publication, prepared = self._without_slice(reading, stamped, epoch)
+            moved, number = table_commit(
+                stamped,
+                epoch,
+                publication,
+                prepared,
+                by="retention",
+                defaults=self.defaults,
+                withdrawn=hull,
+            )
+            updates += moved
+        elif hull is not None:
+            put, number = hull_commit(stamped, hull, defaults=self.defaults)
+            updates.append(put)
+        self.store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=(*(unchanged(reading, one) for one in (table, retention, topology)), *requires),
+                updates=tuple(updates),
+                number=number,
+            )
+        )
+        if publication is not None and prepared is not None:
+            self.formats[publication.table.format].published(publication, prepared)
+
+    def _recorded(
+        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
+    ) -> tuple[list[Exists | Absent], list[Any], Interval | None]:
+        """What is required and written so that *epoch* is withdrawn, and the table's hull where it has to grow.
+
+        The retention record is always written: whoever claims something requires it as it was.
+        """
+        domain, name = stamped.key.domain, TableName(stamped.key.item)
+        record = retention_of(domain, reading)
+        if self.store.format < SINCE_FORMAT:
+            return [], [Put(retention_key(domain), record.withdrawing(name, epoch))], None
+        requires, updates = withdrawn_pages(self.store, domain, name, [epoch], self.defaults)
+        return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)
+
+    def _page_ranges(self, domain: DomainName) -> bool:
+        """Move some ranges that one record has for the whole domain into pages; say whether there are more."""
+        retention, topology = retention_key(domain), topology_key(domain)
+        reading = self.store.read(domain, [retention, topology])
+        refuse_sealed(domain, reading.get(topology))
+        record = retention_of(domain, reading)
+        if not record.withdrawn or self.store.format < SINCE_FORMAT:
+            return False
+        await_unreserved(self.store, domain, self._clock, self._random)
+        first, most = record.withdrawn[0], self.defaults.ranges_in_page
+        table = table_key(domain, first.table)
+        tables = self.store.read(domain, [table])
+        stamped: Stamped[TableRecord] | None = tables.get(table)
+        requires, updates = withdrawn_pages(
+            self.store, domain, first.table, first.ranges[:most], self.defaults
+        )
+        left = replace(first, ranges=first.ranges[most:])
+        after = replace(record, withdrawn=(*([left] if left.ranges else []), *record.withdrawn[1:]))
+        number, known = None, first.ranges[:most]
+        hull = hull_of(stamped, Interval(known[0].start, known[-1].end)) if stamped and known else None
+        if stamped is not None and hull is not None:
+            put, number = hull_commit(stamped, hull, defaults=self.defaults)
+            updates.append(put)
+        self.store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=(
+                    unchanged(tables, table),
+                    *(unchanged(reading, one) for one in (retention, topology)),
+                    *requires,
+                ),
+                updates=(Put(retention, after), *updates),
+                number=number,
+            )
+        )
+        return bool(after.withdrawn)
+
+    def _refuse_needed(
+        self, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime
+    ) -> None:
+        if stamped.record.progress.watermark == barrier:
+            raise _refused(name, barrier, "a barrier before the table's newest one")
+        lapsed = lapsed_jobs(self.store, domain)
+        for job in reading_jobs(self.store, domain, [name]):
+            if job.name in lapsed:
+                continue
+            keys = [table_key(domain, one) for one in job.all_outputs]
+            tables = (one.record for one in self.store.read(domain, keys).records.values())
+            outputs = [one for one in tables if one.job == job.name and not one.ended]
+            if still_needed(job, outputs, name, stamped.record, barrier):
+                raise _refused(
+                    name,
+                    barrier,
+                    f"a barrier that job {job.name!r} has no epoch left to read at",
+                    next_step=f"let job {job.name!r} compute them first; where nothing more comes of it, such as of "
+                    f"a trial, `airflow epochs retire {job.name} --reason …`.",
+                )
+
+    def _without_slice(
+        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
+    ) -> tuple[Publication, Prepared]:
+        """Prepare the table's next version, which has no rows of *epoch*."""
+        record, name = stamped.record, TableName(stamped.key.item)
+        if record.ref is None:
+            raise _refused(name, epoch.end, "a barrier of a table with a commit")
+        publication = Publication(
+            table=_table(stamped.key.domain, name, record, record.ref.format),
+            base=record.ref,
+            removes=(epoch.end,),
+            adds=(),
+            shows=shown(record, record.progress, self.store.format),
+            csn=reading.head.csn + 1,
+            incarnation=reading.head.incarnation,
+            change_set=ChangeSetId(f"{name}@{time_key(epoch.end)}#withdrawn"),
+            revision=0,
+            token=0,
+        )
+        return publication, prepared_or_moved(self.store, self.formats, publication, stamped)
+
+    # --- sweeping ------------------------------------------------------------------------------------------------
+
+    def _sweep_leftovers(self, domain: DomainName) -> list[str]:
+        """Delete what attempts left that have ended; return the places."""
+        deleted = []
+        for one in leftovers(self.store, self.formats, domain, self.defaults):
+            self.formats[one.place.table.format].discard(one.place)
+            deleted.append(one.place.uri)
+        return deleted
+
+    def _split(self, domain: DomainName, name: TableName) -> None:
+        split_versions(self.store, domain, name, self.defaults.versions_in_page)
+
+    def _advance(self, domain: DomainName) -> bool:
+        """Move the horizon over some commits that are older than every cut without a lease; say whether to go on.
+
+        So many at a time that no record and no transaction grows with what was never swept.
+        """
+        key, topology = retention_key(domain), topology_key(domain)
+        reading = self.store.read(domain, [key, topology])
+        refuse_sealed(domain, reading.get(topology))
+        record, most = retention_of(domain, reading), self.defaults.versions_in_page
+        horizon, commits = record.horizon, self.store.changes(domain, record.horizon, limit=most)
+        versions: dict[TableName, list[Version]] = {}
+        for commit in commits:
+            if commit.at + self.defaults.retention_grace > reading.now:
+                break
+            horizon = commit.csn or horizon
+            for delta in commit.record.tables:
+                if delta.ref is not None:
+                    versions.setdefault(delta.table, []).append(Version(csn=horizon, ref=delta.ref.lasting()))
+        if horizon == record.horizon:
+            return False
+        for name, found in versions.items():  # before the horizon moves, so that a crash loses none
+            remember_versions(self.store, domain, name, found, most)
+        self._write(reading, key, replace(record, horizon=horizon), topology)
+        return len(commits) == most and commits[-1].csn == horizon
+
+    def _deleted(self, key: Key, name: TableName, found: Superseded) -> tuple[list[str], Superseded]:
+        """Delete what was found at *key*; return the URIs, and what was found when it was deleted.
+
+        Another sweep may delete what this one found claimed, or newest, a moment ago, and keeps: its files are
+        missing then, and nothing was deleted. It is decided anew; what is missing now as before is an error.
+        """
+        while found.gone:
+            try:
+                return self._delete(key, name, found), found
+            except Unavailable:
+                before, found = found, superseded_now(self.store, name, key)
+                if found == before:
+                    raise
+        return [], found
+
+    def _delete(self, key: Key, name: TableName, found: Superseded) -> list[str]:
+        """Delete the versions that are gone, but for what is in others; return what went."""
+        record = cast("TableRecord", found.record)
+        table = _table(key.domain, name, record, found.gone[-1].ref.format)
+        if record.ref is not None:  # a pointer that lags would keep what is to go
+            attempted(self.formats[table.format], table, record.ref)
+        refs = [version.ref for version in found.gone]
+        deleted = self.formats[table.format].reclaim(table, refs, found.kept)
+        self._done(lambda: forget_versions(self.store, key, found.gone))
+        return deleted
+
+    def _write(self, reading: Reading, key: Key, record: Any, *others: Key) -> None:
+        """Write *record*, which was decided on what *reading* has of its key and of *others*."""
+        self.store.transact(
+            Transaction(
+                domain=key.domain,
+                store=SameStore(reading.head.incarnation),
+                requires=tuple(unchanged(reading, one) for one in (key, *others)),
+                updates=(Put(key, record),),
+            )
+        )
+
+    def _done(self, request: Callable[[], Answer]) -> Answer:
+        return decided(
+            request,
+            Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again."),
+            clock=self._clock,
+            random=self._random,
+            patience=self.defaults.unknown_outcome_patience,
+        )
+
+
+def _table(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> EpochTable:
+    """The table as its format needs to know it; what its job declares beside that is for writers."""
+    return EpochTable(name, domain=domain, kind=record.kind, format=table_format)
+
+
+def _refused(
+    table: TableName,
+    barrier: datetime,
+    expected: str,
+    *,
+    next_step: str = "see `airflow epochs status` for the barriers that the table has.",
+) -> InvalidInput:
+    return InvalidInput(
+        f"{table} at {barrier.isoformat()} cannot be withdrawn; expected {expected}.",
+        next_step=next_step,
+        field="barrier",
+        value=barrier.isoformat(),
+        expected=expected,
+        table=table,
+    )

@@ -1,0 +1,207 @@
+"""Retiring: a job, or a table that its job has left, comes to its end, and may be taken over (R7).
+
+What it has stays readable. Nothing more comes of it, so nobody waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.end import fence_silent
+from airflow_provider.coordination.commits.register import furthest, other_jobs, registration_commit
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.upkeep.skip import registered, worded
+from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    TableName,
+    domain_name,
+    job_name,
+    table_name,
+)
+from airflow_provider.domain.records import Kind, Stamped, job_key, table_key, topology_key
+from airflow_provider.domain.registration import JobRecord, check_registration
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction, pages
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """One request to retire a job or a table, or to bring a job back; ``run`` may be repeated.
+
+    :param why: who says so and for what reason; empty to bring the job back.
+    :param table: that the job has left; None for the job with all of its tables.
+    """
+
+    coordinator: Coordinator
+    domain: DomainName
+    job: str
+    why: str
+    table: TableName | None = None
+
+    def run(self) -> None:
+        decided(
+            self._try,
+            Conflict(f"job {self.job!r}: others kept changing the topology.", next_step="try again."),
+            clock=self.coordinator.clock,
+            random=self.coordinator.random,
+            patience=self.coordinator.defaults.unknown_outcome_patience,
+        )
+
+    def _try(self) -> None:
+        store, domain = self.coordinator.store, self.domain
+        known = registered(store, domain, self.job)
+        topology, own = topology_key(domain), job_key(domain, known.name)
+        names = known.all_outputs if self.table is None else (self.table,)
+        reading = store.read(domain, [topology, own, *(table_key(domain, name) for name in names)])
+        refuse_sealed(domain, reading.get(topology))
+        job: JobRecord = reading.records[own].record
+        others = {} if self.why else self._without_idle_heirs(reading, job)
+        moved = self._moved(reading, job, others)
+        if not moved and (self.table is not None or bool(job.retired) == bool(self.why)):
+            return
+        if self.why:
+            self._refuse_live(job)
+        else:  # others may have registered what does not go with it
+            check_registration(replace(job, retired=""), others, None)
+        requires = [Exists(one.key, one.version) for one in (reading.records[topology], reading.records[own])]
+        before = reading.records[topology].record
+        updates = [Put(topology, replace(before, generation=before.generation + 1))]
+        if self.table is None:
+            updates.append(Put(own, replace(job, retired=self.why)))
+        idle = [one for one in others.values() if one.retired == self._revived]
+        updates += [Put(job_key(domain, one.name), one) for one in idle]
+        words = "retired" if self.why else "brought back"
+        number = registration_commit(
+            reading, f"{self.table or job.name}#{words} {before.generation}", moved, requires, updates
+        )
+        store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=tuple(requires),
+                updates=tuple(updates),
+                number=number,
+            )
+        )
+
+    @property
+    def _revived(self) -> str:
+        return f"job {self.job} was revived before it had committed anything"
+
+    def _without_idle_heirs(self, reading: Reading, job: JobRecord) -> dict[JobName, JobRecord]:
+        """All other jobs; those that took a table of *job* over and have committed nothing are retired.
+
+        :raises EpochBusy: one of them is at work.
+        """
+        others = other_jobs(self.coordinator.store, self.domain, job.name)
+        declared = {table.name for table in job.outputs}
+        taken = {
+            one.key.item: one.record.job for one in reading.records.values() if one.key.kind is Kind.TABLE
+        }
+        for name in sorted({owner for table, owner in taken.items() if table in declared} - {job.name}):
+            epochs = pages(self.coordinator.store, self.domain, Kind.EPOCH, name)
+            if all(one.record.committed is None for one in list(epochs)):
+                self._refuse_live(others[name])
+                others[name] = replace(others[name], retired=self._revived)
+        return others
+
+    def _moved(
+        self, reading: Reading, job: JobRecord, others: Mapping[JobName, JobRecord]
+    ) -> list[tuple[Stamped[TableRecord], TableRecord]]:
+        """The records of the tables that change, as they were and as they will be.
+
+        :param others: the other jobs, as they will be when *job* is brought back.
+        :raises InvalidInput: a table that is not the job's, or that it still declares.
+        :raises TopologyError: another job has taken a table that would be brought back.
+        """
+        declared = {table.name for table in job.outputs}
+        if self.table is not None and (
+            self.table not in job.past_outputs or self._owner(reading) != job.name
+        ):
+            raise InvalidInput(
+                field="table",
+                value=self.table,
+                expected=f"a table that job {job.name!r} no longer declares and nobody took over",
+                next_step="leave it out of the outputs and run the job once, or retire the whole job.",
+            )
+        found = []
+        for key, stamped in reading.records.items():
+            if key.kind is not Kind.TABLE:
+                continue
+            heir = others.get(stamped.record.job)
+            if stamped.record.job != job.name and (heir is None or heir.retired != self._revived):
+                if not self.why and key.item in declared:
+                    raise TopologyError(
+                        f"table {key.item!r} belongs to job {stamped.record.job!r} now.",
+                        next_step="declare the job without it, under another name.",
+                        table=key.item,
+                        owner=stamped.record.job,
+                    )
+            elif self.why and not stamped.record.ended:
+                found.append((stamped, replace(stamped.record, ended=self.why)))
+            elif not self.why and key.item in declared and (stamped.record.ended or heir is not None):
+                found.append((stamped, self._brought_back(stamped.record, job)))
+        return found
+
+    def _brought_back(self, table: TableRecord, job: JobRecord) -> TableRecord:
+        joins = furthest(self.coordinator.store, self.domain)
+        return replace(table, job=job.name, cadence=job.cadence, ended="", joins=joins)
+
+    def _owner(self, reading: Reading) -> str | None:
+        stamped = reading.get(table_key(self.domain, self.table)) if self.table is not None else None
+        return None if stamped is None else stamped.record.job
+
+    def _refuse_live(self, job: JobRecord) -> None:
+        """Fence silent attempts of the job. One that begins meanwhile is refused when it publishes.
+
+        :raises EpochBusy: others are alive.
+        """
+        store, domain = self.coordinator.store, self.domain
+        now = store.read(domain, []).now
+        live = []
+        for lock in list(pages(store, domain, Kind.LOCK, job.name)):
+            if lock.record.ended or expired(lock.at, lock.record.ttl, now):
+                fence_silent(store, lock, f"silent when {self.table or job.name} was retired")
+            else:
+                live.append(f"{lock.key.item} of {lock.record.owner}")
+        if live:
+            raise EpochBusy(
+                f"job {job.name!r} is at work: {'; '.join(live)}.",
+                next_step="pause its DAG, let its tasks end, and retire it then.",
+                job=job.name,
+                holders=tuple(live),
+            )
+
+
+def retire(
+    coordinator: Coordinator, domain: str, job: str, *, reason: str, by: str, table: str | None = None
+) -> None:
+    """Let nothing more come of *job*, or of *table*, which it no longer declares; again it changes nothing.
+
+    Its tables keep what they have, and hold back no cut of the whole domain; another job may declare them, and goes on
+    from there.
+
+    :raises UnknownName: no such job. :raises InvalidInput: a table that the job has not left, or no reason.
+    :raises EpochBusy: the job is at work.
+    """
+    worded(reason=reason, by=by)
+    name = None if table is None else table_name(table)
+    Retire(coordinator, domain_name(domain), job_name(job), f"{reason.strip()} ({by.strip()})", name).run()
+
+
+def revive(coordinator: Coordinator, domain: str, job: str) -> None:
+    """Let a retired job go on where it was.
+
+    :raises UnknownName: no such job. :raises TopologyError: another job has taken one of its tables, or declares what
+        cannot be together with it (R6).
+    """
+    Retire(coordinator, domain_name(domain), job_name(job), "").run()

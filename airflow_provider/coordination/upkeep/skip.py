@@ -1,0 +1,225 @@
+"""Skipping: somebody declares that nothing will come of an epoch, and those who wait for it go on (R5).
+
+A skipped epoch is an epoch like others: begun, written and published by an attempt, which reads none of the job's
+inputs. Its slice of an incremental table is empty; a full table has at its barrier what it had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.begin import Begin
+from airflow_provider.coordination.attempts.bounds import as_source
+from airflow_provider.coordination.attempts.give_back import GivingBack, UnreadBounds
+from airflow_provider.coordination.retrying import decided, settled
+from airflow_provider.coordination.upkeep.unread import passed_over
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.errors import (
+    Conflict,
+    EpochError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreUnavailable,
+    UnknownName,
+)
+from airflow_provider.domain.identifiers import domain_name, job_name, kept_text
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import epoch_key, job_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.checks import existing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider.coordination.coordinator import Coordinator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skipped:
+    """What skipping came to.
+
+    :param published: the skipped epochs, each a commit of its own. :param left: epochs that were committed before,
+        computed or skipped, and stay as they are. :param unread: what is recorded of the job's roots
+        for the skipped epochs, which later ones do not read: files at the epochs' own locations, what other jobs have
+        read there, and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
+    :param late: files that came late to earlier epochs, and that the next begin would have read: behind the skipped
+        epochs it does not look so far back. No epoch reads them.
+    """
+
+    published: tuple[Published, ...]
+    left: tuple[Interval, ...]
+    unread: tuple[UnreadBounds, ...] = ()
+    late: tuple[str, ...] = ()
+
+
+def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
+    """Skip every epoch of *job* in *span* that is not committed, in the order of time.
+
+    Rows of increments, and files that came late, which an attempt has recorded that came to nothing are left to later
+    epochs; what is not is named in the answer (I11).
+
+    A full table gets a copy of what it had at the barrier before, as soon as that is committed, also where earlier
+    epochs are missing; the copy depends on it (R18).
+
+    :param reason: why; kept with the commit and in the barrier log. :param by: who says so.
+    :raises UnknownName: no such job in the domain.
+    :raises InvalidInput: a span that is not made of whole epochs, no reason, or a table that has no columns yet.
+    :raises EpochBusy: somebody computes one of them; those before it are skipped.
+    :raises NotReady: the epoch before one is not committed, and a full table needs what it had then.
+    """
+    worded(reason=reason, by=by)
+    declared = JobDeclaration.of(registered(coordinator.store, domain, job)).job()
+    for table in declared.outputs:
+        _refuse_unwritten(coordinator, declared, table)
+    published, left = [], []
+    unread: list[UnreadBounds] = []
+    for epoch in declared.cadence.split(span):
+        answer = _begin(coordinator, declared, epoch, reason.strip(), by.strip())
+        if isinstance(answer, AlreadyCommitted):
+            left.append(epoch)
+        else:
+            published.append(_publish(coordinator, answer))
+        unread += _unread(coordinator, declared, epoch, reason.strip(), by.strip())
+    late = passed_over(coordinator.store, declared, span, RootSources()) if published else ()
+    return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread), late=late)
+
+
+def worded(**texts: str) -> None:
+    """:raises InvalidInput: one of *texts* says nothing."""
+    for field, words in texts.items():
+        if not kept_text(words, field).strip():
+            raise InvalidInput(field=field, value=words, expected="words that somebody will understand later")
+
+
+def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
+    """:raises UnknownName: no such job in the domain."""
+    key = job_key(domain_name(domain), job_name(job))
+    stamped = reader.read(key.domain, [key]).get(key)
+    if stamped is None:
+        raise UnknownName(
+            f"job {job!r} is not registered in domain {domain!r}.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            job=job,
+        )
+    record: JobRecord = stamped.record
+    return record
+
+
+def _refuse_unwritten(coordinator: Coordinator, job: EpochJob, table: EpochTable) -> None:
+    """:raises InvalidInput: the columns of *table* are not known: it was not dropped, it has no commit."""
+    key = table_key(table.domain, table.name)
+    stamped = coordinator.store.read(table.domain, [key]).get(key)
+    is_known = stamped is not None and stamped.record.ref is not None
+    if not is_known and coordinator.formats[table.format].describe(table) is None:
+        raise InvalidInput(
+            f"table {table.name!r} has no columns yet: no epoch was ever committed to it.",
+            next_step=_first_rows(job, table),
+            field="job",
+            value=table.name,
+            expected="a job whose tables were written once",
+        )
+
+
+def _first_rows(job: EpochJob, table: EpochTable) -> str:
+    """Return how a table gets the columns that a skip needs, or why no skip is needed."""
+    if any(edge.table == table.name for edge in job.edges):
+        return "declare the job's origin where its first rows come: it may move forward while nothing is committed."
+    if job.origin is None:
+        return (
+            "run the job for any epoch, once its code is mended: its tables begin at the first one that commits, and "
+            "nothing waits for those before."
+        )
+    return (
+        "run the job for any other epoch first, then skip this one; or, while nothing is committed, declare the origin "
+        "where its first rows come."
+    )
+
+
+def _begin(
+    coordinator: Coordinator, job: EpochJob, epoch: Interval, reason: str, by: str
+) -> Attempt | AlreadyCommitted:
+    owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
+    asking = replace(owner, request_id=f"{coordinator.random.getrandbits(128):032x}")
+    request = Begin(coordinator, job, epoch, asking, as_source(None), 1, skips=reason)
+    return settled(
+        request.run,
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def give_back(coordinator: Coordinator, attempt: Attempt) -> None:
+    """Give back what *attempt*, which has ended without a commit, has recorded of its roots for a skipped epoch (I11).
+
+    Of an epoch that is not skipped it gives nothing back: that is to be tried again.
+    """
+    key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+    stamped = coordinator.store.read(attempt.domain, [key]).get(key)
+    committed = None if stamped is None else stamped.record.committed
+    if committed is not None and committed.skipped:
+        job = JobDeclaration.of(registered(coordinator.store, attempt.domain, attempt.job)).job()
+        by = f"{attempt.owner.dag_id} {attempt.owner.run_id}"
+        list(_unread(coordinator, job, attempt.interval, committed.skipped, by))
+
+
+def _unread(
+    coordinator: Coordinator, job: EpochJob, epoch: Interval, reason: str, by: str
+) -> Iterator[UnreadBounds]:
+    """What is recorded for a skipped epoch that later ones do not read; what its failed runs have recorded since is
+    given back first.
+    """
+    giving = GivingBack(store=coordinator.store, job=job, interval=epoch, reason=reason, by=by)
+    return decided(
+        giving.again,
+        Conflict(
+            f"{job.name} {epoch}: others kept changing the bounds of its roots.", next_step="try again."
+        ),
+        clock=coordinator.clock,
+        random=coordinator.random,
+        patience=coordinator.defaults.unknown_outcome_patience,
+    )
+
+
+def _publish(coordinator: Coordinator, attempt: Attempt) -> Published:
+    try:
+        for sink in attempt.sinks:
+            table_format = coordinator.formats[sink.format]
+            info = existing(coordinator.columns(attempt, sink.name), sink)
+            place = coordinator.place(attempt, sink.name)
+            rows = _rows(coordinator, attempt, sink, info.schema)
+            files = list(table_format.task_writer(place, info)(rows))
+            coordinator.processed(attempt, sink.name)
+            coordinator.written(attempt, sink.name, table_format.describe_output(place, info, files))
+        return coordinator.publish(attempt)
+    except (StoreUnavailable, OutcomeUnknown):
+        raise  # skipping again finds what became of it
+    except EpochError as error:
+        coordinator.abort(attempt, f"{type(error).__name__}: {error.message}")
+        raise
+
+
+def _rows(
+    coordinator: Coordinator, attempt: Attempt, sink: EpochTable, schema: str
+) -> Iterator[pa.RecordBatch]:
+    """What the table has at the barrier beside what it had before: nothing; of a full table what it had before.
+
+    :param schema: the columns to read it with.
+    """
+    if sink.kind is not TableKind.FULL or all(one.table != sink.name for one in attempt.inputs):
+        return  # also a full table that has the epoch, where the attempt adds another one
+    state, _ = coordinator.input(attempt, sink.name)
+    if state.ref is None:
+        return
+    table_format = coordinator.formats[state.ref.format]
+    columns = [name for name in table_format.arrow_schema(schema).names if name != EPOCH_COLUMN]
+    for piece in table_format.scan(state, schema, columns):
+        coordinator.heartbeat(attempt)
+        yield from piece.to_batches()

@@ -1,0 +1,411 @@
+"""Data of roots that no epoch reads, since it came late or its epoch was skipped, and data that was replaced after an
+epoch had read it (section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_provider.coordination.commits.renamed_roots import is_read
+from airflow_provider.coordination.commits.root_readers import committed_root, lives
+from airflow_provider.coordination.upkeep.abandoned_bounds import AbandonedBounds, abandoned_bounds
+from airflow_provider.coordination.upkeep.missed_files import MissedFile, MissedFiles
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
+from airflow_provider.domain.records import Kind, lock_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
+from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.unread import Unread as Unread  # noqa: PLC0414  (found here)
+from airflow_provider.sources.locations import lies_at
+from airflow_provider.sources.roots import RootSources
+from airflow_provider.stores.base import MetadataReader, pages
+
+MOST_BARRIERS = 1_000
+"""Number of barriers of a root, the newest, at which late data is looked for."""
+_FINER_BARRIERS = 100
+"""Likewise where a location says more of the time than the calendar: each is a listing of its own."""
+_PAGE = 100
+
+
+def unread(
+    reader: MetadataReader,
+    domain: DomainName,
+    sources: RootSources,
+    *,
+    at: Interval | None = None,
+    names: Collection[str] | None = None,
+) -> Iterator[Unread]:
+    """Yield what came late to the roots of *domain*, wherever epochs have read: at the newest 1,000 barriers of each.
+
+    Without *at* also files that lie where only skipped epochs would look. A root whose source does not answer, or whose
+    connection is not known here, is yielded with that ``problem``.
+
+    :param at: only at the barrier that ends it. :param names: only of these roots.
+    """
+    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    declared = {root.name: root for job in jobs if not job.retired for root in job.roots}
+    left = {root.name: root for job in jobs if not job.retired for root in job.left_roots}
+    for root in (left | declared).values():
+        if names is not None and root.name not in names:
+            continue
+        readers = [job for job in jobs if root.name in job.all_roots]
+        records = _records(reader, domain, root, None if at is None else at.end)
+        look = _Look(reader, domain, sources, root, readers, records, at)
+        try:
+            yield from look.found() if root.name in declared else look.found_of_left()
+        except EpochError as error:
+            yield Unread(root=root, late=(), problem=error)
+
+
+def passed_over(
+    reader: MetadataReader, job: EpochJob, span: Interval, sources: RootSources
+) -> tuple[str, ...]:
+    """Return the late files that the next begin would have read if *span* had not been skipped, and no begin reads now.
+
+    A hint: a root whose source does not answer is left out.
+    """
+    found: list[str] = []
+    first = job.cadence.next_after(span.start)
+    jobs: list[JobRecord] = [one.record for one in pages(reader, job.domain, Kind.JOB, "")]
+    for root in job.roots:
+        if root.late is Late.NEXT and root.kind is RootKind.FILES:
+            readers = [one for one in jobs if root.name in one.all_roots]
+            records = _records(reader, job.domain, root, shifted(first, -root.reach(job.cadence)))
+            look = _Look(reader, job.domain, sources, root, readers, records)
+            with suppress(EpochError):
+                late, following = look.late()[0], look.following
+                found += [name for interval, name in late if not look.comes(interval, following)]
+    return tuple(found)
+
+
+def ignored(
+    reader: MetadataReader, domain: DomainName, root: Root, sources: RootSources, until: datetime
+) -> tuple[str, ...]:
+    """Return the files that came late to *root*, which ignores them: at the barriers within its window before *until*.
+
+    :raises SourceUnavailable: the source does not answer.
+    """
+    if root.late is not Late.IGNORE or root.kind is not RootKind.FILES:
+        return ()
+    records = _records(reader, domain, root, until - root.window)
+    late, _ = _Look(reader, domain, sources, root, [], records).late()
+    return tuple(name for _, name in late)
+
+
+def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str]) -> Iterator[AbandonedBounds]:
+    """Yield the bounds of roots of *domain* that attempts recorded which came to nothing: the newest 1,000 of each.
+
+    :param told: URIs of files of which it is known that no epoch reads them.
+    """
+    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
+    left = {
+        root.name: root
+        for job in jobs
+        for root in job.left_roots
+        if not job.retired and root.is_increment and is_read(reader, domain, job, root)
+    }
+    for root in (left | roots).values():
+        if root.looks_around or root.late is Late.REVISION:
+            readers = [job for job in jobs if root.name in job.all_roots]
+            records = _records(reader, domain, root, None)[:MOST_BARRIERS]
+            for found in abandoned_bounds(reader, domain, root, records, readers):
+                files = tuple(file for file in found.bounds.files if file.uri not in told)
+                first = (
+                    found.first
+                    if root.name in roots
+                    else f"{found.first}declare root {root.name} again, then "
+                )
+                if files or found.bounds.span is not None:
+                    yield replace(found, bounds=replace(found.bounds, files=files), first=first)
+
+
+def late_revisions(
+    reader: MetadataReader, job: EpochJob, epoch: Interval, sources: RootSources
+) -> tuple[Unread, ...]:
+    """Return what came late to *epoch* of those roots of *job* of which revisions are made; nothing for others.
+
+    A hint: a root whose source does not answer is left out.
+    """
+    names = {root.name for root in job.roots if root.late is Late.REVISION}
+    found = unread(reader, job.domain, sources, at=epoch, names=names) if names else ()
+    return tuple(one for one in found if one.problem is None)
+
+
+def _records(
+    reader: MetadataReader, domain: DomainName, root: Root, since: datetime | None
+) -> list[RootRecord]:
+    """The newest revisions at the newest barriers, the newest first; one barrier more than is looked at."""
+    found: dict[str, RootRecord] = {}
+    end: str | None = None
+    first = "" if since is None else time_key(since)
+    while True:
+        page = reader.scan(domain, Kind.ROOT, root.name, end=end, limit=_PAGE, reverse=True)
+        for one in page:
+            barrier = one.key.item.partition(":")[0]
+            if barrier < first or (barrier not in found and len(found) > MOST_BARRIERS):
+                return list(found.values())
+            found.setdefault(barrier, one.record)
+        if len(page) < _PAGE:
+            return list(found.values())
+        end = page[-1].key.item
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look for data of *root* that no epoch reads. :param readers: jobs that read it now, or did so."""
+
+    reader: MetadataReader
+    domain: DomainName
+    sources: RootSources
+    root: Root
+    readers: Sequence[JobRecord]
+    records: Sequence[RootRecord]
+    at: Interval | None = None
+
+    def found(self) -> Iterator[Unread]:
+        """Yield what lies beside the bounds of a root that jobs declare."""
+        root, skipped = self.root, list[RootRecord]()
+        self.sources.refuse_missing_folder(root)
+        if self.at is None and root.kind is RootKind.FILES:
+            skipped = _skipped(self.reader, self.domain, root, self.readers)
+        told_later = {record.interval for record in skipped} if root.late is not Late.REFUSE else set()
+        found = [*self._of_declared(told_later)]
+        yield from found
+        between = self._between([*self.records[:_FINER_BARRIERS], *skipped[-_FINER_BARRIERS:]])
+        if between:
+            yield _unread(root, between, between=True)
+        told = {name for unread in found for name in unread.late}
+        # What a job has skipped for one table the job before may have read for others (R5).
+        read = {*self._read_by_other_names()} if skipped else set()
+        yield from _of_skipped(root, self.records, self.sources, skipped, told | read)
+        yield from self._missed(told)
+
+    def found_of_left(self) -> Iterator[Unread]:
+        """Yield files beside the bounds of a root that its jobs have left, and files within them that were replaced."""
+        if self.root.kind is RootKind.FILES:
+            standing = self._standing()
+            replaced = self.sources.unread(self.root, standing, standing)[1]
+            if replaced:
+                where, left = self._having(replaced), self.root.name
+                yield _unread(self.root, (), where, replaced=tuple(replaced), left=left)
+            yield from self._missed(())
+            between = self._between(self.records[:_FINER_BARRIERS])
+            if between:
+                yield _unread(self.root, between, between=True)
+
+    def _standing(self) -> list[RootRecord]:
+        """Return the bounds that committed epochs stand on, of jobs that are not retired."""
+        read: set[Interval] = set()
+        for job in self.readers:
+            if not job.retired:
+                look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
+                epochs = look.epochs().values()
+                read |= {epoch.interval for epoch in epochs if committed_root(epoch, self.root.name)}
+        wanted = [one for one in self.records[:MOST_BARRIERS] if one.interval in read]
+        return [one for one in wanted if self.at is None or one.interval == self.at]
+
+    def _missed(self, told: Collection[str]) -> Iterator[Unread]:
+        """Yield what single jobs do not read. :param told: is named already."""
+        known = {*told}
+        for job in self.readers:
+            if job.retired:
+                continue
+            look = MissedFiles(
+                self.reader, self.domain, self.sources, self.root, job, self.records[:MOST_BARRIERS]
+            )
+            declaring = (one for one in self.readers if not one.retired)
+            alone = not any(root.name == self.root.name for one in declaring for root in one.roots)
+            groups: dict[Unread, list[MissedFile]] = {}
+            for file in look.found():
+                if file.uri not in known and (self.at is None or file.epoch == self.at):
+                    groups.setdefault(self._group(job, file, alone=alone), []).append(file)
+            for group, files in groups.items():
+                epochs = group.epochs or tuple(dict.fromkeys(file.epoch for file in files))
+                yield replace(group, late=tuple(file.uri for file in files), epochs=epochs)
+            if alone:
+                known |= {file.uri for files in groups.values() for file in files}
+
+    def _group(self, job: JobRecord, file: MissedFile, *, alone: bool) -> Unread:
+        """What is said of *file* and of others like it. :param alone: no job declares the root any more."""
+        if file.belongs_to is not None:
+            where = (file.belongs_to,)
+            return Unread(root=self.root, late=(), epochs=where, job=job.name, renamed=not file.skipped)
+        if not alone:
+            return Unread(root=self.root, late=(), job=job.name, renamed=True, left=self.root.name)
+        heirs = (root for root in job.roots if root.kind is RootKind.FILES)
+        heir = next((root.name for root in heirs if lies_at(root, file.epoch, file.uri)), self.root.name)
+        return Unread(root=self.root, late=(), left=heir)
+
+    def late(self) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced."""
+        root, at, records = self.root, self.at, self.records
+        if not records or root.kind is RootKind.ICEBERG:
+            return [], []
+        beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
+        wanted = [one for one in records if one is not beyond and (at is None or (one.interval or at) == at)]
+        late, replaced = self.sources.unread(root, wanted, records)
+        if beyond is not None and beyond.interval is not None and root.kind is RootKind.FILES:
+            shared = self.sources.place(root, beyond.interval)
+            late = [
+                (interval, name) for interval, name in late if self.sources.place(root, interval) != shared
+            ]
+        return late, replaced
+
+    def _between(self, records: Sequence[RootRecord]) -> list[tuple[Interval, str]]:
+        """Return files at locations of parts of epochs that have bounds or were skipped: no begin looks there again."""
+        having = (
+            job for job in self.readers if not job.retired and self.root in (*job.roots, *job.left_roots)
+        )
+        job = next(having, None)
+        intervals = dict.fromkeys(one.interval for one in records if one.interval is not None)
+        if job is None:
+            return []
+        found = [
+            (interval, name)
+            for interval in intervals
+            if self.at is None or interval == self.at
+            for name in self.sources.between(self.root, interval, job.cadence)
+        ]
+        read = self._read_by(job) if found else ()
+        return [(interval, name) for interval, name in found if name not in read]
+
+    def _read_by(self, job: JobRecord) -> Collection[str]:
+        """The files that epochs of *job* have read: by another name of a root it may have read those in between."""
+        look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
+        return look.read(look.epochs().values())
+
+    def _read_by_other_names(self) -> Collection[str]:
+        """The files that all jobs which declare the root have read, where each has had roots of other names."""
+        declaring = [
+            job
+            for job in self.readers
+            if not job.retired and any(root.name == self.root.name for root in job.roots)
+        ]
+        if self.root.kind is not RootKind.FILES or not all(job.left_roots for job in declaring):
+            return set()
+        read = [set(self._read_by(job)) for job in declaring]
+        return set.intersection(*read) if read else set()
+
+    @property
+    def following(self) -> tuple[datetime, Cadence] | None:
+        """The barrier of the next begin, behind all bounds and all that its job has committed or skipped, and the
+        job's calendar.
+        """
+        newest = next((one.interval.end for one in self.records if one.interval is not None), None)
+        if newest is None:
+            return None
+        found = []
+        for job in self.readers:
+            if not job.retired and any(root.name == self.root.name for root in job.roots):
+                committed = _newest_committed(self.reader, self.domain, job) or newest
+                last = max(newest, committed, job.origin or newest)
+                found.append((job.cadence.next_after(last), job.cadence))
+        return min(found, key=lambda one: one[0], default=None)
+
+    def comes(self, interval: Interval, following: tuple[datetime, Cadence] | None) -> bool:
+        """Whether the next begin reads a file that came late to *interval*. :param following: see :attr:`following`."""
+        if self.root.late is not Late.NEXT or self.root.kind is not RootKind.FILES or following is None:
+            return False
+        end, cadence = following
+        return interval.end + self.root.reach(cadence) >= end
+
+    def _of_declared(self, told_later: Collection[Interval | None]) -> Iterator[Unread]:
+        """:param told_later: skipped epochs: what came late to them, and no later epoch reads, is told with theirs."""
+        late, replaced = self.late()
+        read = self._read_by_other_names() if late else ()
+        late = [(epoch, uri) for epoch, uri in late if uri not in read]
+        following = self.following if late else None
+        comes = [one for one in late if self.comes(one[0], following)]
+        gone = [one for one in late if one not in comes and one[0] not in told_later]
+        if comes:
+            yield _unread(self.root, comes, comes=True)
+        if gone or replaced:
+            yield _unread(self.root, gone, self._having(replaced), replaced=tuple(replaced))
+
+    def _having(self, uris: Collection[str]) -> list[Interval | None]:
+        """Return the epochs within whose bounds *uris* are."""
+        return [
+            record.interval
+            for record in self.records
+            if not {*uris}.isdisjoint(file.uri for file in record.whole.files)
+        ]
+
+
+def _newest_committed(reader: MetadataReader, domain: DomainName, job: JobRecord) -> datetime | None:
+    """The end of the newest epoch of *job* that is committed, computed or skipped."""
+    end: str | None = None
+    while page := reader.scan(domain, Kind.EPOCH, job.name, end=end, limit=_PAGE, reverse=True):
+        for stamped in page:
+            epoch: EpochRecord = stamped.record
+            if epoch.committed is not None:
+                return epoch.interval.end
+        end = page[-1].key.item
+    return None
+
+
+def _unread(
+    root: Root, late: Sequence[tuple[Interval, str]], where: Sequence[Interval | None] = (), **more: Any
+) -> Unread:
+    epochs = tuple(dict.fromkeys([*(interval for interval, _ in late), *filter(None, where)]))
+    return Unread(root=root, late=tuple(name for _, name in late), epochs=epochs, **more)
+
+
+def _skipped(
+    reader: MetadataReader, domain: DomainName, root: Root, readers: Sequence[JobRecord]
+) -> list[RootRecord]:
+    """Empty bounds at the barriers that *readers*, or the jobs before them, have skipped and that none of them has read
+    or is yet to reach.
+
+    What a job computed by a declaration without *root* has not read it, nor has a run that is silent for good.
+    """
+    skipped: dict[datetime, RootRecord] = {}
+    read: set[datetime] = set()
+    reached: list[datetime] = []
+    before = {name: True for job in readers if job.left_roots for name in job.predecessors}
+    for job, retired in (before | {job.name: bool(job.retired) for job in readers}).items():
+        newest = None
+        for stamped in pages(reader, domain, Kind.EPOCH, job):
+            epoch: EpochRecord = stamped.record
+            newest = epoch.interval.end
+            is_open = epoch.attempt is not None and epoch.attempt.aborted is None
+            is_skipped = epoch.committed is not None and bool(epoch.committed.skipped)
+            if is_open and is_skipped:
+                lock = lock_key(domain, job, epoch.interval.start)
+                is_open = lives(reader.read(domain, [lock]), lock)
+            if is_skipped and not is_open:
+                bounds = RootBounds(root="")
+                skipped[newest] = RootRecord(bounds=bounds, job=job, interval=epoch.interval)
+            elif is_open or epoch.committed is None or epoch.committed.revision_of(root.name):
+                read.add(newest)
+        if newest is not None and not retired:
+            reached.append(newest)
+    until = min(reached, default=None)
+    left = [end for end in skipped if end not in read and until is not None and end <= until]
+    return [skipped[end] for end in sorted(left)[-MOST_BARRIERS:]]
+
+
+def _of_skipped(
+    root: Root,
+    records: Sequence[RootRecord],
+    sources: RootSources,
+    skipped: list[RootRecord],
+    told: Collection[str],
+) -> Iterator[Unread]:
+    """Files at the locations of *skipped* that no epoch reads; what a failed attempt has found there was not read."""
+    beyond = records[MOST_BARRIERS].interval if len(records) > MOST_BARRIERS else None
+    wanted = [one for one in skipped if one.interval and not (beyond and one.interval.end <= beyond.end)]
+    ends = {one.interval.end for one in wanted if one.interval}
+    read = [one for one in records if one.interval is None or one.interval.end not in ends]
+    late, _ = sources.unread(root, wanted, read)
+    shared = None if beyond is None else sources.place(root, beyond)
+    left = {name for interval, name in late if name not in told and sources.place(root, interval) != shared}
+    if left:
+        yield Unread(root=root, late=tuple(sorted(left)), skipped=True)
