@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow_provider.domain.topology import EpochJob
@@ -93,12 +94,14 @@ def measure(store: Store, size: Size = Size.FULL) -> None:
 def _needed(job: MeasuredJob, seconds: float) -> float:
     """Publish one epoch; return the time that it took over that of one preparation."""
     attempt = job.write(job.begin())
-    formats = job.coordinator.formats
+    before = job.coordinator.context
+    formats = before.formats
     slow = SlowFormat(formats["memory"], seconds)
-    job.coordinator.formats = SlowFormats(formats, slow)  # type: ignore[assignment]
+    slowed: Any = SlowFormats(formats, slow)
+    job.coordinator.context = replace(before, formats=slowed)
     try:
         began = time.monotonic()
         job.coordinator.publish(attempt)
         return (time.monotonic() - began) / seconds
     finally:
-        job.coordinator.formats = formats
+        job.coordinator.context = before

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from airflow_provider.cli.answer import answer, block, table, text
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.coordination.commits.pointers import RecoveredTable
+from airflow_provider.coordination.upkeep.recover import RecoveredTable
 from airflow_provider.domain.errors import FinalError
 
 

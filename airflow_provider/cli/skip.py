@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from airflow_provider.cli.answer import answer, facts
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.coordination.upkeep.skip import registered
+from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.domain.schedule import run_interval
 
 

@@ -1,14 +1,13 @@
-"""Asking again after a lost reply (R15).
+"""The retry loop: ask again after a lost reply (R15), decide again after a lost race.
 
-Every operation of the coordinator reads, decides and writes; repeated, it finds what it did before and answers
-the same. So a lost reply is settled by repeating the whole operation, never by repeating its write.
+Every operation reads, decides and writes; repeated, it finds what it did before and answers the same. So a lost reply
+is settled by repeating the whole operation, never by repeating its write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -24,51 +23,90 @@ _SHORTEST_BACKOFF = timedelta(milliseconds=20)
 _TRIES = 50
 
 
-def pauses(clock: Clock, random: Random) -> Iterator[Callable[[], None]]:
-    """For each of many tries, what waits before the next one: longer each time, so that a crowd ends.
-
-    The second try comes at once: mostly it is alone.
-    """
-    for number in range(_TRIES):
-        longest = _SHORTEST_BACKOFF * (min(2**number, 32) - 1)
-        yield partial(clock.sleep, longest * random.random())
+class ReadAgain(Exception):
+    """What was read is older than what is to be decided on: read again, decide again; nothing was changed."""
 
 
-def settled(operation: Callable[[], Answer], *, clock: Clock, random: Random, patience: timedelta) -> Answer:
-    """Run *operation*, again while the store does not answer and *patience* lasts.
+def retry(
+    operation: Callable[[], Answer],
+    *,
+    clock: Clock,
+    random: Random,
+    timeout: timedelta,
+    lost: Conflict | None = None,
+) -> Answer:
+    """Run *operation*, again while the store does not answer and *timeout* has not passed.
 
+    With *lost*, also again when what it decided on was changed meanwhile. It reads, decides and transacts: a refused
+    transaction, or :class:`ReadAgain`, starts it from its first read.
+
+    :param lost: raised when others were faster every time; None lets the first refusal through.
     :raises OutcomeUnknown: a reply was lost and the store could not be asked in time.
     :raises StoreUnavailable: the store never answered, and no change was sent to it.
     """
-    deadline = clock.monotonic() + patience.total_seconds()
-    pause = _FIRST_PAUSE
-    unknown: OutcomeUnknown | None = None
+    outage, races = _Outage(clock, random, timeout), _Races(clock, random)
     while True:
+        if lost is not None:
+            races.draw()
         try:
             return operation()
-        except OutcomeUnknown as error:
-            unknown = error
-        except StoreUnavailable as error:
-            if clock.monotonic() >= deadline and unknown is None:
+        except (RequirementFailed, ReadAgain):
+            if lost is None:
                 raise
-            if clock.monotonic() >= deadline and unknown is not None:
-                raise unknown from error
-        if clock.monotonic() >= deadline and unknown is not None:
-            raise unknown
-        clock.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(pause * 2, _LONGEST_PAUSE)
+            races.wait()
+            if races.are_over:
+                raise lost from None
+            outage = _Outage(clock, random, timeout)  # the store has answered
+        except (OutcomeUnknown, StoreUnavailable) as error:
+            outage.wait(error)
+            races = _Races(clock, random)
 
 
-def decided(
-    operation: Callable[[], Answer], lost: Conflict, *, clock: Clock, random: Random, patience: timedelta
-) -> Answer:
-    """Run *operation* as :func:`settled` does, and anew when what it decided on was changed under it.
+class _Outage:
+    """One time in which the store does not answer, and what is known of the last request."""
 
-    :param lost: raised when others were faster every time.
+    def __init__(self, clock: Clock, random: Random, timeout: timedelta) -> None:
+        self._clock, self._random = clock, random
+        self._deadline = clock.monotonic() + timeout.total_seconds()
+        self._pause = _FIRST_PAUSE
+        self._unknown: OutcomeUnknown | None = None
+
+    def wait(self, error: OutcomeUnknown | StoreUnavailable) -> None:
+        """Wait before the next try.
+
+        :raises OutcomeUnknown: time is up, and one request may have arrived, whatever came after it.
+        :raises StoreUnavailable: time is up, and none has arrived.
+        """
+        if isinstance(error, OutcomeUnknown):
+            self._unknown = error
+        if self._clock.monotonic() >= self._deadline:
+            if self._unknown is None or self._unknown is error:
+                raise error
+            raise self._unknown from error
+        self._clock.sleep(self._pause * self._random.uniform(0.5, 1.0))
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+
+class _Races:
+    """Lost races in a row: each pause is longer than the one before, so that a crowd ends.
+
+    The second try comes at once: mostly it is alone.
     """
-    for pause in pauses(clock, random):
-        try:
-            return settled(operation, clock=clock, random=random, patience=patience)
-        except RequirementFailed:
-            pause()
-    raise lost
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        self._clock, self._random = clock, random
+        self._number = 0
+        self._pause = timedelta(0)
+
+    @property
+    def are_over(self) -> bool:
+        return self._number >= _TRIES
+
+    def draw(self) -> None:
+        """Choose the pause that follows if this try is lost, too."""
+        longest = _SHORTEST_BACKOFF * (min(2**self._number, 32) - 1)
+        self._pause = longest * self._random.random()
+
+    def wait(self) -> None:
+        self._clock.sleep(self._pause)
+        self._number += 1

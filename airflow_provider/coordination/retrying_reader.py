@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random, SystemRandom
 from typing import Any, TypeVar
 
-from airflow_provider.coordination.retrying import settled
+from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.identifiers import DomainName
@@ -76,7 +76,7 @@ class PatientReader(MetadataReader):
         return self._ask(lambda: self._inner.watch(domain, after, timeout))
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        return settled(question, clock=self._clock, random=self._random, patience=self._patience)
+        return retry(question, clock=self._clock, random=self._random, timeout=self._patience)
 
 
 def patient(

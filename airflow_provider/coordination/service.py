@@ -11,11 +11,11 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from airflow_provider.coordination.commits.pointers import Recovery, recover
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.upkeep.bind import Bound, bind, declaring
+from airflow_provider.coordination.upkeep.recover import Recovery, recover
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.clock import Clock
@@ -124,7 +124,7 @@ class EpochService:
 
     def recover(self, domain: str) -> Recovery:
         """Let the catalog's pointers of all tables of *domain* follow the store: see :func:`recover`."""
-        return recover(self.coordinator, domain)
+        return recover(self.coordinator.context, domain)
 
     def bind(self, domain: str, root: str, interval: ExplicitInterval, *, reason: str, by: str) -> Bound:
         """Let the epoch of *interval* read what the source of *root* has now: see :func:`bind`.
@@ -134,7 +134,7 @@ class EpochService:
         """
         cadence = declaring(self.store, domain, root).cadence
         return bind(
-            self.coordinator,
+            self.coordinator.context,
             domain,
             root,
             run_interval(cadence, explicit=interval),

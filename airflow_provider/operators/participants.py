@@ -173,7 +173,7 @@ class EpochParticipantOperator(EpochFunctionOperator):
             handle = handle_of(self.op_kwargs.get(EPOCH_PARAMETER), self.job)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             with _opened(self.epochs_conn_id, self.job) as service:
-                found = resume(service.coordinator, self.job, handle.begun)
+                found = resume(service.coordinator.context, self.job, handle.begun)
                 if isinstance(found, AlreadyCommitted):
                     self.log.info(
                         "Committed already, at CSN %d; to compute it anew, clear what begins it", found.csn
@@ -250,7 +250,9 @@ class EpochCommitOperator(BaseOperator):
             handle = handle_of(given, self.job)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             with _opened(self.epochs_conn_id, self.job) as service:
-                published = self._publish(service, resume(service.coordinator, self.job, handle.begun))
+                published = self._publish(
+                    service, resume(service.coordinator.context, self.job, handle.begun)
+                )
                 tell_ignored(self.log, service, self.job, handle.begun.interval.end)
             announce(context, self.job, [published])
 

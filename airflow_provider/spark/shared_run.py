@@ -168,7 +168,7 @@ def participate(
     :raises Fenced: the attempt, or this try, is over.
     :raises Conflict: all participants have written, and their output is checked or complete.
     """
-    attempt = resume(service.coordinator, job, handle.begun)
+    attempt = resume(service.coordinator.context, job, handle.begun)
     if isinstance(attempt, AlreadyCommitted):
         return attempt
     asking = owner or attempt.owner

@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow_provider.coordination.attempts.bounds import as_source
 from airflow_provider.coordination.attempts.reserve import Race
-from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.move import move_domain
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
@@ -150,7 +150,7 @@ def races(record: Record, world: World) -> None:
     source, *_ = cascade(world)
     attempt = world.begin(source, day(1))
     world.write(attempt)
-    race = Race(world.coordinator, attempt, slowest_s=2)
+    race = Race(world.coordinator.context, attempt, slowest_s=2)
     reserved = world.begin(source, day(2))
     world.write(reserved)
     with record.of("publish: the head is reserved after lost races", "R10, R11"):
@@ -160,7 +160,7 @@ def races(record: Record, world: World) -> None:
     with record.of("publish: after somebody had reserved the head", "R3, R10, R11"):
         world.coordinator.publish(reserved)
     world.write(failing := world.begin(source, day(3)))
-    race = Race(world.coordinator, failing, slowest_s=2)
+    race = Race(world.coordinator.context, failing, slowest_s=2)
     race.take()
     race.look(world.store.read(DOMAIN, [reservation_key(DOMAIN)]))
     with record.of("publish: a reservation ends with an error", "R10, R11"):
@@ -228,7 +228,15 @@ def roots(record: Record, world: World) -> None:
         bounds = {name: RootBounds(root=name, files=(BoundFile(uri="/z", size_bytes=1),))}
         how = "" if root is files else ", whose bounds depend on those beside them"
         with record.of(f"bind: a root{how}, of a committed epoch", "R18, I11"):
-            bind(world.coordinator, DOMAIN, name, day(1), as_source(bounds), reason="it was mended", by="ada")
+            bind(
+                world.coordinator.context,
+                DOMAIN,
+                name,
+                day(1),
+                as_source(bounds),
+                reason="it was mended",
+                by="ada",
+            )
         attempt = world.begin(root, day(1), owner("mended"), roots=bounds)
         world.write(attempt)
         if root is files:
@@ -322,7 +330,7 @@ def foreign(record: Record, world: World) -> None:
     world.run(world.job("own", [table]), day(1))
     commit_outside(world, table)
     with record.of("recover: rows of another program are taken over", "R3, R11, R13, R17, R18"):
-        recover(world.coordinator, DOMAIN)
+        recover(world.coordinator.context, DOMAIN)
 
 
 def commit_outside(world: World, table: EpochTable) -> None:
@@ -406,7 +414,11 @@ def moves(record: Record, world: World) -> None:
     try:
         with record.of("move a domain", "R6, R10, R23, R33"):
             move_domain(
-                world.coordinator, target.coordinator, DOMAIN, source_place="source", target_place="target"
+                world.coordinator.context,
+                target.coordinator.context,
+                DOMAIN,
+                source_place="source",
+                target_place="target",
             )
     finally:
         target.close()

@@ -36,7 +36,7 @@ FILES = RootSources()
 
 
 def bound(world: World, number: int = 1, reason: str = "a file came late") -> Bound:
-    return bind(world.coordinator, DOMAIN, "feed", day(number), FILES, reason=reason, by="ada")
+    return bind(world.coordinator.context, DOMAIN, "feed", day(number), FILES, reason=reason, by="ada")
 
 
 def behind(world: World) -> list[tuple[str, int, int]]:
@@ -164,7 +164,7 @@ def test_bind_and_a_reader_that_publishes_meanwhile(world: World, tmp_path: Path
         return
     other = interrupted(world, lambda: world.coordinator.publish(attempt))
     with pytest.raises(DependentReaders, match="cannot be bound anew"):
-        bind(other, DOMAIN, "feed", day(1), FILES, reason="a file came late", by="ada")
+        bind(other.context, DOMAIN, "feed", day(1), FILES, reason="a file came late", by="ada")
     assert behind(world) == []
 
 

@@ -389,7 +389,10 @@ def test_who_was_ended_meanwhile_vetoes_nothing(world: World) -> None:
     log = explain(world.store, DOMAIN, "flights", day(1)).log
     with pytest.raises(Fenced, match="this attempt is over"):
         End(
-            world.coordinator, attempt, "too late", (Finding(check="rows", table="flights", figure="3"),)
+            world.coordinator.context,
+            attempt,
+            "too late",
+            (Finding(check="rows", table="flights", figure="3"),),
         ).run()
     assert explain(world.store, DOMAIN, "flights", day(1)).log == log
 
@@ -400,7 +403,7 @@ def test_nothing_unchecked_is_published(world: World) -> None:
 
     attempt = written(world, job(world, not_null("flights", "id")), GOOD)
     with pytest.raises(InvalidInput, match="checks have not passed"):
-        Publish(world.coordinator, attempt).run()
+        Publish(world.coordinator.context, attempt).run()
 
 
 @pytest.mark.parametrize("lost", range(3))

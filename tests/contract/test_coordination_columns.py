@@ -249,7 +249,7 @@ def test_a_cumulative_job_reads_its_own_past_by_the_new_columns(table_world: Wor
     world.coordinator.publish(attempt)
     assert found(world) == [{"id": 1, "total": 11, "count": 1}]
     assert found(world, at=barrier(1)) == [{"id": 1, "total": 10, "count": None}]
-    skip(world.coordinator, DOMAIN, "t", day(3), reason="closed", by="ada")
+    skip(world.coordinator.context, DOMAIN, "t", day(3), reason="closed", by="ada")
     assert found(world) == [{"id": 1, "total": 11, "count": 1}], "a skipped epoch carries all columns on"
 
 

@@ -18,10 +18,10 @@ import pytest
 
 from airflow_provider.coordination.attempts.bounds import as_source
 from airflow_provider.coordination.attempts.reserve import Race
-from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.bind import bind
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
@@ -76,7 +76,7 @@ def compute(
             write_rows(own, begun, sink.name, rows([number], begun.token))
         own.complete(begun)
     if reserved_s:
-        Race(own, begun, slowest_s=reserved_s).take()
+        Race(own.context, begun, slowest_s=reserved_s).take()
     own.publish(begun)
     del world
 
@@ -131,7 +131,7 @@ def bind_anew(world: World, own: Coordinator) -> None:
     """Bind an epoch that has failed, and one that is committed, which stands behind then."""
     del world
     for number in (2, 1):
-        bind(own, DOMAIN, "feed", day(number), as_source(landed("mended")), **WHY)
+        bind(own.context, DOMAIN, "feed", day(number), as_source(landed("mended")), **WHY)
 
 
 def bound(world: World) -> None:
@@ -171,7 +171,7 @@ def lost(world: World) -> None:
 
 def register_again(world: World, own: Coordinator) -> None:
     del world
-    recover(own, DOMAIN)
+    recover(own.context, DOMAIN)
 
 
 def publish_reserved(world: World, own: Coordinator) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from random import Random
 from typing import Any
 
 import pytest
@@ -111,8 +110,6 @@ def test_a_begin_that_lost_a_race_with_another_registration(world: World) -> Non
 def test_a_storm_of_registrations_ends(world: World) -> None:
     """R6: a deployment lets many jobs begin at the same moment; all of them are known in the end."""
     workers = [world.worker(seed=number) for number in range(24)]
-    for worker, number in zip(workers, range(24), strict=True):
-        worker.random = Random(number)
     jobs = [world.job(f"j{number}") for number in range(24)]
     begun = side_by_side(
         *(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.coordination.commits.pointers import ahead, recover, tables_ahead
+from airflow_provider.coordination.commits.pointers import ahead, tables_ahead
 from airflow_provider.coordination.upkeep.doctor import Symptom, examine
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
@@ -64,7 +65,7 @@ def test_what_others_committed(table_world: World) -> None:
     assert (left.subject, left.urgent) == ("table left", False)
     assert (right.subject, right.urgent) == ("table right", True)
     assert "recover" in right.next_step
-    recover(world.coordinator, DOMAIN)
+    recover(world.coordinator.context, DOMAIN)
     commit(world, "left", "append", {1: [7]})
     (left,) = (one for one in examine(world.store, world.formats, DOMAIN).symptoms)
     assert "append" in left.found
@@ -88,7 +89,7 @@ def test_rows_that_nobody_can_take_over(table_world: World) -> None:
     assert "no committed epoch of the table ends at" in found["table early"]
     assert "r [2024-01-01T00:00:00+00:00, 2024-01-02T00:00:00+00:00) read read" in found["table read"]
     assert all("recover" not in step for step in found.values())
-    problems = {one.name: one.problem for one in recover(world.coordinator, DOMAIN).tables}
+    problems = {one.name: one.problem for one in recover(world.coordinator.context, DOMAIN).tables}
     assert {name for name, problem in problems.items() if problem} == {"gone", "early", "read"}
 
 
@@ -106,13 +107,13 @@ def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
         interrupted(world, die, "table.published").publish(attempt)
     found = told(world)
     assert set(found) == ({"table left", "table right"} if world.formats.projected else set())
-    recover(world.coordinator, DOMAIN)
+    recover(world.coordinator.context, DOMAIN)
     world.pointers.drop(DOMAIN, "left")
     (gone,) = told(world).values()
     assert (gone.subject, gone.urgent) == ("table left", True)
     assert "not in the catalog" in gone.found
     assert "airflow epochs recover" in gone.next_step
-    recover(world.coordinator, DOMAIN)
+    recover(world.coordinator.context, DOMAIN)
     assert told(world) == {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.coordination.commits.pointers import recover
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.tables.base import TableDropped, TableRecreated
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -52,9 +52,9 @@ def test_recover_registers_a_dropped_table_again(table_world: World) -> None:
     world.coordinator.complete(open_attempt)
     dropped(world)
     dropped(world, "e")
-    found = recover(world.coordinator, DOMAIN).tables
+    found = recover(world.coordinator.context, DOMAIN).tables
     assert [(one.name, one.restored, one.problem) for one in found] == [("d", True, ""), ("e", True, "")]
-    assert [one.restored for one in recover(world.coordinator, DOMAIN).tables] == [False, False]
+    assert [one.restored for one in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
     assert (world.engine_rows("d"), world.engine_rows("e")) == ([(1, 1), (2, 2)], [(2, 2)])
     world.coordinator.publish(open_attempt)
     world.run(job, day(4), [4])
@@ -73,7 +73,7 @@ def test_a_table_that_was_made_anew_gives_way_while_it_is_empty(table_world: Wor
     table_format.create(declared, rows([]).schema)
     with pytest.raises(TableRecreated, match="recover"):
         world.begin(job, day(2))
-    (found,) = recover(world.coordinator, DOMAIN).tables
+    (found,) = recover(world.coordinator.context, DOMAIN).tables
     assert (found.restored, found.problem) == (True, "")
     world.run(job, day(2), [2])
     assert world.engine_rows("d") == [(1, 1), (2, 2)]

@@ -204,7 +204,8 @@ def test_what_a_fill_wrote_beside_is_swept(table_world: World) -> None:
 
 def test_a_fill_outlives_a_fence_that_tells_its_rewrites_no_longer_apart(world: World) -> None:
     """R13, R7: what its commit has read cannot be computed again, whatever the fence's hull meets."""
-    world.coordinator.defaults = replace(DEFAULTS, rewrites_remembered=1)
+    few = replace(DEFAULTS, rewrites_remembered=1)
+    world.coordinator.context = replace(world.coordinator.context, defaults=few)
     source = world.job("d")
     for number in (1, 2, 3, 4):
         world.run(source, day(number), [number])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.coordination.commits.pointers import recover
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
@@ -85,7 +85,7 @@ def test_a_compaction_disturbs_nobody(table_world: World) -> None:
     world.write(writing, [3])
     commit(world, "t", "replace", {1: [2, 1]})
     assert world.rows("t") == {"t": [(1, 1), (1, 2)]}
-    assert [one.problem for one in recover(world.coordinator, DOMAIN).tables] == [""]
+    assert [one.problem for one in recover(world.coordinator.context, DOMAIN).tables] == [""]
     assert isinstance(world.coordinator.publish(reading), Published)
     assert isinstance(world.coordinator.publish(writing), Published)
     assert world.rows("t") == {"t": [(1, 1), (1, 2), (2, 3)]}
@@ -106,7 +106,7 @@ def test_other_rows_stop_the_next_publish(table_world: World, operation: str) ->
         world.coordinator.publish(attempt)
     assert refused.value.foreign.operations == (operation,)
     assert world.exactly() == before
-    assert "ForeignCommit" in recover(world.coordinator, DOMAIN).tables[0].problem
+    assert "ForeignCommit" in recover(world.coordinator.context, DOMAIN).tables[0].problem
     assert world.rows("t") == {"t": [(1, 1)]}
     point(world, "t", published)
     world.coordinator.publish(attempt)
@@ -193,11 +193,11 @@ def test_an_adoption_is_a_rewrite_to_who_has_read(table_world: World) -> None:
     attempt = world.begin(reader, day(1))
     world.write(attempt)
     commit(world, "t", "append", {1: [7]})
-    recovered = recover(world.coordinator, DOMAIN).tables[0]
+    recovered = recover(world.coordinator.context, DOMAIN).tables[0]
     assert (recovered.adopted, recovered.problem, recovered.csn) == (True, "", 2)
     with pytest.raises(Conflict, match="computed again"):
         world.coordinator.publish(attempt)
-    assert [one.adopted for one in recover(world.coordinator, DOMAIN).tables] == [False]
+    assert [one.adopted for one in recover(world.coordinator.context, DOMAIN).tables] == [False]
 
 
 def test_what_a_committed_epoch_has_read_is_not_adopted(table_world: World) -> None:
@@ -240,7 +240,7 @@ def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World,
     for attempt in attempts.values():
         world.write(attempt)
     commit(world, "t", "append", {3: [33], 1: [11]})
-    assert recover(world.coordinator, DOMAIN).tables[0].adopted
+    assert recover(world.coordinator.context, DOMAIN).tables[0].adopted
     assert world.commits()[-1].record.tables[0].interval == Interval(day(1).start, day(3).end)
     with pytest.raises(Conflict, match="computed again"):
         world.coordinator.publish(attempts[number])
@@ -255,11 +255,11 @@ def test_a_retired_job_has_no_say_in_what_is_adopted(table_world: World) -> None
         world.coordinator.retire(DOMAIN, f"old {name}", reason="renamed", by="ada")
         commit(world, name, "append", {1: [7]})
     world.coordinator.register(world.job("heir", [world.table("taken")]))
-    problems = {one.name: one.problem for one in recover(world.coordinator, DOMAIN).tables}
+    problems = {one.name: one.problem for one in recover(world.coordinator.context, DOMAIN).tables}
     assert all(problem.startswith("ForeignCommit") for problem in problems.values()), problems
     assert set(problems) == {"left", "taken"}
     world.coordinator.register(world.job("heir", [adopting(world, "taken")]))
-    adopted = {one.name: one.adopted for one in recover(world.coordinator, DOMAIN).tables}
+    adopted = {one.name: one.adopted for one in recover(world.coordinator.context, DOMAIN).tables}
     assert adopted == {"left": False, "taken": True}
 
 

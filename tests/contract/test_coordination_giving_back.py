@@ -315,7 +315,7 @@ def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(worl
         in refused.value.next_step
     )
     orders.skips(2)
-    bind(world.coordinator, DOMAIN, "orders", day(2), orders.source, reason="late", by="ada")
+    bind(world.coordinator.context, DOMAIN, "orders", day(2), orders.source, reason="late", by="ada")
     attempt = orders.begun(2, 2, owner("again"))
     assert {sink.name for sink in attempt.sinks} == {"load", "more"}
     assert [str(one.span) for one in attempt.roots] == ["(1, 2], 2 rows"]

@@ -389,7 +389,7 @@ def test_what_is_named_where_a_late_file_is_refused_ends_the_refusal(
     if way == "taken away":
         place(tmp_path, 1, "b.csv").unlink()
     elif way == "bound anew":
-        bind(world.coordinator, DOMAIN, "landing", day(1), FILES, reason="it came late", by="ada")
+        bind(world.coordinator.context, DOMAIN, "landing", day(1), FILES, reason="it came late", by="ada")
         assert run(world, job, day(1), "again") == ["2024-01-01/a.csv", "2024-01-01/b.csv"]
     else:
         job, next_read = (
@@ -473,5 +473,5 @@ def test_src3_late_ids(world: World, postgresql: PostgresqlServer) -> None:
         assert world.exactly() == before
         symptoms = examine(world.store, world.formats, DOMAIN, sources=sources).symptoms
         assert any("2 rows with id in (…, 51]" in one.found for one in symptoms)
-        bind(world.coordinator, DOMAIN, "orders", day(1), sources, reason="they are late", by="ada")
+        bind(world.coordinator.context, DOMAIN, "orders", day(1), sources, reason="they are late", by="ada")
         assert world.begin(job, day(3), roots=sources).roots[0].span == Span(low=101, high=151, rows=1)

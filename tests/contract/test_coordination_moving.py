@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.commits.adopt import adopt
-from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key
@@ -46,7 +46,7 @@ def places(quick_path: Path) -> Iterator[Places]:
 
 def moved(places: Places, source: str, target: str) -> MovedDomain:
     here, there = (places[name].coordinator for name in (source, target))
-    return move_domain(here, there, DOMAIN, source_place=source, target_place=target)
+    return move_domain(here.context, there.context, DOMAIN, source_place=source, target_place=target)
 
 
 def job(name: str, *outputs: EpochTable, root: Root | None = None) -> EpochJob:
@@ -77,7 +77,7 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
     run(first, job("j", RIGHT), 2, 2)
     first.coordinator.retire(DOMAIN, "j", table="left", reason="it is another's", by="ada")
     assert moved(places, "first", "second").tables == ("left", "right")
-    assert [one.problem for one in recover(second.coordinator, DOMAIN).tables] == ["", ""]
+    assert [one.problem for one in recover(second.coordinator.context, DOMAIN).tables] == ["", ""]
     run(second, job("heir", LEFT), 2, 22)
     assert (numbers(second, "left"), numbers(second, "right")) == ([1, 22], [1, 2])
 
@@ -165,7 +165,7 @@ def test_what_ends_jobs_and_takes_rows_over_stands_still_too(
     for change in (
         lambda: world.coordinator.retire(DOMAIN, "live", reason="done", by="ada"),
         lambda: world.coordinator.revive(DOMAIN, "over"),
-        lambda: adopt(world.coordinator, adopting(world)),
+        lambda: adopt(world.coordinator.context, adopting(world)),
     ):
         with pytest.raises(refused, match="elsewhere") if refused else nullcontext():
             change()

@@ -122,7 +122,7 @@ def test_of_two_requests_of_one_try_the_later_goes_on(world: World) -> None:
 
 def with_request(world: World, attempt: Attempt, by: Owner) -> Attempt:
     """Join as participant 1, by a request that may have been made before."""
-    return Join(world.coordinator, attempt, 1, by).run()
+    return Join(world.coordinator.context, attempt, 1, by).run()
 
 
 def test_a_retry_that_joins_before_the_veto_is_heard(world: World) -> None:
@@ -370,24 +370,24 @@ def test_an_attempt_is_taken_up_by_its_name(world: World) -> None:
     attempt = world.begin(reads, day(1), participants=2, shared_ttl=SHARED_TTL)
     name = Begun.of(attempt)
     before = world.exactly()
-    assert resume(world.coordinator, reads, name) == attempt
+    assert resume(world.coordinator.context, reads, name) == attempt
     assert world.exactly() == before
     for number in range(2):
         world.write(world.coordinator.join(resume_open(world, reads, name), number, owner()), [number])
     world.coordinator.complete(attempt)
     published = world.coordinator.publish(resume_open(world, reads, name))
-    told = resume(world.coordinator, reads, name)
+    told = resume(world.coordinator.context, reads, name)
     assert isinstance(told, AlreadyCommitted)
     assert (told.csn, told.revision, told.change_set) == (published.csn, 1, published.change_set)
-    assert resume(world.coordinator, reads, Begun.of(told)) == told
+    assert resume(world.coordinator.context, reads, Begun.of(told)) == told
     world.run(reads, day(1), by=owner(generation=1))
-    assert resume(world.coordinator, reads, name) == told, (
+    assert resume(world.coordinator.context, reads, name) == told, (
         "a later revision changes nothing of what was asked"
     )
 
 
 def resume_open(world: World, job: EpochJob, name: Begun) -> Attempt:
-    attempt = resume(world.coordinator, job, name)
+    attempt = resume(world.coordinator.context, job, name)
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -410,14 +410,14 @@ def test_an_attempt_that_is_over_is_not_taken_up(world: World) -> None:
     name = Begun.of(begin(world))
     begin(world, try_number=2)
     with pytest.raises(Fenced, match="newest one has token 2, of .*try 2"):
-        resume(world.coordinator, job, name)
+        resume(world.coordinator.context, job, name)
     newest = begin(world, try_number=3)
     world.coordinator.abort(newest, "given up")
     with pytest.raises(Fenced, match="it has ended: given up"):
-        resume(world.coordinator, job, Begun.of(newest))
+        resume(world.coordinator.context, job, Begun.of(newest))
     for other in (replace(name, incarnation="elsewhere"), replace(name, job=JobName("nobody"))):
         with pytest.raises(Fenced, match="another store|there is none"):
-            resume(world.coordinator, job, other)
+            resume(world.coordinator.context, job, other)
 
 
 def test_a_single_participant_of_its_own_is_retried_like_one_of_many(world: World) -> None:

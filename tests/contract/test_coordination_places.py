@@ -150,7 +150,7 @@ def test_an_epoch_that_is_committed_keeps_what_it_has_read(world: World, tmp_pat
     assert names(again, tmp_path) == [f"{DATE}T00/a.csv"]
     before = world.exactly()
     with pytest.raises(InvalidInput, match="1 file, such as"):
-        bind(world.coordinator, DOMAIN, "landing", day(1), FILES, reason="the hours, too", by="ada")
+        bind(world.coordinator.context, DOMAIN, "landing", day(1), FILES, reason="the hours, too", by="ada")
     assert world.exactly() == before
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.leftovers import leftovers
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Published
 from airflow_provider.domain.errors import (
@@ -133,7 +133,7 @@ def test_epochs_publish_while_pointers_lag(world: World) -> None:
             interrupted(world, die, "table.published").publish(attempt)
     assert not reached(world, "t")
     assert world.rows("t") == {"t": [(number, number) for number in range(1, 5)]}
-    assert [one.moved for one in recover(world.coordinator, DOMAIN).tables] == [True]
+    assert [one.moved for one in recover(world.coordinator.context, DOMAIN).tables] == [True]
     assert reached(world, "t")
 
 
@@ -141,14 +141,14 @@ def test_recover_moves_what_lags_and_says_so(world: World) -> None:
     """R17: of all tables of the domain."""
     dies_after_its_commit(world, 1, "left", "right")
     world.coordinator.register(world.job("never run"))
-    found = recover(world.coordinator, DOMAIN)
+    found = recover(world.coordinator.context, DOMAIN)
     assert found.csn == 1
     assert [(one.name, one.csn, one.moved, one.problem) for one in found.tables] == [
         ("left", 1, True, ""),
         ("right", 1, True, ""),
     ]
     assert all(reached(world, name) for name in ("left", "right"))
-    again = recover(world.coordinator, DOMAIN)
+    again = recover(world.coordinator.context, DOMAIN)
     assert [one.moved for one in again.tables] == [False, False]
 
 
@@ -157,19 +157,19 @@ def test_recover_dies_at_any_call_and_is_repeated(world: World) -> None:
     dies_after_its_commit(world, 1, "left", "right")
     for call in ("store.scan", "table.project"):
         with suppress(Died):
-            recover(interrupted(world, die, call), DOMAIN)
+            recover(interrupted(world, die, call).context, DOMAIN)
     with suppress(Died):
-        recover(interrupted(world, die, "table.project", 1), DOMAIN)
+        recover(interrupted(world, die, "table.project", 1).context, DOMAIN)
     assert (reached(world, "left"), reached(world, "right")) == (True, False)
     with suppress(Died):
-        recover(interrupted(world, die, "store.read", 3), DOMAIN)  # all is done, and nobody is told
+        recover(interrupted(world, die, "store.read", 3).context, DOMAIN)  # all is done, and nobody is told
     assert (reached(world, "left"), reached(world, "right")) == (True, True)
-    assert [one.moved for one in recover(world.coordinator, DOMAIN).tables] == [False, False]
+    assert [one.moved for one in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
 
 
 def test_recover_of_an_unknown_domain_is_refused(world: World) -> None:
     with pytest.raises(UnknownName, match="nowhere"):
-        recover(world.coordinator, "nowhere")
+        recover(world.coordinator.context, "nowhere")
 
 
 def test_recover_names_the_table_that_it_cannot_repair(world: World) -> None:
@@ -182,7 +182,7 @@ def test_recover_names_the_table_that_it_cannot_repair(world: World) -> None:
         Path(lost.removeprefix("file://")).unlink()
     else:
         del world.pointers.objects[lost]
-    left, right = recover(world.coordinator, DOMAIN).tables
+    left, right = recover(world.coordinator.context, DOMAIN).tables
     assert left.problem.startswith("Unavailable")
     assert (right.moved, right.problem) == (True, "")
     assert world.rows("right") == {"right": [(1, 1)]}
@@ -192,7 +192,7 @@ def test_recover_repairs_the_tables_of_a_retired_job(world: World) -> None:
     """R7, R17: nobody declares them any more, and their readers go on."""
     dies_after_its_commit(world, 1, "left", "right")
     world.coordinator.retire(DOMAIN, "job", reason="replaced", by="ada")
-    found = recover(world.coordinator, DOMAIN).tables
+    found = recover(world.coordinator.context, DOMAIN).tables
     assert [(one.name, one.moved, one.problem) for one in found] == [("left", True, ""), ("right", True, "")]
     assert all(reached(world, name) for name in ("left", "right"))
 
@@ -206,9 +206,9 @@ def test_recover_names_tables_that_are_ahead_of_a_restored_store(iceberg: World,
         source.backup(target)
     for number in (2, 3):
         world.run(world.job("t"), day(number))
-    assert recover(world.coordinator, DOMAIN).tables[0].problem == ""
+    assert recover(world.coordinator.context, DOMAIN).tables[0].problem == ""
     with open_store(f"sqlite:///{backup}") as restored:
-        (found,) = recover(world.worker(restored), DOMAIN).tables
+        (found,) = recover(world.worker(restored).context, DOMAIN).tables
     assert found.problem.startswith("TablesAhead")
     assert not found.moved
 
@@ -221,7 +221,7 @@ def test_an_epoch_begins_and_publishes_while_the_pointer_was_moved_by_others(ice
     world.pointers.execute("UPDATE iceberg_tables SET metadata_location = ?", ("file:///nowhere.json",))
     world.begin(world.job("job", [world.table("t")]), day(2))
     assert world.rows("t") == {"t": [(1, 1)]}
-    assert "Unavailable" in recover(world.coordinator, DOMAIN).tables[0].problem
+    assert "Unavailable" in recover(world.coordinator.context, DOMAIN).tables[0].problem
 
 
 @contextmanager
@@ -252,7 +252,7 @@ def test_while_the_catalog_is_away_cuts_go_on_and_publishing_waits(iceberg: Worl
         with pytest.raises(StoreUnavailable, match="catalog"):
             world.coordinator.publish(attempt)
         with pytest.raises(StoreUnavailable, match="catalog"):
-            recover(world.coordinator, DOMAIN)
+            recover(world.coordinator.context, DOMAIN)
     world.coordinator.publish(attempt)
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
     assert reached(world, "t")
@@ -269,7 +269,7 @@ def test_what_is_committed_when_the_catalog_goes_away_stays_committed(iceberg: W
         assert own.publish(attempt).csn == 2
         assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
     assert not reached(world, "t")
-    assert recover(world.coordinator, DOMAIN).tables[0].moved
+    assert recover(world.coordinator.context, DOMAIN).tables[0].moved
     assert reached(world, "t")
 
 
@@ -286,7 +286,7 @@ def test_what_the_pointer_may_name_is_not_deleted(iceberg: World) -> None:
             interrupted(world, die, "table.published").publish(attempt)
     assert named.exists()
     assert outside(world, "t") == 1
-    assert recover(world.coordinator, DOMAIN).tables[0].moved
+    assert recover(world.coordinator.context, DOMAIN).tables[0].moved
     assert outside(world, "t") == 31
 
 

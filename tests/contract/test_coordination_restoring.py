@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun, resume
-from airflow_provider.coordination.commits.pointers import recover, tables_ahead
+from airflow_provider.coordination.commits.pointers import tables_ahead
 from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.errors import LeaseExpired, StoreReplaced, Unavailable
 from airflow_provider.domain.session import Session
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -52,7 +53,7 @@ def test_no_table_is_ahead_that_nobody_declares_any_more(world: World) -> None:
     for name in ("t", "idle"):
         world.coordinator.retire(DOMAIN, name, reason="replaced", by="ada")
     assert tables_ahead(world.store, world.formats) == []
-    assert [one.problem for one in recover(world.coordinator, DOMAIN).tables] == [""]
+    assert [one.problem for one in recover(world.coordinator.context, DOMAIN).tables] == [""]
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
     world.clock.advance(timedelta(days=30))
     world.retention.sweep(DOMAIN)
@@ -68,7 +69,7 @@ def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: 
     world.coordinator.publish(attempt)
     lost = replace(Begun.of(attempt), incarnation=known)
     with pytest.raises(StoreReplaced, match="begun in another store"):
-        resume(world.coordinator, job, lost)
+        resume(world.coordinator.context, job, lost)
 
 
 def test_readers_of_before_are_told(world: World) -> None:

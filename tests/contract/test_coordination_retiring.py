@@ -329,7 +329,7 @@ def test_a_table_is_taken_over_in_the_format_that_it_has(world: World) -> None:
     with pytest.raises(
         TopologyError, match="is incremental/memory; job 'heir' declares it as incremental/iceberg"
     ):
-        Register(world.store, world.job("heir", [other])).run()
+        Register(world.coordinator.context, world.job("heir", [other])).run()
     assert world.exactly() == before
 
 

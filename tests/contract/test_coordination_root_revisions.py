@@ -160,7 +160,7 @@ def test_a_later_revision_that_is_recorded_during_publish(world: World, tmp_path
     land(tmp_path, 1, x="500")
 
     def meanwhile() -> None:
-        bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
+        bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
 
     with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
         interrupted(world, meanwhile).publish(attempt)
@@ -274,9 +274,9 @@ def test_a_root_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> Non
     land(tmp_path, 1, x="70")
     with pytest.raises(Unavailable):
         world.begin(e, day(1), roots=FILES)
-    found = bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
+    found = bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
     assert (found.bounds.revision, found.is_new, [str(one.job) for one in found.behind]) == (2, True, ["d"])
-    again = bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="once more", by="ada")
+    again = bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="once more", by="ada")
     assert (again.bounds.revision, again.is_new) == (2, False)
     assert compute(world, e, 1) == 2
     assert compute(world, d, 1, cleared("bound anew")) == 2
@@ -288,11 +288,11 @@ def test_a_root_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> Non
 def test_only_what_is_recorded_is_bound_anew(world: World, tmp_path: Path) -> None:
     world.coordinator.register(world.job("d", inputs=[feed(tmp_path, "next")]))
     with pytest.raises(UnknownName, match="declares a root 'fed'; the domain has feed"):
-        bind(world.coordinator, DOMAIN, "fed", day(1), FILES, reason="why", by="ada")
+        bind(world.coordinator.context, DOMAIN, "fed", day(1), FILES, reason="why", by="ada")
     with pytest.raises(InvalidInput, match="are recorded"):
-        bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason="why", by="ada")
+        bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="why", by="ada")
     with pytest.raises(InvalidInput, match="reason"):
-        bind(world.coordinator, DOMAIN, "feed", day(1), FILES, reason=" ", by="ada")
+        bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason=" ", by="ada")
 
 
 # --- long lists of files -----------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_ten_thousand_files_an_epoch(world: World) -> None:
         first = world.begin(job, day(number), roots={"feed": wanted})
         assert first.roots == (wanted,)
         attempt = world.begin(job, day(number), owner(try_number=2), roots={"feed": wanted})
-        taken_up = resume(world.worker(), job, Begun.of(attempt))
+        taken_up = resume(world.worker().context, job, Begun.of(attempt))
         assert taken_up == attempt
         assert attempt.roots == (wanted,)
         world.write(attempt)
@@ -356,7 +356,7 @@ def test_lists_of_files_in_older_records_are_read(world: World) -> None:
     fence = epoch_key(DOMAIN, job.name, day(1).start)
     record = world.store.read(DOMAIN, [fence]).records[fence].record
     world.plant(fence, encode(fence, replace(record, attempt=replace(record.attempt, roots=(bounds,)))))
-    taken_up = resume(world.worker(), job, Begun.of(attempt))
+    taken_up = resume(world.worker().context, job, Begun.of(attempt))
     assert isinstance(taken_up, Attempt)
     assert taken_up.roots == attempt.roots
     retry = world.begin(job, day(1), owner(try_number=2), roots={"feed": bounds})
@@ -373,4 +373,4 @@ def test_a_list_of_files_that_is_another_is_refused(world: World) -> None:
     other = names(51)
     world.plant(key, encode(key, RootRecord.of(other, job.name, day(1))))
     with pytest.raises(StoreIncompatible, match="not those that the attempt was begun with"):
-        resume(world.worker(), job, Begun.of(attempt))
+        resume(world.worker().context, job, Begun.of(attempt))

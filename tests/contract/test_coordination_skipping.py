@@ -278,7 +278,7 @@ def test_a_skip_that_died_leaves_no_inputs_to_the_run_after_it(world: World) -> 
     full = world.table("f", kind=TableKind.FULL)
     job = world.job("f", [full], inputs=[previous(full, on_upstream_revision="ignore")])
     world.run(job, day(1), [1])
-    Begin(world.coordinator, job, day(2), owner("skip"), {}, 1, skips=WHY).run()
+    Begin(world.coordinator.context, job, day(2), owner("skip"), {}, 1, skips=WHY).run()
     world.clock.advance(PAST_TTL)
     (read,) = world.begin(job, day(2)).inputs
     assert read.on_upstream_revision is OnUpstreamRevision.IGNORE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -75,7 +76,7 @@ class Quick:
     def commit(self) -> None:
         """Commit the next hour, unless it is another's turn."""
         worker = self.world.worker()
-        worker.clock = Impatient()
+        worker.context = replace(worker.context, clock=Impatient())
         start = ORIGIN + self.commits * HOUR
         if self.attempt is None:
             self.attempt = self.world.begin(self.job, Interval(start, start + HOUR))
@@ -181,7 +182,7 @@ def test_a_commit_that_was_prepared_before_the_reservation_loses(world: World) -
             reserved.append(holder)
 
     worker, store = preparing(world, reserve)
-    worker.clock = Impatient()
+    worker.context = replace(worker.context, clock=Impatient())
     late = written(world)
     with pytest.raises(Waits):
         worker.publish(late)
@@ -196,7 +197,7 @@ def test_one_commit_that_was_prepared_before_the_first_reservation_goes_before_i
     others = [written(world, name) for name in ("first", "second")]
     first, _ = preparing(world, holder.take)
     second, store = preparing(world, lambda: first.publish(others[0]))
-    second.clock = Impatient()
+    second.context = replace(second.context, clock=Impatient())
     with pytest.raises(Waits):
         second.publish(others[1])
     assert store.prepared == 1
@@ -239,7 +240,7 @@ def test_a_publisher_that_was_overtaken_reserves_nothing(world: World) -> None:
 
     slow = written(world)
     worker, store = preparing(world, overtake)
-    worker.clock = Impatient()
+    worker.context = replace(worker.context, clock=Impatient())
     with pytest.raises(Fenced):
         worker.publish(slow)
     assert world.store.read(DOMAIN, [reservation_key(DOMAIN)]).get(reservation_key(DOMAIN)) is None

@@ -82,7 +82,7 @@ def test_rows_that_stay_stand_on_their_source(world: World, tmp_path: Path, how:
         world.begin(e, day(1), owner("again"), roots=RootSources())
     if how == "left":
         with pytest.raises(TopologyError, match="no longer declares d2"):
-            bind(world.coordinator, DOMAIN, "feed", day(1), RootSources(), reason="late", by="ada")
+            bind(world.coordinator.context, DOMAIN, "feed", day(1), RootSources(), reason="late", by="ada")
 
 
 @HOW

@@ -304,7 +304,8 @@ def test_a_claim_beside_a_withdrawal_is_decided_anew(world: World) -> None:
 
 def test_an_epoch_that_would_make_a_gap_too_many_does_not_begin(world: World) -> None:
     """R12: and nothing is written; epochs that touch what is committed go on, and fill the gaps."""
-    world.coordinator.defaults = replace(DEFAULTS, most_stretches=2)
+    few = replace(DEFAULTS, most_stretches=2)
+    world.coordinator.context = replace(world.coordinator.context, defaults=few)
     job = world.job("t")
     for number in (1, 3):
         world.run(job, day(number))

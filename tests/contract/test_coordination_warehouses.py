@@ -14,7 +14,6 @@ import pytest
 from pyarrow.fs import FileSystem
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.coordination.commits.pointers import recover
 from airflow_provider.coordination.commits.sealed import DomainMoving
 from airflow_provider.coordination.commits.warehouses import WrongWarehouse
 from airflow_provider.coordination.coordinator import Coordinator
@@ -23,6 +22,7 @@ from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
@@ -97,7 +97,7 @@ def wrong_withdrawal(world: World, formats: TableFormats) -> None:
 
 
 def wrong_recovery(world: World, formats: TableFormats) -> None:
-    recover(world.worker(formats=formats), DOMAIN)
+    recover(world.worker(formats=formats).context, DOMAIN)
 
 
 WRONG: tuple[Callable[[World, TableFormats], None], ...] = (
@@ -247,7 +247,7 @@ def test_a_move_to_another_store_keeps_the_warehouse(folder: Path) -> None:
     with EpochService.open(here) as source:
         for warehouse in (ELSEWHERE, here.warehouse):
             with EpochService.open(Settings(store_url=url, warehouse=warehouse)) as target:
-                found = (source.coordinator, target.coordinator, DOMAIN)
+                found = (source.coordinator.context, target.coordinator.context, DOMAIN)
                 if warehouse == ELSEWHERE:
                     with pytest.raises(WrongWarehouse):
                         move_domain(*found, source_place="source", target_place="target")
@@ -295,8 +295,8 @@ class Copied:
     def move(self) -> MovedDomain:
         with EpochService.open(self.source) as here, EpochService.open(self.target) as there:
             return move_domain(
-                here.coordinator,
-                there.coordinator,
+                here.coordinator.context,
+                there.coordinator.context,
                 DOMAIN,
                 source_place="source",
                 target_place="target",

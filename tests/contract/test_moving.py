@@ -65,8 +65,8 @@ class Site:
 
     def move(self, source: Coordinator, target: Coordinator) -> MovedDomain:
         return move_domain(
-            source,
-            target,
+            source.context,
+            target.context,
             DOMAIN,
             source_place=redacted(self.source.store_url),
             target_place=redacted(self.target.store_url),

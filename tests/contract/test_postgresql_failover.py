@@ -129,7 +129,7 @@ def test_ha1_a_standby_without_the_last_commits_is_promoted(postgresql_pair: Pai
         *((StoreReplaced, lambda one=one: work.coordinator.heartbeat(one)) for one in (begun, written)),
         (StoreReplaced, lambda: work.coordinator.publish(written)),
         (StoreReplaced, lambda: work.coordinator.abort(begun, "it failed")),
-        (StoreReplaced, lambda: resume(work.coordinator, work.job("written"), Begun.of(written))),
+        (StoreReplaced, lambda: resume(work.coordinator.context, work.job("written"), Begun.of(written))),
         (Unavailable, lambda: work.service.cuts.cut(DOMAIN, ["kept"], session=session)),
         (Unavailable, lambda: list(events(work.service.store, DOMAIN, position))),
         (LeaseExpired, lambda: work.service.leases.renew(lease)),

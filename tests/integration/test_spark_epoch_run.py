@@ -326,7 +326,8 @@ def test_a_store_that_is_away_for_less_than_the_lock_costs_nothing(
                 return Fault.REQUEST_LOST
             return None
 
-        service.coordinator.store = FaultyStore(service.store, plan)
+        coordinator = service.coordinator
+        coordinator.context = replace(coordinator.context, store=FaultyStore(service.store, plan))
         with EpochRun(service, BOTH, attempt, spark=spark) as epoch:
             away.set()
             while len(lost) < 3:
@@ -349,10 +350,12 @@ def test_a_store_that_is_away_at_the_end_leaves_the_output_for_the_retry(
 
 def lose_the_store_before_publish(service: EpochService, spark: SparkSession) -> None:
     away = threading.Event()
-    real = service.coordinator.store
-    service.coordinator.store = FaultyStore(
-        real, lambda call: Fault.REQUEST_LOST if away.is_set() and call.method == "transact" else None
+    context = service.coordinator.context
+    faulty = FaultyStore(
+        context.store,
+        lambda call: Fault.REQUEST_LOST if away.is_set() and call.method == "transact" else None,
     )
+    service.coordinator.context = replace(context, store=faulty)
     complete = service.coordinator.complete
 
     def complete_then_lose_the_store(attempt: Attempt) -> None:

@@ -60,9 +60,9 @@ PLANTED_IN_STORES = (
     Mutant(
         name="children of a process draw the same request ids",
         rule="R10",
-        file="coordination/coordinator.py",
-        old="self.random = random or SystemRandom()",
-        new="self.random = random or Random()  # noqa: S311",
+        file="coordination/context.py",
+        old="random=random or SystemRandom()",
+        new="random=random or Random()",
         tests=(FORKED,),
         by="test_fork1_two_children_begin_one_epoch",
     ),

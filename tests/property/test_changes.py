@@ -117,7 +117,8 @@ class Changes(RuleBasedStateMachine):
         super().__init__()
         self.world = Backend("memory", Path(), Path()).world()
         small = replace(DEFAULTS, versions_in_page=2, ranges_in_page=1, most_stretches=3)
-        self.world.retention.defaults = self.world.coordinator.defaults = small
+        self.world.retention.defaults = small
+        self.world.coordinator.context = replace(self.world.coordinator.context, defaults=small)
         self.landing = Landing(Random(0), HALVES, Ids(Random(0)))
         self.source = LandingSource(self.landing, lambda: None)
         self.versions = versions(self.world)
@@ -301,7 +302,9 @@ class Changes(RuleBasedStateMachine):
         if late:
             self.landing.land(epoch.end)
         words = {"reason": "it came late", "by": "me"}
-        self._goes(lambda: bind(self.world.coordinator, DOMAIN, "landing", epoch, self.source, **words))
+        self._goes(
+            lambda: bind(self.world.coordinator.context, DOMAIN, "landing", epoch, self.source, **words)
+        )
         for name in again:
             self.compute(name, half)
 

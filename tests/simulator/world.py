@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from airflow_provider.coordination.commits.pointers import recover
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
@@ -168,7 +168,7 @@ class World(Site):
     def _check_pointers(self) -> None:
         """The catalog's pointers come to where the store is, whoever died on the way (R17)."""
         if self._projected:
-            recover(Coordinator(self.store, self.plain_formats()), DOMAIN)
+            recover(Context.of(self.store, self.plain_formats()), DOMAIN)
         for table, ref in self._refs.items():
             info = self.tables.describe(TABLES[table])
             found = None if info is None else info.version

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from airflow_provider.coordination.retrying import decided, settled
+from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import SystemClock
 from airflow_provider.domain.errors import Conflict, EpochError, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
@@ -32,7 +32,7 @@ def asked(*errors: EpochError, until: timedelta = timedelta(0)) -> tuple[str, Ma
             raise left.pop(0) if len(left) > 1 else left[0]
         return "answer"
 
-    return settled(operation, clock=clock, random=Random(0), patience=PATIENCE), clock
+    return retry(operation, clock=clock, random=Random(0), timeout=PATIENCE), clock
 
 
 @pytest.mark.parametrize("errors", [(LOST,), (AWAY,), (LOST, AWAY), (AWAY, LOST), (AWAY, LOST, AWAY)])
@@ -81,7 +81,7 @@ def test_others_may_be_faster_many_times_but_not_for_ever() -> None:
         return operation
 
     def ran(operation: Callable[[], int]) -> int:
-        return decided(operation, lost, clock=ManualClock(), random=Random(0), patience=PATIENCE)
+        return retry(operation, clock=ManualClock(), random=Random(0), timeout=PATIENCE, lost=lost)
 
     assert [ran(after(times)) for times in (0, 1, 20)] == [0, 1, 20]
     with pytest.raises(Conflict) as raised:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_provider.coordination.commits.dependents import refuse_dependents, together
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
@@ -19,9 +19,6 @@ from airflow_provider.domain.registration import JobRecord, refuse_not_own
 from airflow_provider.domain.sizes import refuse_gaps
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.domain.version import TableRecord
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 MOST_PARTICIPANTS = 1_000
 _REQUIREMENTS_BYTES = 600_000
@@ -90,7 +87,7 @@ def refuse_withdrawn_inputs(job: JobName, interval: Interval, gone: Sequence[Pro
 
 
 def refuse_changes(
-    coordinator: Coordinator,
+    context: Context,
     job: EpochJob,
     interval: Interval,
     own: Tables,
@@ -105,10 +102,10 @@ def refuse_changes(
     :raises RecordFull: a table would have more gaps than its record holds.
     """
     known = {name: one.record for name, one in own.items() if one is not None}
-    refuse_gaps(interval, known, coordinator.defaults.most_stretches)
+    refuse_gaps(interval, known, context.defaults.most_stretches)
     if not skips:
         refuse_unjoined(job.name, interval, job.edges, job.outputs, known)
     written = {name: one for name, one in known.items() if not fills or name in fills}
     spans = {name: one.progress.changed_by(interval) for name, one in written.items()}
     for span, names in together(spans).items():
-        refuse_dependents(coordinator.store, job.domain, names, span, coordinator.defaults, commits=interval)
+        refuse_dependents(context.store, job.domain, names, span, context.defaults, commits=interval)

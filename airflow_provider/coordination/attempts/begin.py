@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.admit import (
     refuse_changes,
@@ -14,12 +13,13 @@ from airflow_provider.coordination.attempts.admit import (
     refuse_shared_ttl,
     refuse_withdrawn_inputs,
 )
-from airflow_provider.coordination.attempts.bounds import Bounded, Bounding, RootSource
+from airflow_provider.coordination.attempts.barrier_log import barrier_log
+from airflow_provider.coordination.attempts.bounds import Bounded, Bounding, RootSource, as_source
 from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
-from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.attempts.resume import attempt_of, committed_as, earlier_commit
 from airflow_provider.coordination.attempts.undo import Undoing, abandoned
 from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
@@ -27,7 +27,8 @@ from airflow_provider.coordination.commits.declare import Declaring
 from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.commits.root_readers import whole_roots
 from airflow_provider.coordination.commits.withdrawals import withdrawals
-from airflow_provider.coordination.retrying import pauses
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.barriers import completed, written_output
 from airflow_provider.domain.beginning import (
     Beginning,
@@ -54,7 +55,7 @@ from airflow_provider.domain.epoch import (
     LockRecord,
     Owner,
     Provenance,
-    change_set_id,
+    as_owner,
     committed_csn,
 )
 from airflow_provider.domain.errors import Conflict, InvalidInput
@@ -80,10 +81,35 @@ from airflow_provider.domain.topology import Edge, EpochJob, EpochTable
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
-
 _Answer = Callable[[], Attempt | AlreadyCommitted | None]
+
+
+def begin(
+    context: Context,
+    job: EpochJob,
+    interval: Interval,
+    owner: Owner,
+    *,
+    roots: RootSource | Mapping[str, RootBounds] | None = None,
+    participants: int = 1,
+    shared_ttl: timedelta | None = None,
+) -> Attempt | AlreadyCommitted:
+    """Open an attempt at one epoch, with inputs that are fixed before they are read.
+
+    :param roots: asks the sources of roots, or has bounds; last, and only where none are recorded yet (I11).
+    :param participants: writers of this attempt; with several, each of them joins it (:func:`~.join.join`).
+    :param shared_ttl: they are processes of their own, also a single one joins, and all may be silent for so long.
+    :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
+    :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
+    :raises EpochBusy: another run's live attempt. :raises Fenced: a newer attempt of the same run exists.
+    :raises DependentReaders: committed readers depend on the committed revision.
+    :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
+    :raises SourceUnavailable: a root's source did not answer. :raises Unavailable: what it had is gone, or grew.
+    :raises SchemaMismatch: a column change that cannot be made (R32). :raises WrongWarehouse: files elsewhere (R33).
+    """
+    # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
+    by, own = replace(as_owner(owner), request_id=context.request_id()), context.formats.writable(job)
+    return Begin(context, own, interval, by, as_source(roots), participants, shared_ttl=shared_ttl).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +120,7 @@ class Begin:
     :param shared_ttl: how long participants in processes of their own may all be silent; None for others.
     """
 
-    coordinator: Coordinator
+    context: Context
     job: EpochJob
     interval: Interval
     owner: Owner
@@ -109,51 +135,51 @@ class Begin:
 
     @property
     def _bounding(self) -> Bounding:
-        store, roots = self.coordinator.store, () if self.skips else self.job.roots
+        store, roots = self.context.store, () if self.skips else self.job.roots
         return Bounding(store=store, job=self.job, interval=self.interval, roots=roots, source=self.roots)
 
     @property
     def _giving_back(self) -> GivingBack:
-        store, by = self.coordinator.store, self.owner.dag_id
+        store, by = self.context.store, self.owner.dag_id
         return GivingBack(store=store, job=self.job, interval=self.interval, reason=self.skips, by=by)
 
     def run(self) -> Attempt | AlreadyCommitted:
         if not isinstance(self.interval, Interval):
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         refuse_participants(self.participants, self.job)
-        refuse_shared_ttl(self.shared_ttl, self.coordinator.defaults)
-        for pause in pauses(self.coordinator.clock, self.coordinator.random):
-            answer = self._try()
-            if answer is not None:
-                return answer
-            pause()
-        raise Conflict(
+        refuse_shared_ttl(self.shared_ttl, self.context.defaults)
+        lost = Conflict(
             f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
             next_step="try again.",
         )
+        return self.context.retry(self._try, lost)
 
     @property
     def _ttl(self) -> timedelta:
-        return self.shared_ttl or self.coordinator.defaults.lock_ttl
+        return self.shared_ttl or self.context.defaults.lock_ttl
 
-    def _try(self) -> Attempt | AlreadyCommitted | None:
-        declaration = Declaring(self.coordinator, self.job).of(self._read())
+    def _try(self) -> Attempt | AlreadyCommitted:
+        """:raises ReadAgain: the store is to be read again."""
+        declaration = Declaring(self.context, self.job).of(self._read())
         if declaration is None:
-            return None
+            raise ReadAgain
         reading, job = declaration.reading, declaration.job
-        followed = follow(self.coordinator.formats, reading, self.job.outputs)
+        followed = follow(self.context.formats, reading, self.job.outputs)
         for table in followed.beyond:
-            refuse_ahead(self.coordinator.store, self.coordinator.formats, table)
-        tolerance = self.coordinator.defaults.future_tolerance
+            refuse_ahead(self.context.store, self.context.formats, table)
+        tolerance = self.context.defaults.future_tolerance
         # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
         for known in (job, reading.records[job_key(self.job.domain, self.job.name)].record):
             check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
         answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)
-        if answer is None or declaration.register is None:
-            return None if answer is None else answer()
-        # Only a begin that nothing refuses makes its declaration known (R7); then it begins.
-        declaration.register.run()
-        return None
+        if answer is not None and declaration.register is not None:
+            # Only a begin that nothing refuses makes its declaration known (R7); then it begins.
+            declaration.register.run()
+            raise ReadAgain
+        begun = None if answer is None else answer()
+        if begun is None:
+            raise ReadAgain
+        return begun
 
     def _decided(
         self, reading: Reading, job: JobRecord, unseen: list[EpochTable], *, dry: bool
@@ -177,13 +203,14 @@ class Begin:
             job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=skips, behind=behind
         )
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
-            committed = self._committed(epoch.committed.revision, committed_csn(stamped) if stamped else None)
+            csn = committed_csn(stamped) if stamped else None
+            committed = committed_as(self.job, self.interval, epoch.committed.revision, csn or 0)
             return lambda: committed
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
         refuse_ended(job, self._own(reading))
-        refuse_lost(self.coordinator.formats, reading, unseen)
+        refuse_lost(self.context.formats, reading, unseen)
         return self._opening(reading, job, stamped, fills, dry=dry)
 
     def _granted(
@@ -194,14 +221,21 @@ class Begin:
         roots: tuple[RootBounds, ...] | None = None,
     ) -> Attempt:
         if roots is None:
-            roots = whole_roots(self.coordinator.store, self.job.domain, self.interval, record.roots)
-        attempt = self._attempt(record, reading, version, roots)
+            roots = whole_roots(self.context.store, self.job.domain, self.interval, record.roots)
         self._undoing.of(record)
-        return attempt
+        return attempt_of(
+            self.job,
+            self.interval,
+            record,
+            roots,
+            incarnation=reading.head.incarnation,
+            fence=version,
+            ttl=self._ttl,
+        )
 
     @property
     def _undoing(self) -> Undoing:
-        return Undoing(self.coordinator.formats, self.job, self.interval, self._log)
+        return Undoing(self.context.formats, self.job, self.interval, self._log)
 
     @property
     def _epoch_key(self) -> Key:
@@ -213,7 +247,7 @@ class Begin:
 
     def _read(self) -> Reading:
         domain, edges = self.job.domain, self._edges
-        return self.coordinator.store.read(
+        return self.context.store.read(
             domain,
             [
                 topology_key(domain),
@@ -226,7 +260,7 @@ class Begin:
                 *(table_key(domain, table.name) for table in self.job.outputs),
                 *(self._giving_back if self.skips else self._bounding).keys,
             ],
-            pointers=() if self.coordinator.formats.projected else [table.name for table in self.job.outputs],
+            pointers=() if self.context.formats.projected else [table.name for table in self.job.outputs],
         )
 
     def _opening(
@@ -245,12 +279,12 @@ class Begin:
         if revision == 1 and not computes_first(self.job.name, self.interval, written, reading.head.csn):
             return None
         if revision > 1 and not fills:
-            refuse_others_rows(self.coordinator.store, self.job, self.interval, own)
+            refuse_others_rows(self.context.store, self.job, self.interval, own)
         refuse_part(reading, self.job, self.interval)
-        refuse_changes(self.coordinator, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
+        refuse_changes(self.context, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
         before = None if self.skips else inheritable(epoch, job)
         inputs, fresh = self._inputs(reading, before, epoch, fills)
-        alter = Alter(self.coordinator, self.job, self.interval)
+        alter = Alter(self.context, self.job, self.interval)
         if inputs is None or alter.run(reading, dry=dry):
             return None
         keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)
@@ -303,7 +337,7 @@ class Begin:
         """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
         domain = self.job.domain
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
-        retention = withdrawals(self.coordinator.store, domain, reading)
+        retention = withdrawals(self.context.store, domain, reading)
         behind = behind_of(reading, domain)
         # A fill reads what the commit has read; output of another attempt is of what that has found itself.
         if before is not None and before.fills == fills:
@@ -323,7 +357,7 @@ class Begin:
         epoch_of = Resolving(
             domain=domain, job=job.name, interval=interval, outputs=job.outputs, edges=edges, csn=csn
         )
-        refuse_missing(self.coordinator.store, epoch_of, missing, tables)
+        refuse_missing(self.context.store, epoch_of, missing, tables)
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
@@ -347,19 +381,12 @@ class Begin:
         return before.output_token if whole else None
 
     def _log(self) -> list[Stamped[BarrierRecord]]:
-        return self.coordinator.barriers(self.job.domain, self.job.name, self.interval)
+        return barrier_log(self.context.store, self.job.domain, self.job.name, self.interval)
 
     def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
-        """The owner's own commit when another run has committed a later revision over it."""
         if epoch is None or epoch.committed is None or epoch.committed.owner.same_wish(self.owner):
             return None
-        for one in self._log():
-            if one.record.state is EpochState.COMMIT and one.record.owner.same_wish(self.owner):
-                commit = self.coordinator.store.changes(self.job.domain, (one.csn or 0) - 1, limit=1)[
-                    0
-                ].record
-                return self._committed(commit.members[0].revision, one.csn)
-        return None
+        return earlier_commit(self.context.store, self.job, self.interval, self.owner, self._log())
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
         return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}
@@ -405,7 +432,7 @@ class Begin:
         claims = retention_key(domain)
         required = [topology_key(domain), self._epoch_key, self._lock_key, claims, *bounded.required]
         try:
-            receipt = self.coordinator.store.transact(
+            receipt = self.context.store.transact(
                 Transaction(
                     domain=domain,
                     store=SameStore(reading.head.incarnation),
@@ -421,26 +448,3 @@ class Begin:
         except RequirementFailed:
             return None
         return receipt.versions[self._epoch_key]
-
-    def _attempt(
-        self, record: AttemptRecord, reading: Reading, fence: int, roots: tuple[RootBounds, ...]
-    ) -> Attempt:
-        return attempt_of(
-            self.job,
-            self.interval,
-            record,
-            roots,
-            incarnation=reading.head.incarnation,
-            fence=fence,
-            ttl=self._ttl,
-        )
-
-    def _committed(self, revision: int, csn: int | None) -> AlreadyCommitted:
-        return AlreadyCommitted(
-            domain=self.job.domain,
-            job=self.job.name,
-            interval=self.interval,
-            revision=revision,
-            csn=csn or 0,
-            change_set=change_set_id(self.job.name, self.interval, revision),
-        )

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.end import End
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
-from airflow_provider.coordination.attempts.join import unjoined
+from airflow_provider.coordination.attempts.join import refuse_alone, unjoined
+from airflow_provider.coordination.attempts.read_input import read_input
+from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import report
 from airflow_provider.coordination.attempts.sql_checks import Answer, Readable, duckdb_answer
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.barriers import checked, newest_tries, written_output
 from airflow_provider.domain.checks import (
     Check,
@@ -29,11 +33,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, schema_key
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.version import Committable
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.base import MetadataReader, Reading
 from airflow_provider.tables.expectations import proven, violated
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 class Query(Protocol):
@@ -44,18 +45,49 @@ class Query(Protocol):
         ...
 
 
+def check(context: Context, attempt: Attempt, query: Query | None = None) -> None:
+    """Run the job's checks on exactly what is recorded at WRITTEN, once for each output (R14).
+
+    :param query: answers SQL; by default DuckDB does.
+    :raises Vetoed: a check refused it: the attempt has ended, and what it staged is kept to be looked at.
+    :raises Fenced: a newer attempt exists.
+    :raises InvalidInput: a check needs an SQL engine, and there is none.
+    """
+    refuse_alone(attempt)
+    if attempt.checks:
+        context.retry(_Checking(context, attempt, query).run)
+
+
+def refuse_unchecked(
+    reader: MetadataReader, attempt: Attempt, reading: Reading, record: AttemptRecord
+) -> None:
+    """:raises InvalidInput: the job's checks were not run on what is to be published (R14)."""
+    if not attempt.checks or reading.get(attempt.checked_key(attempt.token)) is not None:
+        return
+    adopted = attempt.checked_key(record.output_token)
+    if reader.read(attempt.domain, [adopted]).get(adopted) is None:
+        raise InvalidInput(
+            f"{attempt}: its checks have not passed.",
+            next_step="call check before publish.",
+            field="checks",
+            value=None,
+            expected=f"{len(attempt.checks)} checks that have passed",
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Checking:
+class _Checking:
     """One request to check an attempt's output; ``run`` may be repeated: it answers as the first time."""
 
-    coordinator: Coordinator
+    context: Context
     attempt: Attempt
     query: Query | None
 
     def run(self) -> None:
         """:raises Vetoed: with all that was found."""
-        coordinator, attempt = self.coordinator, self.attempt
-        log = [one.record for one in coordinator.barriers(attempt.domain, attempt.job, attempt.interval)]
+        context, attempt = self.context, self.attempt
+        found = barrier_log(context.store, attempt.domain, attempt.job, attempt.interval)
+        log = [one.record for one in found]
         mine = {one.state: one for one in log if one.token == attempt.token and not one.sink}
         if EpochState.VETOED in mine:
             raise vetoed(attempt, mine[EpochState.VETOED].findings, log, attempt.token)
@@ -66,9 +98,9 @@ class Checking:
         output = written_output(log, names, token=record.output_token, participants=record.participants)
         if set(output) != set(names) or checked(log, {record.output_token}):
             return  # publish says what is not WRITTEN; what an earlier try has checked stays checked
-        findings = _Output(coordinator, attempt, output, self.query or duckdb_answer).findings()
+        findings = _Output(context, attempt, output, self.query or duckdb_answer).findings()
         if findings:
-            End(coordinator, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
+            End(context, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
             raise vetoed(attempt, findings, log, attempt.token)
         passed = BarrierRecord(
             state=EpochState.CHECKED,
@@ -78,15 +110,15 @@ class Checking:
             owner=attempt.owner,
             note=f"{len(attempt.checks)} checks passed",
         )
-        report(coordinator.store, attempt, passed, unjoined(attempt, log))
+        report(context.store, attempt, passed, unjoined(attempt, log))
 
     def _record(self) -> AttemptRecord:
         attempt = self.attempt
         key = fence_of(attempt)
-        epoch = self.coordinator.store.read(attempt.domain, [key]).get(key)
+        epoch = self.context.store.read(attempt.domain, [key]).get(key)
         record: AttemptRecord | None = None if epoch is None else epoch.record.attempt
         if epoch is None or epoch.version != attempt.fence or record is None:
-            raise fenced(self.coordinator.store, attempt)
+            raise fenced(self.context.store, attempt)
         return record
 
 
@@ -94,7 +126,7 @@ class Checking:
 class _Output:
     """What an attempt has WRITTEN, as checks look at it."""
 
-    coordinator: Coordinator
+    context: Context
     attempt: Attempt
     output: Mapping[TableName, Sequence[Committable]]
     query: Query
@@ -105,7 +137,7 @@ class _Output:
             finding = self._finding(check)
             if finding is not None:
                 found.append(finding)
-            self.coordinator.heartbeat(self.attempt)
+            heartbeat(self.context, self.attempt)
         return tuple(found)
 
     def _finding(self, check: Check) -> Finding | None:
@@ -154,10 +186,10 @@ class _Output:
 
     def _input(self, table: str) -> Readable | None:
         """What the epoch read of an input; None when nothing was ever committed to it."""
-        state, schema = self.coordinator.input(self.attempt, table)
+        state, schema = read_input(self.context, self.attempt, table)
         if state.ref is None:
             return None
-        return Readable(format=self.coordinator.formats[state.ref.format], state=state, schema=schema)
+        return Readable(format=self.context.formats[state.ref.format], state=state, schema=schema)
 
     def _staged(self, sink: EpochTable) -> Readable:
         interval, output = self.attempt.interval, self.output[sink.name]
@@ -171,16 +203,16 @@ class _Output:
             staged=tuple(Staged(interval=interval, committable=one) for one in output),
         )
         return Readable(
-            format=self.coordinator.formats[sink.format], state=state, schema=self._schema(sink, output[0])
+            format=self.context.formats[sink.format], state=state, schema=self._schema(sink, output[0])
         )
 
     def _schema(self, sink: EpochTable, written: Committable) -> str:
         """The schema that the rows were written with: the table's own, or an earlier one that was published."""
-        info = self.coordinator.formats[sink.format].describe(sink)
+        info = self.context.formats[sink.format].describe(sink)
         if info is not None and (info.table_uuid, info.schema_id) == (written.table_uuid, written.schema_id):
             return info.schema
         key = schema_key(self.attempt.domain, sink.name, written.table_uuid, written.schema_id)
-        stamped = self.coordinator.store.read(self.attempt.domain, [key]).get(key)
+        stamped = self.context.store.read(self.attempt.domain, [key]).get(key)
         if stamped is None:
             raise InvalidInput(
                 field="checks", value=sink.name, expected="the table that the rows were written to"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.attempts import staging
+from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
-from airflow_provider.coordination.attempts.join import overtaken
+from airflow_provider.coordination.attempts.give_back import give_back
+from airflow_provider.coordination.attempts.join import overtaken, refuse_alone, tries
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import (
     Attempt,
@@ -28,9 +31,32 @@ from airflow_provider.stores.base import (
     SameStore,
     Transaction,
 )
+from airflow_provider.tables.base import Place
 
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
+
+def abort(context: Context, attempt: Attempt, reason: str) -> None:
+    """End an attempt without a commit and delete what it staged; after its commit it does nothing.
+
+    After a veto nothing is deleted either: the output stays to be looked at (R14). What a run of a skipped epoch
+    has recorded of its roots is given back, also after a veto.
+
+    :raises Fenced: a newer attempt exists; it has ended this one already.
+    """
+    refuse_alone(attempt)
+    if context.retry(End(context, attempt, reason).run):
+        staging.discard(context.formats, context.retry(lambda: _places(context, attempt)))
+    if attempt.roots:
+        context.retry(lambda: give_back(context, attempt))
+
+
+def _places(context: Context, attempt: Attempt) -> list[Place]:
+    """All places of *attempt*, of every try of each of its participants."""
+    writers = [attempt]
+    if attempt.is_shared:
+        log = barrier_log(context.store, attempt.domain, attempt.job, attempt.interval)
+        found = tries((entry.record for entry in log), attempt.token)
+        writers = [replace(attempt, participant=number, subtoken=subtoken) for number, subtoken in found]
+    return [staging.place(context.formats, writer, sink.name) for writer in writers for sink in attempt.sinks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +67,7 @@ class End:
     :param without: newer tries of participants that must not be there: the findings are of what they replace (R10).
     """
 
-    coordinator: Coordinator
+    context: Context
     attempt: Attempt
     reason: str
     findings: tuple[Finding, ...] = ()
@@ -54,7 +80,7 @@ class End:
             before they came.
         :raises Conflict: a participant was begun again before the findings came.
         """
-        attempt, store = self.attempt, self.coordinator.store
+        attempt, store = self.attempt, self.context.store
         key = fence_of(attempt)
         lock = lock_key(attempt.domain, attempt.job, attempt.interval.start)
         reading = store.read(attempt.domain, [key])
@@ -64,11 +90,11 @@ class End:
             or epoch.record.token != attempt.token
             or reading.head.incarnation != attempt.incarnation
         ):
-            raise fenced(self.coordinator.store, attempt)
+            raise fenced(self.context.store, attempt)
         newest = epoch.record.attempt
         if newest is None or newest.aborted is not None:
             if self.findings and not (newest is not None and newest.vetoed):
-                raise fenced(self.coordinator.store, attempt)
+                raise fenced(self.context.store, attempt)
             return newest is not None and not newest.vetoed
         ended = replace(newest, aborted=self.reason, vetoed=bool(self.findings))
         log = BarrierRecord(
@@ -94,7 +120,7 @@ class End:
                 )
             )
         except RequirementFailed as error:
-            raise overtaken(self.coordinator.store, attempt, self.without) from error
+            raise overtaken(self.context.store, attempt, self.without) from error
         return not self.findings
 
 

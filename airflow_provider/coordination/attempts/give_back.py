@@ -10,8 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding, Proposed
+from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.commits.root_readers import RootReaders, lives, root_readers, same_bounds
-from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.coordination.context import Context
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.epoch import Attempt, EpochRecord
+from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, chain_key, epoch_key, lock_key, root_key
 from airflow_provider.domain.roots import Root, RootBounds, RootRecord, Span
@@ -223,3 +227,32 @@ def _is_skipped(epoch: EpochRecord, is_heard_of: bool) -> bool:
     """Whether nothing is to come of *epoch*: it is skipped, and no run that *is_heard_of* computes it after all."""
     is_open = epoch.attempt is not None and epoch.attempt.aborted is None and is_heard_of
     return epoch.committed is not None and bool(epoch.committed.skipped) and not is_open
+
+
+def give_back(context: Context, attempt: Attempt) -> None:
+    """Give back what *attempt*, which has ended without a commit, has recorded of its roots for a skipped epoch (I11).
+
+    Of an epoch that is not skipped it gives nothing back: that is to be tried again.
+    """
+    key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+    stamped = context.store.read(attempt.domain, [key]).get(key)
+    committed = None if stamped is None else stamped.record.committed
+    if committed is not None and committed.skipped:
+        job = JobDeclaration.of(registered(context.store, attempt.domain, attempt.job)).job()
+        by = f"{attempt.owner.dag_id} {attempt.owner.run_id}"
+        list(unread_bounds(context, job, attempt.interval, committed.skipped, by))
+
+
+def unread_bounds(
+    context: Context, job: EpochJob, epoch: Interval, reason: str, by: str
+) -> Iterator[UnreadBounds]:
+    """What is recorded for a skipped epoch that later ones do not read; what its failed runs have recorded since is
+    given back first.
+    """
+    giving = GivingBack(store=context.store, job=job, interval=epoch, reason=reason, by=by)
+    return context.retry(
+        giving.again,
+        Conflict(
+            f"{job.name} {epoch}: others kept changing the bounds of its roots.", next_step="try again."
+        ),
+    )

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.attempts import staging
+from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
-from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.barriers import newest_tries, unwritten_parts
 from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState, Owner, as_owner
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Join:
     :param owner: of the try, with the id of this request.
     """
 
-    coordinator: Coordinator
+    context: Context
     attempt: Attempt
     number: int
     owner: Owner
@@ -80,17 +78,18 @@ class Join:
         attempt = self.attempt
         fence = fence_of(attempt)
         ends = [attempt.completed_key(attempt.token), attempt.checked_key(attempt.token)]
-        reading = self.coordinator.store.read(attempt.domain, [fence, *ends])
+        reading = self.context.store.read(attempt.domain, [fence, *ends])
         epoch = reading.get(fence)
         if epoch is None or epoch.version != attempt.fence or reading.head.incarnation != attempt.incarnation:
-            raise fenced(self.coordinator.store, attempt)
+            raise fenced(self.context.store, attempt)
         if any(key in reading.records for key in ends):
             raise Conflict(
                 f"{attempt}: its output is complete; participant {self.number} comes too late.",
                 next_step="publish it, or begin a new attempt.",
             )
         return [
-            one.record for one in self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+            one.record
+            for one in barrier_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
         ]
 
     def _has_joined(self, joins: list[BarrierRecord]) -> bool:
@@ -109,7 +108,7 @@ class Join:
             owner=self.owner,
             note=f"participant {self.number} of {attempt.participants}, its try {subtoken}",
         )
-        self.coordinator.store.transact(
+        self.context.store.transact(
             Transaction(
                 domain=attempt.domain,
                 store=SameStore(attempt.incarnation),
@@ -127,18 +126,26 @@ class Join:
         """Delete what the participant's own earlier tries staged: they are fenced, so nobody will publish it."""
         for subtoken in range(1, joined.subtoken):
             earlier = replace(joined, subtoken=subtoken)
-            self.coordinator.discard([self.coordinator.place(earlier, one.name) for one in joined.sinks])
+            places = [staging.place(self.context.formats, earlier, one.name) for one in joined.sinks]
+            staging.discard(self.context.formats, places)
 
 
-def join(coordinator: Coordinator, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
-    """See :meth:`Coordinator.join`."""
-    asking = replace(as_owner(owner), request_id=f"{coordinator.random.getrandbits(128):032x}")
-    return decided(
-        Join(coordinator, attempt, participant, asking).run,
+def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
+    """Let one of several writers of *attempt* begin, or begin again: its earlier tries are fenced, no others (R10).
+
+    What its earlier tries staged is deleted; what the other participants do goes on. Tries of one participant
+    come in the order of their owners, as attempts do.
+
+    :param participant: 0 to ``attempt.participants - 1``. :param owner: of this try.
+    :return: the attempt as this try holds it: it writes and sends heartbeats with it.
+    :raises Fenced: a newer attempt, or a newer try of this participant, exists.
+    :raises Conflict: the attempt's output is complete or checked: no part of it changes any more.
+    :raises InvalidInput: the attempt has one writer, or not this one; or it adopts complete output.
+    """
+    asking = replace(as_owner(owner), request_id=context.request_id())
+    return context.retry(
+        Join(context, attempt, participant, asking).run,
         Conflict(f"{attempt}: others kept joining it.", next_step="try again."),
-        clock=coordinator.clock,
-        random=coordinator.random,
-        patience=coordinator.defaults.unknown_outcome_patience,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from airflow_provider.coordination.attempts.barrier_log import barrier_log
+from airflow_provider.coordination.attempts.check import check, refuse_unchecked
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
 from airflow_provider.coordination.attempts.fill import refuse_other_rows
 from airflow_provider.coordination.attempts.join import unjoined
@@ -19,6 +21,7 @@ from airflow_provider.coordination.commits.register import furthest
 from airflow_provider.coordination.commits.root_readers import later_keys, newest_required
 from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.barriers import written_output
 from airflow_provider.domain.epoch import (
     Attempt,
@@ -70,8 +73,18 @@ from airflow_provider.stores.base import (
 )
 from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
+
+def publish(context: Context, attempt: Attempt) -> Published:
+    """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
+
+    :raises Vetoed: one of the job's checks refused the output (R14).
+    :raises Conflict: inputs were computed again meanwhile: begin again (R13).
+    :raises Fenced: a newer attempt exists.
+    :raises DependentReaders: a revision, and committed readers depend on what it replaces.
+    :raises InvalidInput: a sink is not WRITTEN.
+    """
+    check(context, attempt)
+    return context.retry(Publish(context, attempt).run)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,13 +116,13 @@ class Publish:
     :param verified: tables whose staged output was looked for: once a request, outside of the race for the head.
     """
 
-    coordinator: Coordinator
+    context: Context
     attempt: Attempt
     verified: set[TableName] = field(default_factory=set, repr=False)
 
     def run(self) -> Published:
         """Publish at once; where others publish in the same domain, in one's turn, and in the end before them."""
-        return Race(self.coordinator, self.attempt).run(self._try)
+        return Race(self.context, self.attempt).run(self._try)
 
     def _try(self, race: Race) -> Published | None:
         attempt = self.attempt
@@ -117,17 +130,17 @@ class Publish:
         key = fence_of(attempt)
         epoch: Stamped[EpochRecord] | None = reading.get(key)
         if epoch is None or reading.head.incarnation != attempt.incarnation:
-            raise fenced(self.coordinator.store, attempt)
+            raise fenced(self.context.store, attempt)
         refuse_other_warehouse(
-            attempt.domain, reading.get(topology_key(attempt.domain)), self.coordinator.formats.warehouse
+            attempt.domain, reading.get(topology_key(attempt.domain)), self.context.formats.warehouse
         )
         done = reading.get(self._log_key)
         if done is not None:
-            follow(self.coordinator.formats, reading, attempt.sinks)
+            follow(self.context.formats, reading, attempt.sinks)
             return self._published(done.csn or 0)
         record = epoch.record.attempt
         if epoch.version != attempt.fence or record is None or record.token != attempt.token:
-            raise fenced(self.coordinator.store, attempt)
+            raise fenced(self.context.store, attempt)
         reserved = race.look(reading)
         if is_torn(attempt, reading):
             return None
@@ -152,18 +165,18 @@ class Publish:
         decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
         transaction, commit = self._transaction(decided, extra, race.ending())
         try:
-            receipt = self.coordinator.store.transact(transaction)
+            receipt = self.context.store.transact(transaction)
         except RequirementFailed:
-            self.coordinator.note_crowd(attempt.domain)
+            self.context.note_contention(attempt.domain)
             return None
         for sink, (publication, one) in zip(sinks, prepared, strict=True):
-            self.coordinator.formats[sink.table.format].published(publication, one)
+            self.context.formats[sink.table.format].published(publication, one)
         return self._answer(receipt.csn or 0, receipt.at, commit)
 
     def _read(self) -> Reading:
         attempt = self.attempt
         domain = attempt.domain
-        return self.coordinator.store.read(
+        return self.context.store.read(
             domain,
             [
                 fence_of(attempt),
@@ -177,7 +190,7 @@ class Publish:
                 *attempt.written_keys(attempt.token),
                 *([attempt.checked_key(attempt.token)] if attempt.checks else []),
             ],
-            pointers=() if self.coordinator.formats.projected else [sink.name for sink in attempt.sinks],
+            pointers=() if self.context.formats.projected else [sink.name for sink in attempt.sinks],
         )
 
     @property
@@ -205,8 +218,8 @@ class Publish:
                 value=sorted(output),
                 expected=names,
             )
-        self._refuse_unchecked(reading, record)
-        refuse_other_rows(self.coordinator.store, attempt, () if record.skips else record.fills, output)
+        refuse_unchecked(self.context.store, attempt, reading, record)
+        refuse_other_rows(self.context.store, attempt, () if record.skips else record.fills, output)
         found = []
         published = [one for one in attempt.sinks if one.name in (record.fills or names)]
         for sink in sorted(published, key=lambda one: one.name):
@@ -230,30 +243,15 @@ class Publish:
             )
         return found
 
-    def _refuse_unchecked(self, reading: Reading, record: AttemptRecord) -> None:
-        """:raises InvalidInput: nobody has asked the job's checks about what is to be published (R14)."""
-        attempt = self.attempt
-        if not attempt.checks or reading.get(attempt.checked_key(attempt.token)) is not None:
-            return
-        adopted = attempt.checked_key(record.output_token)
-        if self.coordinator.store.read(attempt.domain, [adopted]).get(adopted) is None:
-            raise InvalidInput(
-                f"{attempt}: its checks have not passed.",
-                next_step="call check before publish.",
-                field="checks",
-                value=None,
-                expected=f"{len(attempt.checks)} checks that have passed",
-            )
-
     def _written(self, reading: Reading, record: AttemptRecord) -> list[BarrierRecord]:
         """What was reported of the output; of the only writer, the read that was decided on holds it."""
         attempt = self.attempt
         if attempt.is_shared:
-            log = self.coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+            log = barrier_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
             return [one.record for one in log]
         keys = attempt.written_keys(record.output_token)
         if record.adopts is not None:
-            reading = self.coordinator.store.read(attempt.domain, keys)
+            reading = self.context.store.read(attempt.domain, keys)
         return [reading.records[key].record for key in keys if key in reading.records]
 
     def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
@@ -263,8 +261,8 @@ class Publish:
         """
         domain, own = self.attempt.domain, [sink.table.name for sink in sinks]
         spans = {sink.table.name: sink.changes for sink in sinks}
-        store, topology = self.coordinator.store, reading.records[topology_key(domain)]
-        defaults, commits = self.coordinator.defaults, self.attempt.interval
+        store, topology = self.context.store, reading.records[topology_key(domain)]
+        defaults, commits = self.context.defaults, self.attempt.interval
         return [
             one
             for span, names in together(spans).items()
@@ -278,12 +276,12 @@ class Publish:
 
         :raises Unavailable: it has been deleted since it was WRITTEN (I6). :raises Fenced: by who overtook the attempt.
         """
-        attempt, store = self.attempt, self.coordinator.store
+        attempt, store = self.attempt, self.context.store
         for sink in sinks:
             if sink.table.name in self.verified:
                 continue
             try:
-                self.coordinator.formats[sink.table.format].verify(sink.table, sink.output)
+                self.context.formats[sink.table.format].verify(sink.table, sink.output)
             except Unavailable:
                 now = self._read()
                 epoch = now.get(fence_of(attempt))
@@ -305,8 +303,8 @@ class Publish:
             if isinstance(error, ForeignCommit):  # what is adopted moves the table, whoever does it (R17)
                 for sink in sinks:
                     if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
-                        adopt(self.coordinator, sink.table)
-            now = self.coordinator.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
+                        adopt(self.context, sink.table)
+            now = self.context.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
             if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):
                 raise
             return None
@@ -318,7 +316,7 @@ class Publish:
             table=sink.table,
             base=before.ref,
             removes=(attempt.interval.end,) if replaced else (),
-            shows=shown(before, before.progress.adding(attempt.interval), self.coordinator.store.format),
+            shows=shown(before, before.progress.adding(attempt.interval), self.context.store.format),
             adds=tuple((attempt.interval, committable) for committable in sink.output),
             pointed=is_pointed(reading, sink.table),
             csn=reading.head.csn + 1,
@@ -327,7 +325,7 @@ class Publish:
             revision=attempt.revision,
             token=record.output_token,
         )
-        return publication, self.coordinator.formats[sink.table.format].prepare(publication)
+        return publication, self.context.formats[sink.table.format].prepare(publication)
 
     def _transaction(
         self, decided: _Decided, extra: list[Exists | Absent], ending: tuple[Put, ...]
@@ -338,7 +336,7 @@ class Publish:
         inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
         held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.changes)]
         requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
-        stay = tables_that_stay(self.coordinator.store, attempt, epoch.record.committed)
+        stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
         unchanged, mended = catching_up(attempt, record, reading, stay)
         requires.update(dict.fromkeys((*extra, *unchanged)))
         updates: list[Any] = [
@@ -351,11 +349,11 @@ class Publish:
         deltas = []
         for sink, (_, one) in zip(sinks, prepared, strict=True):
             moved = moved_table(
-                sink.hot, attempt.interval, one.ref, self.coordinator.defaults, sink.table.column_changes
+                sink.hot, attempt.interval, one.ref, self.context.defaults, sink.table.column_changes
             )
             if not sink.hot.record.progress.islands:
                 # No cut of the whole domain waited for it until now, so none may go back for it (R7).
-                moved = replace(moved, joins=furthest(self.coordinator.store, attempt.domain))
+                moved = replace(moved, joins=furthest(self.context.store, attempt.domain))
             updates += self._sink_updates(sink, one, moved, record)
             deltas.append(delta_of(attempt, sink.table.name, moved, sink.output))
         commit = CommitRecord(
@@ -419,9 +417,7 @@ class Publish:
             ),
         ]
         if sink.changes is not None:
-            updates.append(
-                Put(sink.fence.key, marked_fence(sink.fence, sink.changes, self.coordinator.defaults))
-            )
+            updates.append(Put(sink.fence.key, marked_fence(sink.fence, sink.changes, self.context.defaults)))
         before = sink.hot.record.ref
         if before is None or (before.table_uuid, before.schema_id) != (ref.table_uuid, ref.schema_id):
             key = schema_key(domain, name, ref.table_uuid, ref.schema_id)
@@ -430,7 +426,7 @@ class Publish:
 
     def _published(self, csn: int) -> Published:
         """The answer of the call that took *csn*, from what it recorded."""
-        found = self.coordinator.store.changes(self.attempt.domain, csn - 1, limit=1)[0]
+        found = self.context.store.changes(self.attempt.domain, csn - 1, limit=1)[0]
         return self._answer(csn, found.at, found.record)
 
     def _answer(self, csn: int, at: datetime, commit: CommitRecord) -> Published:

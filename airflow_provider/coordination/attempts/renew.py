@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
 from airflow_provider.coordination.attempts.join import newer_try, overtaken
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import LeaseExpired
 from airflow_provider.domain.records import lock_key
@@ -19,11 +20,15 @@ from airflow_provider.stores.base import (
 )
 
 
-def renew(store: MetadataStore, attempt: Attempt) -> timedelta:
+def heartbeat(context: Context, attempt: Attempt) -> timedelta:
     """Renew the attempt's lock; return how long it lasts from now on.
 
     :raises Fenced: the attempt is over. :raises LeaseExpired: it was silent for too long.
     """
+    return context.retry(lambda: _renew(context.store, attempt))
+
+
+def _renew(store: MetadataStore, attempt: Attempt) -> timedelta:
     key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
     without = newer_try(attempt)
     reading = store.read(attempt.domain, [key, fence, *(one.key for one in without)])
@@ -56,5 +61,5 @@ def renew(store: MetadataStore, attempt: Attempt) -> timedelta:
             )
         )
     except RequirementFailed:
-        return renew(store, attempt)
+        return _renew(store, attempt)
     return attempt.ttl

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.fence import fence_of
-from airflow_provider.coordination.attempts.join import overtaken
+from airflow_provider.coordination.attempts.join import newer_try, overtaken, refuse_alone, whole
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.records import barrier_key
@@ -19,7 +21,47 @@ from airflow_provider.stores.base import (
 )
 
 
-def entry(
+def processed(context: Context, attempt: Attempt, sink: str) -> None:
+    """Report that all records for *sink* are in files that no reader can reach.
+
+    :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
+    """
+    _report(context, attempt, _entry(attempt, sink, EpochState.PROCESSED))
+
+
+def written(context: Context, attempt: Attempt, sink: str, committable: Committable) -> None:
+    """Record what is to be published for *sink*.
+
+    :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
+    :raises InvalidInput: other content was recorded for the same attempt, participant and sink (R1).
+    """
+    _report(context, attempt, _entry(attempt, sink, EpochState.WRITTEN, committable))
+
+
+def complete(context: Context, attempt: Attempt) -> None:
+    """Record that the attempt's code came to its end, before another process publishes it.
+
+    Only such output is adopted by a later try (R16): code that dies after its last write may have been
+    about to refuse it.
+
+    :raises Fenced: a newer attempt exists. :raises NotReady: participants have not WRITTEN; ``missing`` lists them.
+    :raises Conflict: a participant was begun again at this moment.
+    """
+    refuse_alone(attempt)
+
+    def operation() -> None:
+        shared = attempt.is_shared
+        log = barrier_log(context.store, attempt.domain, attempt.job, attempt.interval) if shared else []
+        report(context.store, attempt, _completion(attempt), whole(attempt, [one.record for one in log]))
+
+    context.retry(operation)
+
+
+def _report(context: Context, attempt: Attempt, record: BarrierRecord) -> None:
+    context.retry(lambda: report(context.store, attempt, record, newer_try(attempt)))
+
+
+def _entry(
     attempt: Attempt, sink: str, state: EpochState, committable: Committable | None = None
 ) -> BarrierRecord:
     """What *attempt* says of *sink*.
@@ -45,7 +87,7 @@ def entry(
     )
 
 
-def completion(attempt: Attempt) -> BarrierRecord:
+def _completion(attempt: Attempt) -> BarrierRecord:
     """That all writers of *attempt* came to their end: its WRITTEN of no sink."""
     return BarrierRecord(
         state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.fence import fence_of
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, EpochError
@@ -33,9 +33,6 @@ from airflow_provider.stores.base import (
     Transaction,
     unchanged,
 )
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 LOST_BEFORE_RESERVING = 2
 """Number of preparations that a publisher loses before the others wait for it."""
@@ -64,7 +61,7 @@ class Race:
     :ivar last_s: time of the last one. Waiting for a turn, or for who has reserved the head, is part of neither.
     """
 
-    coordinator: Coordinator
+    context: Context
     attempt: Attempt
     lost: int = 0
     slowest_s: float = 0.0
@@ -77,7 +74,7 @@ class Race:
 
         :raises Conflict: they were, ``publish_attempts`` times.
         """
-        most = self.coordinator.defaults.publish_attempts
+        most = self.context.defaults.publish_attempts
         try:
             while self.lost < most:
                 try:
@@ -100,20 +97,20 @@ class Race:
 
         :raises Reserved: others are to come first.
         """
-        coordinator, domain = self.coordinator, self.attempt.domain
+        context, domain = self.context, self.attempt.domain
         if self.is_unlucky:
             self.take()
             return self._timed(publish)
-        if not self.lost and not coordinator.is_crowded(domain):
+        if not self.lost and not context.is_contended(domain):
             return self._timed(publish)
-        with coordinator.store.turn(domain, coordinator.defaults.publish_turn):
+        with context.store.turn(domain, context.defaults.publish_turn):
             answer = None
             while answer is None and not self.is_unlucky:
                 answer = self._timed(publish)
             return answer
 
     def _timed(self, publish: Callable[[Race], Published | None]) -> Published | None:
-        clock = self.coordinator.clock
+        clock = self.context.clock
         began = clock.monotonic()
         answer = publish(self)
         if answer is None:
@@ -155,7 +152,7 @@ class Race:
 
         :raises Reserved: another has it.
         """
-        store, attempt = self.coordinator.store, self.attempt
+        store, attempt = self.context.store, self.attempt
         if store.format < FORMAT:  # older versions of the package may use the store, and know no reservation
             return
         reading = store.read(attempt.domain, [self.key, fence_of(attempt)])
@@ -163,7 +160,7 @@ class Race:
         if epoch is None or epoch.version != attempt.fence:
             return  # over, or published by a request whose reply was lost: the publish itself says which
         self.look(reading)
-        ttl = reserved_for(timedelta(seconds=self.slowest_s), self.coordinator.defaults)
+        ttl = reserved_for(timedelta(seconds=self.slowest_s), self.context.defaults)
         try:
             store.transact(
                 Transaction(
@@ -183,16 +180,16 @@ class Race:
 
         :raises Conflict: one reservation came after another for too long.
         """
-        coordinator = self.coordinator
+        context = self.context
         longest_s = min(_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S + self.waited_s)
         pause_s = min(max(reserved.left.total_seconds(), _SHORTEST_PAUSE_S), longest_s)
-        pause_s *= coordinator.random.uniform(0.5, 1.0)
-        coordinator.clock.sleep(timedelta(seconds=pause_s))
+        pause_s *= context.random.uniform(0.5, 1.0)
+        context.clock.sleep(timedelta(seconds=pause_s))
         self.waited_s += pause_s
-        if self.waited_s > coordinator.defaults.publish_patience.total_seconds():
+        if self.waited_s > context.defaults.publish_patience.total_seconds():
             raise Conflict(
                 f"{self.attempt}: others reserved the head of the domain one after the other for "
-                f"{coordinator.defaults.publish_patience}.",
+                f"{context.defaults.publish_patience}.",
                 next_step="publish again; nothing was lost. Let fewer jobs publish at the same time.",
             )
 
@@ -202,7 +199,7 @@ class Race:
             return
         ended = Put(self.key, replace(self._held.record, ended=True))
         with suppress(EpochError):
-            self.coordinator.store.transact(
+            self.context.store.transact(
                 Transaction(
                     domain=self.attempt.domain,
                     store=SameStore(self.attempt.incarnation),

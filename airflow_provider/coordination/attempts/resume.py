@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.fence import replaced
 from airflow_provider.coordination.commits.root_readers import whole_roots
-from airflow_provider.coordination.retrying import settled
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
     AttemptRecord,
+    BarrierRecord,
     EpochState,
+    Owner,
     change_set_id,
 )
 from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import barrier_key, epoch_key, lock_key
+from airflow_provider.domain.records import Stamped, barrier_key, epoch_key, lock_key
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.stores.base import Reading
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.stores.base import MetadataReader, Reading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +76,7 @@ class Begun:
 class Resume:
     """One request to take an attempt up; it changes nothing."""
 
-    coordinator: Coordinator
+    context: Context
     job: EpochJob
     begun: Begun
 
@@ -90,17 +89,17 @@ class Resume:
         fence, lock = epoch_key(begun.domain, begun.job, start), lock_key(begun.domain, begun.job, start)
         state = EpochState.COMMIT
         commit = barrier_key(begun.domain, begun.job, start, token=begun.token, sink="", state=state)
-        reading = self.coordinator.store.read(begun.domain, [fence, lock, commit])
+        reading = self.context.store.read(begun.domain, [fence, lock, commit])
         epoch, locked, done = reading.get(fence), reading.get(lock), reading.get(commit)
         if reading.head.incarnation == begun.incarnation and done is not None:
             return begun.committed(done.csn or 0)
         record = self._newest(reading, epoch.record.attempt if epoch else None)
-        ttl = locked.record.ttl if locked and not locked.record.ended else self.coordinator.defaults.lock_ttl
+        ttl = locked.record.ttl if locked and not locked.record.ended else self.context.defaults.lock_ttl
         return attempt_of(
             self.job,
             begun.interval,
             record,
-            whole_roots(self.coordinator.store, begun.domain, begun.interval, record.roots),
+            whole_roots(self.context.store, begun.domain, begun.interval, record.roots),
             incarnation=begun.incarnation,
             fence=epoch.version if epoch else 0,
             ttl=ttl,
@@ -126,17 +125,14 @@ class Resume:
         )
 
 
-def resume(coordinator: Coordinator, job: EpochJob, begun: Begun) -> Attempt | AlreadyCommitted:
+def resume(context: Context, job: EpochJob, begun: Begun) -> Attempt | AlreadyCommitted:
     """Return the attempt that *begun* names as begin returned it, or that it is published by now.
 
     :param job: as it was declared to begin.
     :raises Fenced: a newer attempt exists, or this one was ended.
     """
-    return settled(
-        Resume(coordinator, job, begun).run,
-        clock=coordinator.clock,
-        random=coordinator.random,
-        patience=coordinator.defaults.unknown_outcome_patience,
+    return context.retry(
+        Resume(context, job, begun).run,
     )
 
 
@@ -169,3 +165,26 @@ def attempt_of(
         adopted=record.adopts is not None,
         checks=() if record.skips else job.checks,
     )
+
+
+def committed_as(job: EpochJob, interval: Interval, revision: int, csn: int) -> AlreadyCommitted:
+    """Return the answer that the epoch of *interval* is published as *csn*."""
+    return Begun(domain=job.domain, job=job.name, interval=interval, revision=revision).committed(csn)
+
+
+def earlier_commit(
+    reader: MetadataReader,
+    job: EpochJob,
+    interval: Interval,
+    owner: Owner,
+    log: Iterable[Stamped[BarrierRecord]],
+) -> AlreadyCommitted | None:
+    """Return the owner's own commit when another run has committed a later revision over it.
+
+    :param log: of the epoch.
+    """
+    for entry in log:
+        if entry.record.state is EpochState.COMMIT and entry.record.owner.same_wish(owner):
+            (commit,) = reader.changes(job.domain, (entry.csn or 0) - 1, limit=1)
+            return committed_as(job, interval, commit.record.members[0].revision, entry.csn or 0)
+    return None

@@ -8,13 +8,12 @@ asked, and whoever is about to publish on them begins again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, table_commit
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
-from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
@@ -27,23 +26,17 @@ from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.projection import foreign_commit
 from airflow_provider.tables.standing import Compared, Standing
 
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
-
-def adopt(coordinator: Coordinator, table: EpochTable) -> bool:
+def adopt(context: Context, table: EpochTable) -> bool:
     """Make another program's rows in *table* part of the epochs that they name; return whether there were any.
 
     :raises ForeignCommit: they cannot be: they name an epoch that is not committed, do not come from what was
         published, or lie in files that cuts do not read.
     :raises DependentReaders: committed epochs have read what they change.
     """
-    return decided(
-        _Adoption(coordinator, table).run,
+    return context.retry(
+        _Adoption(context, table).run,
         Conflict(f"table {table.name!r}: others kept committing to it.", next_step="try again."),
-        clock=coordinator.clock,
-        random=coordinator.random,
-        patience=coordinator.defaults.unknown_outcome_patience,
     )
 
 
@@ -68,7 +61,7 @@ def foreign_span(table: EpochTable, record: TableRecord, found: Compared) -> Int
 
 @dataclass(frozen=True, slots=True)
 class _Adoption:
-    coordinator: Coordinator
+    context: Context
     table: EpochTable
 
     @property
@@ -79,26 +72,26 @@ class _Adoption:
         """:raises RequirementFailed: what it decided on changed meanwhile."""
         name, domain = self.table.name, self._domain
         keys = [table_key(domain, name), fence_key(domain, name), topology_key(domain)]
-        reading = self.coordinator.store.read(domain, keys)
+        reading = self.context.store.read(domain, keys)
         refuse_sealed(domain, reading.get(keys[2]))
-        refuse_other_warehouse(domain, reading.get(keys[2]), self.coordinator.formats.warehouse)
+        refuse_other_warehouse(domain, reading.get(keys[2]), self.context.formats.warehouse)
         stamped: Stamped[TableRecord] = reading.records[keys[0]]
-        found = self.coordinator.formats[self.table.format].compare(self.table, stamped.record.ref)
+        found = self.context.formats[self.table.format].compare(self.table, stamped.record.ref)
         if found.standing is not Standing.FOREIGN:
             return False
         span = foreign_span(self.table, stamped.record, found)
         extra = rewrite_requirements(
-            self.coordinator.store,
+            self.context.store,
             domain,
             [name],
             span,
             reading.records[keys[2]],
-            defaults=self.coordinator.defaults,
+            defaults=self.context.defaults,
         )
         publication = self._publication(reading, found)
-        formats = self.coordinator.formats
-        prepared = prepared_or_moved(self.coordinator.store, formats, publication, stamped)
-        self.coordinator.store.transact(self._transaction(reading, span, (publication, prepared), extra))
+        formats = self.context.formats
+        prepared = prepared_or_moved(self.context.store, formats, publication, stamped)
+        self.context.store.transact(self._transaction(reading, span, (publication, prepared), extra))
         formats[self.table.format].published(publication, prepared)
         return True
 
@@ -111,7 +104,7 @@ class _Adoption:
             base=record.ref,
             removes=(),
             adds=(),
-            shows=shown(record, record.progress, self.coordinator.store.format),
+            shows=shown(record, record.progress, self.context.store.format),
             csn=reading.head.csn + 1,
             incarnation=reading.head.incarnation,
             change_set=ChangeSetId(f"{name}@{found.version}#adopted"),
@@ -125,7 +118,7 @@ class _Adoption:
     ) -> Transaction:
         stamped: Stamped[TableRecord] = reading.records[table_key(self._domain, self.table.name)]
         fence: Stamped[FenceRecord] = reading.records[fence_key(self._domain, self.table.name)]
-        defaults = self.coordinator.defaults
+        defaults = self.context.defaults
         updates, number = table_commit(stamped, span, *published, by=ADOPTED_BY, defaults=defaults)
         return Transaction(
             domain=self._domain,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.pointers import follow
 from airflow_provider.coordination.commits.table_commits import prepared_or_moved, table_commit
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.columns import ColumnChange, first_unknown, pending_changes
 from airflow_provider.domain.epoch import Attempt, LockRecord, expired
 from airflow_provider.domain.errors import EpochBusy, ForeignCommit, InvalidInput, SchemaMismatch
@@ -29,15 +29,12 @@ from airflow_provider.stores.base import (
 from airflow_provider.tables.base import Publication, TableCapability, TableInfo
 from airflow_provider.tables.checks import same_table
 
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
-
 
 @dataclass(frozen=True, slots=True)
 class Alter:
     """Brings the columns of a job's tables to what it declares, before the epoch of *interval* begins."""
 
-    coordinator: Coordinator
+    context: Context
     job: EpochJob
     interval: Interval
 
@@ -67,7 +64,7 @@ class Alter:
         return False
 
     def _refuse_without_ids(self, table: EpochTable, changes: Sequence[ColumnChange]) -> None:
-        if TableCapability.COLUMN_IDS not in self.coordinator.formats[table.format].capabilities:
+        if TableCapability.COLUMN_IDS not in self.context.formats[table.format].capabilities:
             raise InvalidInput(
                 field="column_changes",
                 value=str(next(one for one in changes if one.takes_away)),
@@ -80,7 +77,7 @@ class Alter:
         """An open epoch would publish all the same; its program may be using the name that goes."""
         domain, job = self.job.domain, self.job.name
         own = lock_key(domain, job, self.interval.start)
-        locks: list[Stamped[LockRecord]] = list(pages(self.coordinator.store, domain, Kind.LOCK, job))
+        locks: list[Stamped[LockRecord]] = list(pages(self.context.store, domain, Kind.LOCK, job))
         for lock in locks:
             if lock.key == own or lock.record.ended or expired(lock.at, lock.record.ttl, reading.now):
                 continue
@@ -104,13 +101,13 @@ class Alter:
         dry: bool,
     ) -> None:
         """Commit *changes*, unless somebody else moved the table: the caller reads the store again either way."""
-        coordinator, number = self.coordinator, reading.head.csn + 1
+        context, number = self.context, reading.head.csn + 1
         publication = Publication(
             table=table,
             base=stamped.record.ref,
             removes=(),
             adds=(),
-            shows=shown(stamped.record, stamped.record.progress, coordinator.store.format),
+            shows=shown(stamped.record, stamped.record.progress, context.store.format),
             changes=changes,
             csn=number,
             incarnation=reading.head.incarnation,
@@ -119,7 +116,7 @@ class Alter:
             token=0,
         )
         try:
-            prepared = prepared_or_moved(coordinator.store, coordinator.formats, publication, stamped)
+            prepared = prepared_or_moved(context.store, context.formats, publication, stamped)
             if dry:
                 return
             updates, taken = table_commit(
@@ -128,7 +125,7 @@ class Alter:
                 publication,
                 prepared,
                 by=str(self.job.name),
-                defaults=coordinator.defaults,
+                defaults=context.defaults,
             )
             transaction = Transaction(
                 domain=table.domain,
@@ -140,21 +137,21 @@ class Alter:
                 updates=tuple(updates),
                 number=taken,
             )
-            coordinator.store.transact(transaction)
+            context.store.transact(transaction)
         except RequirementFailed:
             return
         except ForeignCommit:
             if table.on_foreign_commit is OnForeignCommit.ADOPT:
-                adopt(coordinator, table)
+                adopt(context, table)
             # The reply of the adoption may have been lost, so that what it did is seen by the record alone.
-            now = coordinator.store.read(table.domain, [stamped.key]).records[stamped.key]
+            now = context.store.read(table.domain, [stamped.key]).records[stamped.key]
             if now.version != stamped.version:
                 return
             raise
-        coordinator.formats[table.format].published(publication, prepared)
+        context.formats[table.format].published(publication, prepared)
 
 
-def written_columns(coordinator: Coordinator, attempt: Attempt, sink: str) -> TableInfo | None:
+def written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo | None:
     """Return the table *sink* with the columns that the rows of *attempt* are to have; None when nobody made it yet.
 
     An attempt that was declared before the last changes has the columns of then: its files are read by column id.
@@ -162,11 +159,15 @@ def written_columns(coordinator: Coordinator, attempt: Attempt, sink: str) -> Ta
     :raises Conflict: the table lacks changes that the attempt was declared with: begin again.
     :raises SchemaMismatch: the table was made with changes that the attempt does not know of.
     """
+    return context.retry(lambda: _written_columns(context, attempt, sink))
+
+
+def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo | None:
     table = attempt.sink(sink)
     key = table_key(attempt.domain, table.name)
-    reading = coordinator.store.read(attempt.domain, [key])
-    follow(coordinator.formats, reading, [table])
-    info = coordinator.formats[table.format].describe(table)
+    reading = context.store.read(attempt.domain, [key])
+    follow(context.formats, reading, [table])
+    info = context.formats[table.format].describe(table)
     record: TableRecord = reading.records[key].record
     if record.ref is None:
         return info
@@ -184,5 +185,5 @@ def written_columns(coordinator: Coordinator, attempt: Attempt, sink: str) -> Ta
             found=[str(one) for one in table.column_changes],
         )
     earlier = schema_key(attempt.domain, table.name, record.ref.table_uuid, unknown.before)
-    schema = coordinator.store.read(attempt.domain, [earlier]).records[earlier].record.schema
+    schema = context.store.read(attempt.domain, [earlier]).records[earlier].record.schema
     return replace(info, schema_id=unknown.before, schema=schema)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.commits.register import Register
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.coordination.context import Context
+from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.records import Kind, Stamped, job_key, topology_key
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.stores.base import Delete, Put, Reading
+from airflow_provider.stores.base import Delete, MetadataReader, Put, Reading
 from airflow_provider.stores.declarations import fingerprint
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +34,7 @@ class Declaration:
 class Declaring:
     """Finds the record of *job*, without storing it."""
 
-    coordinator: Coordinator
+    context: Context
     job: EpochJob
 
     def of(self, reading: Reading) -> Declaration | None:
@@ -47,10 +46,10 @@ class Declaring:
         job = self.job
         topology = reading.get(topology_key(job.domain))
         refuse_sealed(job.domain, topology)
-        refuse_other_warehouse(job.domain, topology, self.coordinator.formats.warehouse)
+        refuse_other_warehouse(job.domain, topology, self.context.formats.warehouse)
         current: Stamped[JobRecord] | None = reading.get(job_key(job.domain, job.name))
         record = declared(job, current.record if current else None, fingerprint(job))
-        register = registering(self.coordinator, job)
+        register = Register(self.context, job)
         if current is not None and (
             (record == current.record and register.remembers(topology)) or serves_once(record)
         ):
@@ -62,16 +61,21 @@ class Declaring:
         return Declaration(reading=after, job=planned, register=register)
 
 
-def registering(coordinator: Coordinator, job: EpochJob) -> Register:
-    """Return the registration of *job* by *coordinator*."""
-    return Register(
-        coordinator.store,
-        job,
-        coordinator.clock,
-        coordinator.random,
-        coordinator.defaults,
-        coordinator.formats.warehouse,
-    )
+def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
+    """Return the record of *job*.
+
+    :raises UnknownName: no such job in the domain.
+    """
+    key = job_key(domain_name(domain), job_name(job))
+    stamped = reader.read(key.domain, [key]).get(key)
+    if stamped is None:
+        raise UnknownName(
+            f"job {job!r} is not registered in domain {domain!r}.",
+            next_step="see `airflow epochs status`; a job registers when it first runs.",
+            job=job,
+        )
+    record: JobRecord = stamped.record
+    return record
 
 
 def _after(reading: Reading, updates: Iterable[Put | Delete]) -> Reading:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from random import Random
 
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
@@ -16,10 +15,9 @@ from airflow_provider.coordination.commits.warehouses import (
     found_warehouse,
     refuse_other_warehouse,
 )
-from airflow_provider.coordination.retrying import pauses
-from airflow_provider.domain.clock import Clock, SystemClock
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.cut import standing
-from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.inheriting import inheriting
@@ -56,11 +54,9 @@ from airflow_provider.stores.base import (
     Absent,
     Exists,
     MetadataReader,
-    MetadataStore,
     Number,
     Put,
     Reading,
-    RequirementFailed,
     SameStore,
     Transaction,
     pages,
@@ -94,36 +90,41 @@ def _other_root(root: Root, field: str) -> str:
     )
 
 
+def register(context: Context, job: EpochJob) -> JobRecord:
+    """Make *job* and its tables known, or find that they are.
+
+    :raises WrongWarehouse: the domain's files are in another one (R33).
+    :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
+    """
+    own = context.formats.writable(job)
+    return Register(context, own).run()
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
-    """One registration; ``run`` may be repeated.
+    """One registration; ``run`` may be repeated."""
 
-    :param warehouse: where tables lie; empty where they have none.
-    """
-
-    store: MetadataStore
+    context: Context
     job: EpochJob
-    clock: Clock = field(default_factory=SystemClock)
-    random: Random = field(default_factory=Random)
-    defaults: Defaults = DEFAULTS
-    warehouse: str = ""
+
+    @property
+    def _warehouse(self) -> str:
+        """Where tables lie; empty where they have none."""
+        return self.context.formats.warehouse
 
     def run(self) -> JobRecord:
-        for pause in pauses(self.clock, self.random):
-            record, transaction = self.plan()
-            if transaction is None:
-                return record
-            try:
-                self.store.transact(transaction)
-            except RequirementFailed:
-                pause()
-            else:
-                return record
-        raise Conflict(
+        lost = Conflict(
             f"job {self.job.name!r}: other registrations kept changing the topology.",
             next_step="try again.",
             job=self.job.name,
         )
+        return self.context.retry(self._try, lost)
+
+    def _try(self) -> JobRecord:
+        record, transaction = self.plan()
+        if transaction is not None:
+            self.context.store.transact(transaction)
+        return record
 
     def plan(self) -> tuple[JobRecord, Transaction | None]:
         """Decide, and change nothing: the job's record, and what would make it known; None where it is.
@@ -134,23 +135,23 @@ class Register:
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         tables = [table_key(job.domain, table.name) for table in job.outputs]
         fences = [fence_key(job.domain, table.name) for table in job.outputs]
-        reading = self.store.read(job.domain, [topology, own, *tables, *fences, *self._chains])
+        reading = self.context.store.read(job.domain, [topology, own, *tables, *fences, *self._chains])
         refuse_sealed(job.domain, reading.get(topology))
-        refuse_other_warehouse(job.domain, reading.get(topology), self.warehouse)
+        refuse_other_warehouse(job.domain, reading.get(topology), self._warehouse)
         current: Stamped[JobRecord] | None = reading.get(own)
         record = declared(job, current.record if current else None, fingerprint(job))
         if serves_once(record):
             return record, None
         if current is not None and record == current.record:
             return record, self._remembering(reading)
-        others = other_jobs(self.store, job.domain, job.name)
+        others = other_jobs(self.context.store, job.domain, job.name)
         refuse_large(record)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
         taken_over = [one for one in others.values() if self._takes_over(one)]
         before = [*([current.record] if current else []), *taken_over]
-        refuse_from_the_beginning(self.store, job.domain, job, before)
+        refuse_from_the_beginning(self.context.store, job.domain, job, before)
         record = inheriting(record, taken_over)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
@@ -164,14 +165,14 @@ class Register:
     def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
         """Whether the domain knows its warehouse, or its store cannot keep it (R33)."""
         known = topology is None or bool(topology.record.warehouse)
-        return known or not self.warehouse or self.store.format < WAREHOUSE_SINCE_FORMAT
+        return known or not self._warehouse or self.context.store.format < WAREHOUSE_SINCE_FORMAT
 
     def _remembering(self, reading: Reading) -> Transaction | None:
         """What lets a domain of an older version know its warehouse; None where it does."""
         domain, before = self.job.domain, reading.get(topology_key(self.job.domain))
         if before is None or self.remembers(before):
             return None
-        found = found_warehouse(self.store, domain, before, self.warehouse)
+        found = found_warehouse(self.context.store, domain, before, self._warehouse)
         return Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
@@ -187,9 +188,9 @@ class Register:
         refuse_forward(job.name, origin, before.origin, tables, self._open_epochs())
 
     def _open_epochs(self) -> list[Interval]:
-        locks = pages(self.store, self.job.domain, Kind.LOCK, self.job.name)
+        locks = pages(self.context.store, self.job.domain, Kind.LOCK, self.job.name)
         keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
-        epochs = self.store.read(self.job.domain, keys).records.values()
+        epochs = self.context.store.read(self.job.domain, keys).records.values()
         return [one.record.interval for one in epochs if one.record.attempt is not None]
 
     def _refuse_changed_roots(self, jobs: Sequence[JobRecord]) -> None:
@@ -202,7 +203,7 @@ class Register:
         for root in self.job.roots:
             old = known.get(root.name)
             name = root.unlike(old) if old is not None else ""
-            if name and self.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1):
+            if name and self.context.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1):
                 raise TopologyError(
                     f"root {root.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
                     f"cannot become {str(getattr(root, name))!r}: rows would be read twice, or by no epoch.",
@@ -225,7 +226,7 @@ class Register:
         committed = [one for stamped in tables if stamped for one in stamped.record.progress.islands]
         since = job.cadence.until(before.cadence)
         if since is not None:
-            later = pages(self.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
+            later = pages(self.context.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
             committed += [one.record.interval for one in later if one.record.committed is not None]
         return [*committed, *self._open_epochs()]
 
@@ -244,7 +245,7 @@ class Register:
             return
         shared = {*before.all_roots} & {root.name for root in self.job.roots}
         for name in sorted(shared):
-            for stamped in pages(self.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
+            for stamped in pages(self.context.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
                 record: RootRecord = stamped.record
                 if record.job == before.name and record.interval is not None:
                     yield record.interval
@@ -259,7 +260,7 @@ class Register:
         changed = replace(
             known,
             generation=known.generation + 1,
-            warehouse=found_warehouse(self.store, job.domain, before, self.warehouse),
+            warehouse=found_warehouse(self.context.store, job.domain, before, self._warehouse),
         )
         requires: list[Exists | Absent] = [
             Exists(topology, before.version) if before else Absent(topology),
@@ -320,7 +321,7 @@ class Register:
                 cadence=record.cadence,
                 ended=record.retired,
                 progress=moved_origin(now.progress, record.origin, former),
-                joins=furthest(self.store, self.job.domain)
+                joins=furthest(self.context.store, self.job.domain)
                 if now.ended and not record.retired
                 else now.joins,
             )
@@ -352,13 +353,19 @@ class Register:
                 continue
             try:
                 requires += rewrite_requirements(
-                    self.store, domain, [name], span, topology, defaults=self.defaults, own=names
+                    self.context.store,
+                    domain,
+                    [name],
+                    span,
+                    topology,
+                    defaults=self.context.defaults,
+                    own=names,
                 )
             except DependentReaders as error:
                 raise origin_is_read(self.job.name, name, span, error) from error
             fence: Stamped[FenceRecord] = reading.records[fence_key(domain, name)]
             requires.append(Exists(fence.key, fence.version))
-            updates.append(Put(fence.key, marked_fence(fence, span, self.defaults)))
+            updates.append(Put(fence.key, marked_fence(fence, span, self.context.defaults)))
 
     def _refuse_known_tables(self, reading: Reading) -> None:
         """A table stays what it was, also when its job left it for a while; that of another job can be taken over when

@@ -12,7 +12,7 @@ from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.resolve import names_of
-from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -255,12 +255,14 @@ class Leases:
         return checked_ttl(self.defaults.lease_ttl if ttl is None else ttl, self.defaults.lease_longest)
 
     def _done(self, request: Callable[[], Answer], key: Key) -> Answer:
-        return decided(
+        return retry(
             request,
-            Conflict(f"lease {key.item!r}: others kept changing it.", next_step="try again.", lease=key.item),
+            lost=Conflict(
+                f"lease {key.item!r}: others kept changing it.", next_step="try again.", lease=key.item
+            ),
             clock=self._clock,
             random=self._random,
-            patience=self.defaults.unknown_outcome_patience,
+            timeout=self.defaults.unknown_outcome_patience,
         )
 
 

@@ -8,12 +8,11 @@ those that have read the newer one (R18), and cuts of them carry a label.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.bounds import Bounding, RootSource
 from airflow_provider.coordination.commits.dependents import Dependent
 from airflow_provider.coordination.commits.sealed import refuse_sealed
-from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.leave_behind import LeavingBehind
 from airflow_provider.coordination.upkeep.skip import worded
 from airflow_provider.domain.declaration import JobDeclaration
@@ -25,9 +24,6 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds, RootRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +59,7 @@ def declaring(reader: MetadataReader, domain: str, root: str) -> JobRecord:
 
 
 def bind(
-    coordinator: Coordinator,
+    context: Context,
     domain: str,
     root: str,
     interval: Interval,
@@ -82,13 +78,10 @@ def bind(
     :raises RecordFull: too many epochs are behind.
     """
     worded(reason=reason, by=by)
-    request = _Bind(coordinator, domain_name(domain), root, interval, source, reason.strip(), by.strip())
-    return decided(
+    request = _Bind(context, domain_name(domain), root, interval, source, reason.strip(), by.strip())
+    return context.retry(
         request.run,
         Conflict(f"root {root!r}: others kept changing its bounds.", next_step="try again.", root=root),
-        clock=coordinator.clock,
-        random=coordinator.random,
-        patience=coordinator.defaults.unknown_outcome_patience,
     )
 
 
@@ -96,7 +89,7 @@ def bind(
 class _Bind:
     """:param recorded: what this request has tried to record: found in the store, its reply was lost."""
 
-    coordinator: Coordinator
+    context: Context
     domain: DomainName
     root: str
     interval: Interval
@@ -107,7 +100,7 @@ class _Bind:
 
     def run(self) -> Bound:
         """:raises RequirementFailed: somebody was faster: decide again."""
-        store = self.coordinator.store
+        store = self.context.store
         job = declaring(store, self.domain, self.root)
         root = next(one for one in job.roots if one.name == self.root)
         bounding = Bounding(
@@ -130,7 +123,7 @@ class _Bind:
             )
         newest = known[max(known)]
         leaving = LeavingBehind(
-            coordinator=self.coordinator,
+            context=self.context,
             domain=self.domain,
             root=self.root,
             interval=self.interval,

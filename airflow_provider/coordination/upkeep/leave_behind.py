@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.missing_inputs import DECLARED_AGAIN
 from airflow_provider.coordination.commits.dependents import Dependent, rewrite_requirements
 from airflow_provider.coordination.commits.root_readers import root_readers
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
+from airflow_provider.coordination.context import Context
 from airflow_provider.domain.behind import Behind, bound_anew
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
@@ -24,9 +24,6 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds, RootRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
-
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +51,7 @@ class LeavingBehind:
     :param topology: as it was read before all else.
     """
 
-    coordinator: Coordinator
+    context: Context
     domain: DomainName
     root: str
     interval: Interval
@@ -62,7 +59,7 @@ class LeavingBehind:
 
     @property
     def _store(self) -> MetadataReader:
-        return self.coordinator.store
+        return self.context.store
 
     def of(self, known: Mapping[int, RootRecord], bounds: RootBounds) -> Left:
         """Return the epochs that have read other bounds than *bounds*, which are to be revision ``max(known) + 1``."""
@@ -116,8 +113,7 @@ class LeavingBehind:
         topology = replace(before, behind=behind, binds=before.binds + 1)
         fences = [found.records[fence_key(self.domain, table)] for table in tables]
         touched = [
-            Put(fence.key, touched_fence(fence, topology.binds, self.coordinator.defaults))
-            for fence in fences
+            Put(fence.key, touched_fence(fence, topology.binds, self.context.defaults)) for fence in fences
         ]
         return required, [Put(self.topology.key, topology), *touched]
 
@@ -165,12 +161,12 @@ class LeavingBehind:
         """
         try:
             return rewrite_requirements(
-                self.coordinator.store,
+                self.context.store,
                 self.domain,
                 tables,
                 self.interval,
                 self.topology,
-                defaults=self.coordinator.defaults,
+                defaults=self.context.defaults,
             )
         except DependentReaders as error:
             readers: tuple[Dependent, ...] = error.readers

@@ -17,8 +17,7 @@ from airflow_provider.coordination.commits.claims import end_expired
 from airflow_provider.coordination.commits.pointers import as_recorded
 from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
-from airflow_provider.coordination.coordinator import Coordinator
-from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.relocate import Relocating
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
@@ -69,8 +68,8 @@ class MovedDomain:
 
 
 def move_domain(
-    source: Coordinator,
-    target: Coordinator,
+    source: Context,
+    target: Context,
     domain: str,
     *,
     source_place: str,
@@ -101,8 +100,8 @@ def move_domain(
 class _Mover:
     def __init__(
         self,
-        source: Coordinator,
-        target: Coordinator,
+        source: Context,
+        target: Context,
         domain: DomainName,
         led: Relocating,
         *,
@@ -121,10 +120,10 @@ class _Mover:
             self._check()
             self._seal()
             self._refuse_live()
-            self._settled(self._announce)
+            self._retry(self._announce)
             self.led = self.led.files(self.target.formats, sorted({one.format for one in self._tables()}))
-            self._settled(self._copy_unnumbered)
-            self._settled(self._copy_commits)
+            self._retry(self._copy_unnumbered)
+            self._retry(self._copy_commits)
             tables = self._move_pointers()
             self._compare()
             self.led.refuse_missing(self.target.store, self.target.formats, self.domain, self.target.defaults)
@@ -186,12 +185,12 @@ class _Mover:
     def _refuse_live(self) -> None:
         """Fence silent attempts; where others are live, unseal the source, as if nothing had happened."""
         store = self.source.store
-        self._settled(lambda: end_expired(store, self.domain))
+        self._retry(lambda: end_expired(store, self.domain))
         live = [*pages(store, self.domain, Kind.LEASE, "")]
         reason = f"silent when the domain was moved to {self.leaving.place}"
         for lock in [one for job in self._jobs() for one in pages(store, self.domain, Kind.LOCK, job.name)]:
             if lock.record.ended or expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
-                self._settled(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
+                self._retry(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
             else:
                 live.append(lock)
         if not live:
@@ -311,7 +310,7 @@ class _Mover:
                 )
             )
 
-        self._settled(write)
+        self._retry(write)
 
     def _jobs(self) -> list[JobRecord]:
         return [one.record for one in pages(self.source.store, self.domain, Kind.JOB, "")]
@@ -324,16 +323,13 @@ class _Mover:
                 found.setdefault(TableName(stamped.key.item), as_recorded(stamped, stamped.record.ref))
         return list(found.values())
 
-    def _settled(self, operation: Callable[[], Answer]) -> Answer:
+    def _retry(self, operation: Callable[[], Answer]) -> Answer:
         """Do it, again after a lost reply or a lost race."""
-        return decided(
+        return self.target.retry(
             operation,
             Conflict(
                 f"domain {self.domain!r}: others kept changing what is moved.", next_step="move it again."
             ),
-            clock=self.target.clock,
-            random=self.target.random,
-            patience=self.target.defaults.unknown_outcome_patience,
         )
 
 

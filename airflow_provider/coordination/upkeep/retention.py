@@ -29,7 +29,7 @@ from airflow_provider.coordination.commits.withdrawals import (
     withdrawn_pages,
 )
 from airflow_provider.coordination.reading.resolve import names_of
-from airflow_provider.coordination.retrying import decided
+from airflow_provider.coordination.retrying import retry
 from airflow_provider.coordination.upkeep.leftovers import fence_forgotten, leftovers
 from airflow_provider.coordination.upkeep.supersede import Superseded, superseded, superseded_now
 from airflow_provider.domain.beginning import still_needed
@@ -378,12 +378,12 @@ class Retention:
         )
 
     def _done(self, request: Callable[[], Answer]) -> Answer:
-        return decided(
+        return retry(
             request,
-            Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again."),
+            lost=Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again."),
             clock=self._clock,
             random=self._random,
-            patience=self.defaults.unknown_outcome_patience,
+            timeout=self.defaults.unknown_outcome_patience,
         )
 
 

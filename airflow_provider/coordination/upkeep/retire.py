@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.end import fence_silent
+from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.commits.register import furthest, other_jobs, registration_commit
 from airflow_provider.coordination.commits.sealed import refuse_sealed
-from airflow_provider.coordination.retrying import decided
-from airflow_provider.coordination.upkeep.skip import registered, worded
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.skip import worded
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import (
@@ -29,9 +29,6 @@ from airflow_provider.domain.registration import JobRecord, check_registration
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction, pages
 
-if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
-
 
 @dataclass(frozen=True, slots=True)
 class Retire:
@@ -41,23 +38,20 @@ class Retire:
     :param table: that the job has left; None for the job with all of its tables.
     """
 
-    coordinator: Coordinator
+    context: Context
     domain: DomainName
     job: str
     why: str
     table: TableName | None = None
 
     def run(self) -> None:
-        decided(
+        self.context.retry(
             self._try,
             Conflict(f"job {self.job!r}: others kept changing the topology.", next_step="try again."),
-            clock=self.coordinator.clock,
-            random=self.coordinator.random,
-            patience=self.coordinator.defaults.unknown_outcome_patience,
         )
 
     def _try(self) -> None:
-        store, domain = self.coordinator.store, self.domain
+        store, domain = self.context.store, self.domain
         known = registered(store, domain, self.job)
         topology, own = topology_key(domain), job_key(domain, known.name)
         names = known.all_outputs if self.table is None else (self.table,)
@@ -102,13 +96,13 @@ class Retire:
 
         :raises EpochBusy: one of them is at work.
         """
-        others = other_jobs(self.coordinator.store, self.domain, job.name)
+        others = other_jobs(self.context.store, self.domain, job.name)
         declared = {table.name for table in job.outputs}
         taken = {
             one.key.item: one.record.job for one in reading.records.values() if one.key.kind is Kind.TABLE
         }
         for name in sorted({owner for table, owner in taken.items() if table in declared} - {job.name}):
-            epochs = pages(self.coordinator.store, self.domain, Kind.EPOCH, name)
+            epochs = pages(self.context.store, self.domain, Kind.EPOCH, name)
             if all(one.record.committed is None for one in list(epochs)):
                 self._refuse_live(others[name])
                 others[name] = replace(others[name], retired=self._revived)
@@ -153,7 +147,7 @@ class Retire:
         return found
 
     def _brought_back(self, table: TableRecord, job: JobRecord) -> TableRecord:
-        joins = furthest(self.coordinator.store, self.domain)
+        joins = furthest(self.context.store, self.domain)
         return replace(table, job=job.name, cadence=job.cadence, ended="", joins=joins)
 
     def _owner(self, reading: Reading) -> str | None:
@@ -165,7 +159,7 @@ class Retire:
 
         :raises EpochBusy: others are alive.
         """
-        store, domain = self.coordinator.store, self.domain
+        store, domain = self.context.store, self.domain
         now = store.read(domain, []).now
         live = []
         for lock in list(pages(store, domain, Kind.LOCK, job.name)):
@@ -183,7 +177,7 @@ class Retire:
 
 
 def retire(
-    coordinator: Coordinator, domain: str, job: str, *, reason: str, by: str, table: str | None = None
+    context: Context, domain: str, job: str, *, reason: str, by: str, table: str | None = None
 ) -> None:
     """Let nothing more come of *job*, or of *table*, which it no longer declares; again it changes nothing.
 
@@ -195,13 +189,13 @@ def retire(
     """
     worded(reason=reason, by=by)
     name = None if table is None else table_name(table)
-    Retire(coordinator, domain_name(domain), job_name(job), f"{reason.strip()} ({by.strip()})", name).run()
+    Retire(context, domain_name(domain), job_name(job), f"{reason.strip()} ({by.strip()})", name).run()
 
 
-def revive(coordinator: Coordinator, domain: str, job: str) -> None:
+def revive(context: Context, domain: str, job: str) -> None:
     """Let a retired job go on where it was.
 
     :raises UnknownName: no such job. :raises TopologyError: another job has taken one of its tables, or declares what
         cannot be together with it (R6).
     """
-    Retire(coordinator, domain_name(domain), job_name(job), "").run()
+    Retire(context, domain_name(domain), job_name(job), "").run()

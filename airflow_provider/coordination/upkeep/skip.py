@@ -12,33 +12,35 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.begin import Begin
 from airflow_provider.coordination.attempts.bounds import as_source
-from airflow_provider.coordination.attempts.give_back import GivingBack, UnreadBounds
-from airflow_provider.coordination.retrying import decided, settled
+from airflow_provider.coordination.attempts.end import abort
+from airflow_provider.coordination.attempts.give_back import UnreadBounds, unread_bounds
+from airflow_provider.coordination.attempts.publish import publish
+from airflow_provider.coordination.attempts.read_input import read_input
+from airflow_provider.coordination.attempts.renew import heartbeat
+from airflow_provider.coordination.attempts.report import processed, written
+from airflow_provider.coordination.attempts.staging import place
+from airflow_provider.coordination.commits.alter import written_columns
+from airflow_provider.coordination.commits.declare import registered
+from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.unread import passed_over
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import (
-    Conflict,
     EpochError,
     InvalidInput,
     OutcomeUnknown,
     StoreUnavailable,
-    UnknownName,
 )
-from airflow_provider.domain.identifiers import domain_name, job_name, kept_text
+from airflow_provider.domain.identifiers import kept_text
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, job_key, table_key
-from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
 from airflow_provider.sources.roots import RootSources
-from airflow_provider.stores.base import MetadataReader
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from airflow_provider.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +61,7 @@ class Skipped:
     late: tuple[str, ...] = ()
 
 
-def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
+def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
     """Skip every epoch of *job* in *span* that is not committed, in the order of time.
 
     Rows of increments, and files that came late, which an attempt has recorded that came to nothing are left to later
@@ -75,19 +77,19 @@ def skip(coordinator: Coordinator, domain: str, job: str, span: Interval, *, rea
     :raises NotReady: the epoch before one is not committed, and a full table needs what it had then.
     """
     worded(reason=reason, by=by)
-    declared = JobDeclaration.of(registered(coordinator.store, domain, job)).job()
+    declared = JobDeclaration.of(registered(context.store, domain, job)).job()
     for table in declared.outputs:
-        _refuse_unwritten(coordinator, declared, table)
+        _refuse_unwritten(context, declared, table)
     published, left = [], []
     unread: list[UnreadBounds] = []
     for epoch in declared.cadence.split(span):
-        answer = _begin(coordinator, declared, epoch, reason.strip(), by.strip())
+        answer = _begin(context, declared, epoch, reason.strip(), by.strip())
         if isinstance(answer, AlreadyCommitted):
             left.append(epoch)
         else:
-            published.append(_publish(coordinator, answer))
-        unread += _unread(coordinator, declared, epoch, reason.strip(), by.strip())
-    late = passed_over(coordinator.store, declared, span, RootSources()) if published else ()
+            published.append(_publish(context, answer))
+        unread += unread_bounds(context, declared, epoch, reason.strip(), by.strip())
+    late = passed_over(context.store, declared, span, RootSources()) if published else ()
     return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread), late=late)
 
 
@@ -98,26 +100,12 @@ def worded(**texts: str) -> None:
             raise InvalidInput(field=field, value=words, expected="words that somebody will understand later")
 
 
-def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
-    """:raises UnknownName: no such job in the domain."""
-    key = job_key(domain_name(domain), job_name(job))
-    stamped = reader.read(key.domain, [key]).get(key)
-    if stamped is None:
-        raise UnknownName(
-            f"job {job!r} is not registered in domain {domain!r}.",
-            next_step="see `airflow epochs status`; a job registers when it first runs.",
-            job=job,
-        )
-    record: JobRecord = stamped.record
-    return record
-
-
-def _refuse_unwritten(coordinator: Coordinator, job: EpochJob, table: EpochTable) -> None:
+def _refuse_unwritten(context: Context, job: EpochJob, table: EpochTable) -> None:
     """:raises InvalidInput: the columns of *table* are not known: it was not dropped, it has no commit."""
     key = table_key(table.domain, table.name)
-    stamped = coordinator.store.read(table.domain, [key]).get(key)
+    stamped = context.store.read(table.domain, [key]).get(key)
     is_known = stamped is not None and stamped.record.ref is not None
-    if not is_known and coordinator.formats[table.format].describe(table) is None:
+    if not is_known and context.formats[table.format].describe(table) is None:
         raise InvalidInput(
             f"table {table.name!r} has no columns yet: no epoch was ever committed to it.",
             next_step=_first_rows(job, table),
@@ -143,83 +131,44 @@ def _first_rows(job: EpochJob, table: EpochTable) -> str:
 
 
 def _begin(
-    coordinator: Coordinator, job: EpochJob, epoch: Interval, reason: str, by: str
+    context: Context, job: EpochJob, epoch: Interval, reason: str, by: str
 ) -> Attempt | AlreadyCommitted:
     owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
-    asking = replace(owner, request_id=f"{coordinator.random.getrandbits(128):032x}")
-    request = Begin(coordinator, job, epoch, asking, as_source(None), 1, skips=reason)
-    return settled(
-        request.run,
-        clock=coordinator.clock,
-        random=coordinator.random,
-        patience=coordinator.defaults.unknown_outcome_patience,
-    )
+    asking = replace(owner, request_id=context.request_id())
+    request = Begin(context, job, epoch, asking, as_source(None), 1, skips=reason)
+    return request.run()
 
 
-def give_back(coordinator: Coordinator, attempt: Attempt) -> None:
-    """Give back what *attempt*, which has ended without a commit, has recorded of its roots for a skipped epoch (I11).
-
-    Of an epoch that is not skipped it gives nothing back: that is to be tried again.
-    """
-    key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
-    stamped = coordinator.store.read(attempt.domain, [key]).get(key)
-    committed = None if stamped is None else stamped.record.committed
-    if committed is not None and committed.skipped:
-        job = JobDeclaration.of(registered(coordinator.store, attempt.domain, attempt.job)).job()
-        by = f"{attempt.owner.dag_id} {attempt.owner.run_id}"
-        list(_unread(coordinator, job, attempt.interval, committed.skipped, by))
-
-
-def _unread(
-    coordinator: Coordinator, job: EpochJob, epoch: Interval, reason: str, by: str
-) -> Iterator[UnreadBounds]:
-    """What is recorded for a skipped epoch that later ones do not read; what its failed runs have recorded since is
-    given back first.
-    """
-    giving = GivingBack(store=coordinator.store, job=job, interval=epoch, reason=reason, by=by)
-    return decided(
-        giving.again,
-        Conflict(
-            f"{job.name} {epoch}: others kept changing the bounds of its roots.", next_step="try again."
-        ),
-        clock=coordinator.clock,
-        random=coordinator.random,
-        patience=coordinator.defaults.unknown_outcome_patience,
-    )
-
-
-def _publish(coordinator: Coordinator, attempt: Attempt) -> Published:
+def _publish(context: Context, attempt: Attempt) -> Published:
     try:
         for sink in attempt.sinks:
-            table_format = coordinator.formats[sink.format]
-            info = existing(coordinator.columns(attempt, sink.name), sink)
-            place = coordinator.place(attempt, sink.name)
-            rows = _rows(coordinator, attempt, sink, info.schema)
-            files = list(table_format.task_writer(place, info)(rows))
-            coordinator.processed(attempt, sink.name)
-            coordinator.written(attempt, sink.name, table_format.describe_output(place, info, files))
-        return coordinator.publish(attempt)
+            table_format = context.formats[sink.format]
+            info = existing(written_columns(context, attempt, sink.name), sink)
+            staged = place(context.formats, attempt, sink.name)
+            rows = _rows(context, attempt, sink, info.schema)
+            files = list(table_format.task_writer(staged, info)(rows))
+            processed(context, attempt, sink.name)
+            written(context, attempt, sink.name, table_format.describe_output(staged, info, files))
+        return publish(context, attempt)
     except (StoreUnavailable, OutcomeUnknown):
         raise  # skipping again finds what became of it
     except EpochError as error:
-        coordinator.abort(attempt, f"{type(error).__name__}: {error.message}")
+        abort(context, attempt, f"{type(error).__name__}: {error.message}")
         raise
 
 
-def _rows(
-    coordinator: Coordinator, attempt: Attempt, sink: EpochTable, schema: str
-) -> Iterator[pa.RecordBatch]:
+def _rows(context: Context, attempt: Attempt, sink: EpochTable, schema: str) -> Iterator[pa.RecordBatch]:
     """What the table has at the barrier beside what it had before: nothing; of a full table what it had before.
 
     :param schema: the columns to read it with.
     """
     if sink.kind is not TableKind.FULL or all(one.table != sink.name for one in attempt.inputs):
         return  # also a full table that has the epoch, where the attempt adds another one
-    state, _ = coordinator.input(attempt, sink.name)
+    state, _ = read_input(context, attempt, sink.name)
     if state.ref is None:
         return
-    table_format = coordinator.formats[state.ref.format]
+    table_format = context.formats[state.ref.format]
     columns = [name for name in table_format.arrow_schema(schema).names if name != EPOCH_COLUMN]
     for piece in table_format.scan(state, schema, columns):
-        coordinator.heartbeat(attempt)
+        heartbeat(context, attempt)
         yield from piece.to_batches()

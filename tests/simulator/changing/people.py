@@ -374,7 +374,7 @@ class Operator:
         """Have the epochs of a barrier read what is there now; return why not, empty where they do."""
         source = LandingSource(self.world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
         try:
-            bind(coordinator, DOMAIN, "landing", epoch, source, reason=BOUND, by="operator")
+            bind(coordinator.context, DOMAIN, "landing", epoch, source, reason=BOUND, by="operator")
         except FinalError as error:
             refuse_full(error)
             self.world.count(Event.BIND_REFUSED)

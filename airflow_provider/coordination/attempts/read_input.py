@@ -1,0 +1,34 @@
+"""What an attempt reads: the states that its begin has fixed."""
+
+from __future__ import annotations
+
+from airflow_provider.coordination.context import Context
+from airflow_provider.domain.cut import State, state_of
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.records import schema_key, table_key
+
+
+def read_input(context: Context, attempt: Attempt, table: str) -> tuple[State, str]:
+    """Return the state that the attempt reads of *table* and the schema to read it with.
+
+    The schema is empty text when the state has no commit.
+
+    :raises InvalidInput: the job declares no edge on *table*.
+    """
+    provenance = attempt.input(table)
+    record_key = table_key(attempt.domain, provenance.table)
+    keys = [record_key]
+    if provenance.ref is not None:
+        ref = provenance.ref
+        keys.append(schema_key(attempt.domain, provenance.table, ref.table_uuid, ref.schema_id))
+    reading = context.retry(lambda: context.store.read(attempt.domain, keys))
+    record = reading.get(record_key)
+    if record is None:
+        raise UnknownName(
+            f"table {table!r} is not registered in domain {attempt.domain!r}.",
+            next_step="check the domain of the job and the connection.",
+            table=table,
+        )
+    schema = reading.get(keys[-1]) if provenance.ref is not None else None
+    return state_of(provenance, record.record.kind), schema.record.schema if schema else ""

@@ -1,0 +1,29 @@
+"""Where an attempt stages rows, and the deletion of what it staged (R16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.tables.base import Place
+from airflow_provider.tables.factory import TableFormats
+
+
+def place(formats: TableFormats, attempt: Attempt, sink: str) -> Place:
+    """Return where *attempt* stages the rows of *sink*."""
+    table = attempt.sink(sink)
+    return formats[table.format].place(
+        table,
+        job=attempt.job,
+        interval=attempt.interval,
+        revision=attempt.revision,
+        token=attempt.token,
+        participant=attempt.participant,
+        subtoken=attempt.subtoken,
+    )
+
+
+def discard(formats: TableFormats, places: Iterable[Place]) -> None:
+    """Delete what was staged at *places*; never call it for a published attempt."""
+    for staged in places:
+        formats[staged.table.format].discard(staged)
