@@ -14,15 +14,20 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from string import Formatter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName, column_name, kept_text, table_name
 
-if TYPE_CHECKING:
-    from airflow_provider.domain.topology import EpochTable
-
 Value = str | bool | int | float | Decimal | date | datetime
+
+
+class NamedTable(Protocol):
+    """The part of an :class:`~airflow_provider.domain.topology.EpochTable` that a check needs."""
+
+    @property
+    def name(self) -> TableName: ...
+
 
 MOST_SAMPLED = 5
 """Maximum number of offending rows in a finding."""
@@ -97,11 +102,11 @@ class Finding:
 
 
 def row_count(
-    table: EpochTable | str,
+    table: NamedTable | str,
     *,
     at_least: float | None = None,
     at_most: float | None = None,
-    of: EpochTable | str | None = None,
+    of: NamedTable | str | None = None,
     name: str = "",
 ) -> Check:
     """Expect a number of rows of the epoch in *table*, between the bounds.
@@ -123,18 +128,18 @@ def row_count(
     )
 
 
-def not_null(table: EpochTable | str, *columns: str, name: str = "") -> Check:
+def not_null(table: NamedTable | str, *columns: str, name: str = "") -> Check:
     """Expect no null in *columns*."""
     return _of_columns(CheckKind.NOT_NULL, table, columns, name, "not null")
 
 
-def unique(table: EpochTable | str, *columns: str, name: str = "") -> Check:
+def unique(table: NamedTable | str, *columns: str, name: str = "") -> Check:
     """Expect that no two rows of the epoch are equal in all *columns*; nulls are equal to each other."""
     return _of_columns(CheckKind.UNIQUE, table, columns, name, "unique")
 
 
 def in_range(
-    table: EpochTable | str,
+    table: NamedTable | str,
     column: str,
     *,
     at_least: Value | None = None,
@@ -161,7 +166,7 @@ def in_range(
     )
 
 
-def accepted(table: EpochTable | str, column: str, values: Iterable[Value], *, name: str = "") -> Check:
+def accepted(table: NamedTable | str, column: str, values: Iterable[Value], *, name: str = "") -> Check:
     """Expect every value of *column* to be one of *values*; nulls pass.
 
     :raises InvalidInput: no value, or a value of a type that no column has.
@@ -196,7 +201,7 @@ def is_true(sql: str, *, name: str = "") -> Check:
 
 
 def _of_columns(
-    kind: CheckKind, table: EpochTable | str, columns: Sequence[str], name: str, words: str
+    kind: CheckKind, table: NamedTable | str, columns: Sequence[str], name: str, words: str
 ) -> Check:
     subject = _table(table)
     checked = tuple(dict.fromkeys(column_name(column) for column in columns))
@@ -240,7 +245,7 @@ def _named(name: str) -> str:
     return kept_text(name, "name").strip()
 
 
-def _table(table: EpochTable | str) -> TableName:
+def _table(table: NamedTable | str) -> TableName:
     return table_name(table if isinstance(table, str) else getattr(table, "name", table))
 
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.topology import Determinism, Edge, EpochJob, EpochTable, OnRerun, Root
 
-if TYPE_CHECKING:
-    from airflow_provider.domain.registration import JobRecord
+
+class Declares(Protocol):
+    """Fields of a declaration: a job, a job's record and a declaration have them."""
+
+    @property
+    def outputs(self) -> tuple[EpochTable, ...]: ...
+
+    @property
+    def edges(self) -> tuple[Edge, ...]: ...
+
+    @property
+    def roots(self) -> tuple[Root, ...]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +41,7 @@ class JobDeclaration:
     lapses_after: int | None = None
 
     @classmethod
-    def of(cls, job: EpochJob | JobRecord | JobDeclaration) -> JobDeclaration:
+    def of(cls, job: Declares) -> JobDeclaration:
         return cls(**{field.name: getattr(job, field.name) for field in fields(cls)})
 
     def job(self) -> EpochJob:
