@@ -8,7 +8,7 @@ from threading import RLock
 
 from airflow_provider.coordination.commits.table_commits import hull_commit
 from airflow_provider.coordination.commits.withdrawals import hull_of, withdrawn_pages
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import change_set_id
 from airflow_provider.domain.identifiers import DomainName, TableName
@@ -54,7 +54,7 @@ class History:
     def write(self, store: Store) -> None:
         """Register the jobs, and commit their epochs one by one."""
         with open_store(store.url) as writer:
-            coordinator = Coordinator(writer, FORMATS)
+            coordinator = EpochService(writer, FORMATS)
             jobs = [self._job(first) for first in range(0, self.tables, TABLES_OF_A_JOB)]
             for job in jobs:
                 coordinator.register(job)

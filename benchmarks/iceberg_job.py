@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
@@ -22,11 +22,11 @@ ROWS = pa.table({"id": [1, 2, 3], **{f"value_{number:02d}": [1.0, 2.0, 3.0] for 
 
 
 @contextmanager
-def iceberg_coordinator(directory: Path) -> Iterator[Coordinator]:
+def iceberg_coordinator(directory: Path) -> Iterator[EpochService]:
     """A coordinator whose store and warehouse are new in *directory*."""
     url = f"sqlite:///{directory}/store.db"
     with open_store(url) as store, open_formats(url, f"{directory}/warehouse") as formats:
-        yield Coordinator(store, formats)
+        yield EpochService(store, formats)
 
 
 class IcebergJob:
@@ -35,7 +35,7 @@ class IcebergJob:
     :param participants: how many write each epoch.
     """
 
-    def __init__(self, coordinator: Coordinator, name: str, *, participants: int = 1) -> None:
+    def __init__(self, coordinator: EpochService, name: str, *, participants: int = 1) -> None:
         self.coordinator = coordinator
         self.sink = name
         self._participants = participants

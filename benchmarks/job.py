@@ -10,7 +10,7 @@ from threading import RLock
 
 import pyarrow as pa
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
@@ -40,7 +40,7 @@ class MeasuredJob:
         swaps = StoreCapability.CATALOG_SWAP in self.store.capabilities
         self._catalog = StoreCatalog(url) if swaps else MemoryCatalog(RLock())
         tables = MemoryFormat(self._catalog, swaps=swaps)
-        self.coordinator = Coordinator(
+        self.coordinator = EpochService(
             self.store,
             TableFormats({"memory": lambda: tables}, projected=not swaps),
             random=Random(name),  # noqa: S311

@@ -170,7 +170,7 @@ def _task(
         with watch.running():
             service = EpochService.open(settings)
         opened.callback(watch.timed(service.close))
-        watch.watch(service.coordinator, _COORDINATOR)
+        watch.watch(service, _COORDINATOR)
         watch.watch(service.formats["iceberg"], _FORMAT)
         spark = opened.enter_context(connected(server.url))
         for looked_at, names in ((session, _SETTINGS), (RootSources, ("check_unchanged",))):
@@ -233,7 +233,7 @@ def _epoch(
     service: EpochService, job: EpochJob, epoch: Interval, spark: SparkSession, compute: Compute
 ) -> None:
     owner = Owner(dag_id="bench", run_id=str(epoch))
-    attempt = service.coordinator.begin(job, epoch, owner, roots=RootSources())
+    attempt = service.begin(job, epoch, owner, roots=RootSources())
     assert isinstance(attempt, Attempt), attempt
     with EpochRun(service, job, attempt, spark=spark) as run:
         compute(run)

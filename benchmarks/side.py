@@ -96,7 +96,7 @@ class Side:
         return run
 
     def _iceberg(self) -> Callable[[], Epoch]:
-        from airflow_provider.coordination.coordinator import Coordinator
+        from airflow_provider.coordination.service import EpochService
         from airflow_provider.stores.factory import open_store
         from airflow_provider.tables.factory import open_formats
         from airflow_provider.testing.arrow_attempts import write_rows
@@ -105,7 +105,7 @@ class Side:
         catalog = f"sqlite:///{self._directory}/catalog.db" if self._url.startswith("zookeeper") else None
         store = self._open.enter_context(open_store(self._url))
         formats = self._open.enter_context(open_formats(self._url, f"{self._directory}/warehouse", catalog))
-        coordinator = Coordinator(store, formats)
+        coordinator = EpochService(store, formats)
         job = IcebergJob(coordinator, "iceberg")
         numbers = iter(range(sys.maxsize))
 

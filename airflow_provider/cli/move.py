@@ -30,8 +30,8 @@ def move(arguments: Namespace) -> None:
         )
     with EpochService.open(settings[0]) as source, EpochService.open(settings[1]) as target:
         moved = move_domain(
-            source.coordinator.context,
-            target.coordinator.context,
+            source.context,
+            target.context,
             arguments.domain,
             source_place=redacted(settings[0].store_url),
             target_place=redacted(settings[1].store_url),

@@ -13,7 +13,7 @@ from airflow_provider.cli.command import command, hook_of
 def retire(arguments: Namespace) -> None:
     """End a job, or a table that the job no longer declares."""
     with hook_of(arguments).get_conn(create=False) as service:
-        service.coordinator.retire(
+        service.retire(
             arguments.domain,
             arguments.job,
             reason=arguments.reason,
@@ -27,5 +27,5 @@ def retire(arguments: Namespace) -> None:
 def revive(arguments: Namespace) -> None:
     """Let a retired job go on."""
     with hook_of(arguments).get_conn(create=False) as service:
-        service.coordinator.revive(arguments.domain, arguments.job)
+        service.revive(arguments.domain, arguments.job)
     show(facts({"goes on": arguments.job}))

@@ -17,9 +17,7 @@ def skip(arguments: Namespace) -> None:
     with hook_of(arguments).get_conn(create=False) as service:
         job = registered(service.store, arguments.domain, arguments.job)
         span = run_interval(job.cadence, explicit=arguments.interval)
-        found = service.coordinator.skip(
-            arguments.domain, arguments.job, span, arguments.reason, by=getpass.getuser()
-        )
+        found = service.skip(arguments.domain, arguments.job, span, arguments.reason, by=getpass.getuser())
     told = {
         "skipped": [str(commit.interval) for commit in found.published],
         "left": list(map(str, found.left)),

@@ -22,7 +22,6 @@ from airflow.sdk import BaseOperator, TaskGroup
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
 
 from airflow_provider.coordination.attempts.admit import refuse_participants, refuse_shared_ttl
-from airflow_provider.coordination.attempts.resume import resume
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.checks import CheckKind
 from airflow_provider.domain.defaults import DEFAULTS
@@ -173,7 +172,7 @@ class EpochParticipantOperator(EpochFunctionOperator):
             handle = handle_of(self.op_kwargs.get(EPOCH_PARAMETER), self.job)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             with _opened(self.epochs_conn_id, self.job) as service:
-                found = resume(service.coordinator.context, self.job, handle.begun)
+                found = service.resume(self.job, handle.begun)
                 if isinstance(found, AlreadyCommitted):
                     self.log.info(
                         "Committed already, at CSN %d; to compute it anew, clear what begins it", found.csn
@@ -250,9 +249,7 @@ class EpochCommitOperator(BaseOperator):
             handle = handle_of(given, self.job)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             with _opened(self.epochs_conn_id, self.job) as service:
-                published = self._publish(
-                    service, resume(service.coordinator.context, self.job, handle.begun)
-                )
+                published = self._publish(service, service.resume(self.job, handle.begun))
                 tell_ignored(self.log, service, self.job, handle.begun.interval.end)
             announce(context, self.job, [published])
 
@@ -267,7 +264,7 @@ class EpochCommitOperator(BaseOperator):
             spark = stack.enter_context(spark_of(self.spark_conn_id)) if asks_spark else None
             with SharedRun(service, self.job, attempt, spark=spark, lasts=True) as run:
                 self.log.info("%d participants of %s", run.participants, attempt)
-        return run.published or service.coordinator.publish(attempt)
+        return run.published or service.publish(attempt)
 
 
 def epoch_participant_task(

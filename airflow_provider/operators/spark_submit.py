@@ -164,7 +164,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> Published:
         with begins(lambda: [interval]):
-            answer = service.coordinator.begin(self.job, interval, owner, roots=RootSources(service.sources))
+            answer = service.begin(self.job, interval, owner, roots=RootSources(service.sources))
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
             return published_before(service.store, answer)
@@ -179,7 +179,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self, context: Context, service: EpochService, order: HandOver, attempt: Attempt
     ) -> None:
         """Run Spark while a heartbeat renews the attempt's lock; return when the output is complete."""
-        heartbeat = Heartbeat(service.coordinator, attempt, super().on_kill)
+        heartbeat = Heartbeat(service, attempt, super().on_kill)
         try:
             heartbeat.start()
             self._submit(context, order)
@@ -194,7 +194,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
     def _publish(self, service: EpochService, attempt: Attempt) -> Published:
         try:
-            published = service.coordinator.publish(attempt)
+            published = service.publish(attempt)
         except FinalError as error:
             self._abort(service, attempt, error)
             raise
@@ -212,7 +212,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         try:
             if keep_complete and is_complete(service.store, attempt):
                 return
-            service.coordinator.abort(attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
+            service.abort(attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
         except EpochError as problem:
             self.log.warning("The attempt was not aborted: %s", problem)
 

@@ -72,13 +72,12 @@ class EpochRun:
         self.published: Published | None = None
         self.entered = False
         self._service = service
-        self._coordinator = service.coordinator
         self._given_spark = spark
         self._ready_spark: SparkSession | None = None
         self._publishes = publishes
         writer = f"{attempt.token}-{attempt.participant}-{attempt.subtoken}"
         self._tag = f"epochs-{attempt.job}-{writer}".replace(",", "_")
-        self._heartbeat = Heartbeat(self._coordinator, attempt, self._interrupt)
+        self._heartbeat = Heartbeat(self._service, attempt, self._interrupt)
         self._started: set[str] = set()
         self._written: set[str] = set()
         self._used_roots: dict[str, tuple[Root, RootBounds]] = {}
@@ -121,7 +120,7 @@ class EpochRun:
         name = _name(table)
         self.attempt.input(name)
         self._check()
-        state, known = self._coordinator.input(self.attempt, name)
+        state, known = self._service.input(self.attempt, name)
         if state.ref is not None:
             table_format = self._format(state.ref.format)
             return reads.dataframe(self.spark, table_format, state, known, with_epoch=with_epoch)
@@ -193,15 +192,15 @@ class EpochRun:
             self._check()
             table_format = self._format(sink.format)
             with self._interruptible():
-                known = self._coordinator.columns(self.attempt, sink.name)
+                known = self._service.columns(self.attempt, sink.name)
                 info = sinks.target(df, sink, table_format, known, keep=self._siblings_use(known))
-                place = self._coordinator.place(self.attempt, sink.name)
+                place = self._service.place(self.attempt, sink.name)
                 files = sinks.stage(df, place, info, table_format)
             # Rows computed after the lock ended may come from inputs that retention has deleted meanwhile (R22).
             self._heartbeat.check()
-            self._coordinator.processed(self.attempt, sink.name)
+            self._service.processed(self.attempt, sink.name)
             committable = table_format.describe_output(place, info, files)
-            self._coordinator.written(self.attempt, sink.name, committable)
+            self._service.written(self.attempt, sink.name, committable)
 
     @contextmanager
     def draft(
@@ -233,10 +232,10 @@ class EpochRun:
             self._check()
             base = None if empty else self._base_of(sink)
             table_format = drafts.drafting(self._format(sink.format), sink)
-            known = self._coordinator.columns(self.attempt, sink.name)
+            known = self._service.columns(self.attempt, sink.name)
             keep = self._siblings_use(known)
             info = drafts.target(self.spark, schema, sink, table_format, known, keep=keep)
-            place = self._coordinator.place(self.attempt, sink.name)
+            place = self._service.place(self.attempt, sink.name)
             with self._interruptible():
                 draft = drafts.opened(self.spark, table_format, place, info, base)
             committable: Committable | None = None
@@ -249,9 +248,9 @@ class EpochRun:
                     session.check(self.spark)
                     copied = drafts.copied(self.spark, table_format, draft)
                 self._heartbeat.check()
-                self._coordinator.processed(self.attempt, sink.name)
+                self._service.processed(self.attempt, sink.name)
                 committable = drafts.described(table_format, draft, copied)
-                self._coordinator.written(self.attempt, sink.name, committable)
+                self._service.written(self.attempt, sink.name, committable)
             finally:
                 table_format.close_draft(draft, committable)
 
@@ -265,7 +264,7 @@ class EpochRun:
         edges = {edge.table: edge.on_upstream_revision for edge in self.attempt.inputs}
         if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:
             raise refusals.unknown_base(self.attempt, sink.name)
-        state, _ = self._coordinator.input(self.attempt, sink.name)
+        state, _ = self._service.input(self.attempt, sink.name)
         return None if state.ref is None else state
 
     def __enter__(self) -> Self:
@@ -290,7 +289,7 @@ class EpochRun:
             return
         first_line = (str(error).splitlines() or [""])[0]
         try:
-            self._coordinator.abort(self.attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
+            self._service.abort(self.attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
         except EpochError as problem:
             log.warning("attempt %s was not aborted: %s", self.attempt, problem)
 
@@ -298,12 +297,12 @@ class EpochRun:
         is_complete = self.attempt.adopted
         try:
             self._check_complete()
-            self._coordinator.check(self.attempt, self._answer)
+            self._service.check(self.attempt, self._answer)
             if not is_complete:
-                self._coordinator.complete(self.attempt)
+                self._service.complete(self.attempt)
                 is_complete = True
             if self._publishes:
-                self.published = self._coordinator.publish(self.attempt)
+                self.published = self._service.publish(self.attempt)
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):
             # The store may have taken the commit although no answer came. A retry finds the epoch published, or adopts

@@ -108,13 +108,13 @@ def epoch_runs(
             yield from _each(_run(service, order, order.attempt, spark))
             return
         epochs = _epochs(order)
-        refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.coordinator.defaults)
+        refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
         for epoch in epochs:
             attempt = _begin(service, order.job, epoch, _owner_of(order))
             if isinstance(attempt, AlreadyCommitted):
                 log.info("%s %s is committed at CSN %d", attempt.job, epoch, attempt.csn)
             elif attempt.adopted:
-                published = service.coordinator.publish(attempt)
+                published = service.publish(attempt)
                 log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
             else:
                 yield from _each(_run(service, order, attempt, spark))
@@ -150,7 +150,7 @@ def shared_epoch_run(
     place = _given_place(local, settings)
     order = _by_arguments(job, interval, owner, place)
     with _service(place, spark) as service:
-        ttl = service.coordinator.defaults.lock_ttl
+        ttl = service.defaults.lock_ttl
         attempt = begin_shared(
             service, job, _only_epoch(order), _owner_of(order), participants=participants, lock_ttl=ttl
         )
@@ -353,7 +353,7 @@ def _owner_of(order: HandOver) -> Owner:
 def _begin(
     service: EpochService, job: EpochJob, interval: Interval, owner: Owner
 ) -> Attempt | AlreadyCommitted:
-    return service.coordinator.begin(job, interval, owner, roots=RootSources(service.sources))
+    return service.begin(job, interval, owner, roots=RootSources(service.sources))
 
 
 def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:

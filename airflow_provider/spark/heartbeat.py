@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.domain.errors import EpochError, Fenced, LeaseExpired
 
 if TYPE_CHECKING:
-    from airflow_provider.coordination.coordinator import Coordinator
+    from airflow_provider.coordination.service import EpochService
     from airflow_provider.domain.epoch import Attempt
 
 log = logging.getLogger(__name__)
@@ -28,12 +28,12 @@ class Heartbeat:
     :param interrupt: stops the attempt's Spark jobs; called from the thread.
     """
 
-    def __init__(self, coordinator: Coordinator, attempt: Attempt, interrupt: Callable[[], None]) -> None:
-        self._coordinator = coordinator
+    def __init__(self, service: EpochService, attempt: Attempt, interrupt: Callable[[], None]) -> None:
+        self._service = service
         self._attempt = attempt
         self._interrupt = interrupt
-        self._clock = coordinator.clock
-        self._pause = min(coordinator.defaults.heartbeat_interval, attempt.ttl / _BEATS_PER_TTL)
+        self._clock = service.clock
+        self._pause = min(service.defaults.heartbeat_interval, attempt.ttl / _BEATS_PER_TTL)
         self._stopped = threading.Event()
         self._over: Fenced | None = None
         self._until = 0.0
@@ -77,7 +77,7 @@ class Heartbeat:
         # Count from before the request: the store counts from when it received it, so that the lock seen here ends
         # no later than the one in the store.
         asked = self._clock.monotonic()
-        self._until = asked + self._coordinator.heartbeat(self._attempt).total_seconds()
+        self._until = asked + self._service.heartbeat(self._attempt).total_seconds()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._pause.total_seconds()):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider.coordination.attempts.resume import resume
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import EpochError, Fenced, FinalError
 from airflow_provider.domain.interval import Interval
@@ -99,7 +98,7 @@ class ParticipantRun(EpochRun):
         if isinstance(error, Fenced) or self.attempt.adopted:
             return
         try:
-            self._coordinator.join(self.attempt, self.participant, self._owner)
+            self._service.join(self.attempt, self.participant, self._owner)
         except EpochError as problem:
             log.warning("what %s has written was not taken back: %s", self.attempt, problem)
 
@@ -115,7 +114,7 @@ class ParticipantRun(EpochRun):
         attempt = self.attempt
         records = [
             stamped.record
-            for stamped in self._coordinator.barriers(attempt.domain, attempt.job, attempt.interval)
+            for stamped in self._service.barriers(attempt.domain, attempt.job, attempt.interval)
         ]
         return any(
             record.token == attempt.token
@@ -139,12 +138,12 @@ def begin_shared(
     participants: int,
     lock_ttl: timedelta | None = None,
 ) -> Attempt | AlreadyCommitted:
-    """Begin an epoch for participants; errors are those of :meth:`Coordinator.begin`.
+    """Begin an epoch for participants; errors are those of :meth:`EpochService.begin`.
 
     :param lock_ttl: longest time without a heartbeat of any participant, such as while they wait for workers.
     """
-    defaults = service.coordinator.defaults
-    return service.coordinator.begin(
+    defaults = service.defaults
+    return service.begin(
         job,
         interval,
         owner,
@@ -168,7 +167,7 @@ def participate(
     :raises Fenced: the attempt, or this try, is over.
     :raises Conflict: all participants have written, and their output is checked or complete.
     """
-    attempt = resume(service.coordinator.context, job, handle.begun)
+    attempt = service.resume(job, handle.begun)
     if isinstance(attempt, AlreadyCommitted):
         return attempt
     asking = owner or attempt.owner
@@ -177,5 +176,5 @@ def participate(
     ):  # complete from an earlier attempt: writes of this run are skipped, so it needs no token
         joined = replace(attempt, participant=handle.participant)
     else:
-        joined = service.coordinator.join(attempt, handle.participant, asking)
+        joined = service.join(attempt, handle.participant, asking)
     return ParticipantRun(service, job, joined, asking, spark=spark)

@@ -79,16 +79,15 @@ class LocalEpochs(PathLike[str]):
         epoch = _one_epoch(given, interval)
         tables = self._tables(given, rows)
         owner = Owner(dag_id="rows given by a test", run_id=str(uuid7()))
-        coordinator = self.service.coordinator
-        attempt = coordinator.begin(given, epoch, owner)
+        attempt = self.service.begin(given, epoch, owner)
         if not isinstance(attempt, Attempt):
             raise TypeError(f"{attempt} was committed by a run that had just begun")
         try:
             for name, table in tables.items():
-                write_rows(coordinator, attempt, name, table)
-            return coordinator.publish(attempt)
+                write_rows(self.service, attempt, name, table)
+            return self.service.publish(attempt)
         except BaseException as error:
-            coordinator.abort(attempt, f"{type(error).__name__} while rows of a test were written")
+            self.service.abort(attempt, f"{type(error).__name__} while rows of a test were written")
             raise
 
     def rows(self, table: str | EpochTable, *, at: datetime | None = None) -> list[dict[str, Any]]:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyiceberg.manifest import ManifestEntry
 from pyiceberg.table import DataScan, StaticTable
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS
@@ -222,9 +222,9 @@ class World:
         self.retention = self.keeper()
         self.cleanup: Callable[[], None] = lambda: None
 
-    def worker(self, store: Any = None, formats: TableFormats | None = None, seed: int = 0) -> Coordinator:
+    def worker(self, store: Any = None, formats: TableFormats | None = None, seed: int = 0) -> EpochService:
         """Return a coordinator of another process, on *store* and *formats* if given."""
-        return Coordinator(
+        return EpochService(
             store or self.store,
             formats or self.formats,
             clock=self.clock,

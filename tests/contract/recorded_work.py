@@ -85,13 +85,13 @@ def begun(
     service: EpochService, job: EpochJob, number: int, *, tries: int = 1, generation: int = 0, **options: Any
 ) -> Attempt:
     owner = Owner(dag_id="dag", run_id=f"day {number}", try_number=tries, generation=generation)
-    attempt = service.coordinator.begin(job, day(number), owner, **options)
+    attempt = service.begin(job, day(number), owner, **options)
     assert isinstance(attempt, Attempt), attempt
     return attempt
 
 
 def written(service: EpochService, attempt: Attempt, value: int) -> Attempt:
-    write_rows(service.coordinator, attempt, attempt.job, pa.table({"number": [value]}))
+    write_rows(service, attempt, attempt.job, pa.table({"number": [value]}))
     return attempt
 
 
@@ -103,7 +103,7 @@ def rows(service: EpochService, name: str, cut: Any = None) -> list[int]:
 
 def leave(service: EpochService, folder: Path) -> None:
     """Work, and stop in the middle."""
-    coordinator, job = service.coordinator, first()
+    coordinator, job = service, first()
     for number in (1, 2, 3):
         attempt = begun(service, job, number, roots=landed(folder, number))
         coordinator.publish(written(service, attempt, number))

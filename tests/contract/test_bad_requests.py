@@ -36,12 +36,12 @@ Call = Callable[[LocalEpochs, Any], object]
 
 def skip(epochs: LocalEpochs, **given: Any) -> object:
     named = {"domain": "default", "job": "j", "span": DAY, "reason": "gone", "by": "ada", **given}
-    return epochs.service.coordinator.skip(**named)
+    return epochs.service.skip(**named)
 
 
 def retire(epochs: LocalEpochs, **given: Any) -> object:
     named = {"domain": "default", "job": "j", "reason": "gone", "by": "ada", **given}
-    return epochs.service.coordinator.retire(**named)
+    return epochs.service.retire(**named)
 
 
 def bind(epochs: LocalEpochs, **given: Any) -> object:
@@ -84,7 +84,7 @@ def run(epochs: LocalEpochs, **given: Any) -> None:
 def asked(epochs: LocalEpochs, **given: Any) -> object:
     """Begin as an owner of whom one thing is odd; good text of an id is let through to what refuses the epoch."""
     owner = Owner(**{"dag_id": "dag", "run_id": "run", **given})
-    return epochs.service.coordinator.begin(J, FUTURE, owner)
+    return epochs.service.begin(J, FUTURE, owner)
 
 
 CALLS: dict[str, tuple[Call, Iterable[str]]] = {
@@ -93,18 +93,18 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "skip: span": (lambda epochs, value: skip(epochs, span=value), []),
     "retire: domain": (lambda epochs, value: retire(epochs, domain=value), []),
     "retire: job": (lambda epochs, value: retire(epochs, job=value), []),
-    "revive: domain": (lambda epochs, value: epochs.service.coordinator.revive(value, "j"), []),
-    "revive: job": (lambda epochs, value: epochs.service.coordinator.revive("default", value), []),
-    "register: job": (lambda epochs, value: epochs.service.coordinator.register(value), []),
-    "begin: job": (lambda epochs, value: epochs.service.coordinator.begin(value, DAY, ME), []),
-    "begin: interval": (lambda epochs, value: epochs.service.coordinator.begin(J, value, ME), []),
-    "begin: owner": (lambda epochs, value: epochs.service.coordinator.begin(J, DAY, value), []),
+    "revive: domain": (lambda epochs, value: epochs.service.revive(value, "j"), []),
+    "revive: job": (lambda epochs, value: epochs.service.revive("default", value), []),
+    "register: job": (lambda epochs, value: epochs.service.register(value), []),
+    "begin: job": (lambda epochs, value: epochs.service.begin(value, DAY, ME), []),
+    "begin: interval": (lambda epochs, value: epochs.service.begin(J, value, ME), []),
+    "begin: owner": (lambda epochs, value: epochs.service.begin(J, DAY, value), []),
     "begin: dag_id": (lambda epochs, value: asked(epochs, dag_id=value), []),
     "begin: run_id": (lambda epochs, value: asked(epochs, run_id=value), []),
     "begin: generation": (lambda epochs, value: asked(epochs, generation=value), []),
     "begin: try_number": (lambda epochs, value: asked(epochs, try_number=value), []),
     "begin: format": (
-        lambda epochs, value: epochs.service.coordinator.begin(
+        lambda epochs, value: epochs.service.begin(
             EpochJob("other", outputs=[EpochTable("u", format=value)], cadence="@daily"), DAY, ME
         ),
         [],
@@ -129,7 +129,7 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "lease: all": (lambda epochs, value: epochs.service.leases.all(value), NAMES),
     "lease: find": (lambda epochs, value: epochs.service.leases.find("default", value), NAMES),
     "begin: participants": (
-        lambda epochs, value: epochs.service.coordinator.begin(J, DAY, ME, participants=value),
+        lambda epochs, value: epochs.service.begin(J, DAY, ME, participants=value),
         [],
     ),
     "bind: domain": (lambda epochs, value: bind(epochs, domain=value), []),

@@ -14,7 +14,6 @@ import pytest
 
 from airflow_provider.client.cuts import ReadableCut
 from airflow_provider.client.epochs import Epochs
-from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     InvalidInput,
@@ -60,15 +59,7 @@ def quick_world(quick_path: Path, empty_sqlite: Path) -> Iterator[World]:
 
 def opened(world: World) -> Epochs:
     """The world as a reader has it open."""
-    service = EpochService(
-        store=world.store,
-        formats=world.formats,
-        coordinator=world.coordinator,
-        cuts=world.cuts,
-        leases=world.leases,
-        retention=world.retention,
-    )
-    return Epochs(service, DOMAIN)
+    return Epochs(world.worker(), DOMAIN)
 
 
 def two_days(world: World) -> Epochs:

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from airflow_provider.coordination.attempts.fence import fenced
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     EpochBusy,
@@ -288,7 +288,7 @@ def test_att6_unreadable_lock_fails_closed(world: World, stored: bytes, refused:
 def test_att7_clock_skew(world: World, skew: timedelta) -> None:
     """R23: a worker's clock is off: locks end and epochs are due by the store's clock alone."""
     theirs = ManualClock(world.clock.now() + skew)
-    worker = Coordinator(world.store, world.formats, clock=theirs, random=Random(7))
+    worker = EpochService(world.store, world.formats, clock=theirs, random=Random(7))
     job = world.job("d")
     attempt = world.begin(job, day(1))
     theirs.advance(timedelta(hours=3))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import EpochBusy, Fenced
 from airflow_provider.domain.records import Kind
@@ -37,13 +37,13 @@ def cascade(world: World) -> tuple[EpochJob, EpochJob]:
     return pair, world.job("total", [total], inputs=[state(left), state(right), previous(total)])
 
 
-def compute(own: Coordinator, job: EpochJob, number: int, by: Owner) -> Published | AlreadyCommitted:
+def compute(own: EpochService, job: EpochJob, number: int, by: Owner) -> Published | AlreadyCommitted:
     """One attempt from its beginning to its end: the sum of its inputs goes into each sink."""
     attempt = own.begin(job, day(number), by)
     return attempt if isinstance(attempt, AlreadyCommitted) else finish(own, attempt)
 
 
-def finish(own: Coordinator, attempt: Attempt) -> Published:
+def finish(own: EpochService, attempt: Attempt) -> Published:
     """What an attempt does after its begin."""
     if not attempt.adopted:
         read = [read_rows(own, attempt, one.table) for one in attempt.inputs if one.table != "total"]

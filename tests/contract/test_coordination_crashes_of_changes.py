@@ -18,7 +18,7 @@ import pytest
 
 from airflow_provider.coordination.attempts.bounds import as_source
 from airflow_provider.coordination.attempts.reserve import Race
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.recover import recover
@@ -32,7 +32,7 @@ from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
 from tests.contract.interruptions import Died, Interruption, worker
 
-Operation = Callable[[World, Coordinator], object]
+Operation = Callable[[World, EpochService], object]
 READS = frozenset({"store.read", "store.scan", "store.changes", "table.describe", "table.read"})
 OLD, NEW = 4, 1
 TABLES = ("early", "fed", "given", "grown", "late", "lost", "whole")
@@ -64,7 +64,7 @@ def prepared(world: World) -> None:
 
 
 def compute(
-    world: World, own: Coordinator, job: EpochJob, number: int, *, reserved_s: float = 0, run: str = "again"
+    world: World, own: EpochService, job: EpochJob, number: int, *, reserved_s: float = 0, run: str = "again"
 ) -> None:
     """Compute an epoch, whichever try of it this is."""
     roots = landed("first" if run == "again" else run)
@@ -84,21 +84,21 @@ def compute(
 # --- operations, each with what is there before --------------------------------------------------------------------
 
 
-def move_origin(world: World, own: Coordinator) -> None:
+def move_origin(world: World, own: EpochService) -> None:
     own.register(early(world, NEW))
 
 
-def fill(world: World, own: Coordinator) -> None:
+def fill(world: World, own: EpochService) -> None:
     """Add the table that an epoch lacks."""
     compute(world, own, pair(world, both=True), 4)
 
 
-def skip(world: World, own: Coordinator) -> None:
+def skip(world: World, own: EpochService) -> None:
     del world
     own.skip(DOMAIN, "pair", day(5), "nothing comes", by="operator")
 
 
-def skip_a_hole(world: World, own: Coordinator) -> None:
+def skip_a_hole(world: World, own: EpochService) -> None:
     del world
     own.skip(DOMAIN, "pair", day(4), "nothing comes", by="operator")
 
@@ -107,7 +107,7 @@ def skipped(world: World) -> None:
     world.coordinator.skip(DOMAIN, "pair", day(5), "nothing comes", by="operator")
 
 
-def correct_a_skip(world: World, own: Coordinator) -> None:
+def correct_a_skip(world: World, own: EpochService) -> None:
     """Compute what was skipped."""
     compute(world, own, pair(world, both=True), 5)
 
@@ -116,7 +116,7 @@ def grown(world: World) -> None:
     world.run(world.job("grown", origin=None), day(3), [3])
 
 
-def backfill(world: World, own: Coordinator) -> None:
+def backfill(world: World, own: EpochService) -> None:
     """Commit the epoch before the first: the origin moves with it."""
     compute(world, own, world.job("grown", origin=None), 2)
 
@@ -127,7 +127,7 @@ def fed(world: World) -> None:
     world.coordinator.abort(failed, "a broken file")
 
 
-def bind_anew(world: World, own: Coordinator) -> None:
+def bind_anew(world: World, own: EpochService) -> None:
     """Bind an epoch that has failed, and one that is committed, which stands behind then."""
     del world
     for number in (2, 1):
@@ -139,7 +139,7 @@ def bound(world: World) -> None:
     bind_anew(world, world.coordinator)
 
 
-def catch_up(world: World, own: Coordinator) -> None:
+def catch_up(world: World, own: EpochService) -> None:
     """Compute again what stands behind its source."""
     job = world.job("fed", inputs=[FEED], on_rerun="keep")
     compute(world, own, job, 1, run="mended")
@@ -151,12 +151,12 @@ def given(world: World) -> None:
     world.coordinator.retire(DOMAIN, "giver", **WHY)
 
 
-def take_over(world: World, own: Coordinator) -> None:
+def take_over(world: World, own: EpochService) -> None:
     """Begin with the table of another job, and go on with it."""
     compute(world, own, world.job("heir", [world.table("given")]), 2)
 
 
-def retire(world: World, own: Coordinator) -> None:
+def retire(world: World, own: EpochService) -> None:
     del world
     own.retire(DOMAIN, "early", **WHY)
     own.revive(DOMAIN, "early")
@@ -169,12 +169,12 @@ def lost(world: World) -> None:
     world.pointers.drop(DOMAIN, "lost")
 
 
-def register_again(world: World, own: Coordinator) -> None:
+def register_again(world: World, own: EpochService) -> None:
     del world
     recover(own.context, DOMAIN)
 
 
-def publish_reserved(world: World, own: Coordinator) -> None:
+def publish_reserved(world: World, own: EpochService) -> None:
     """Publish after others were faster, with the head reserved."""
     compute(world, own, pair(world, both=True), 5, reserved_s=2)
 
@@ -189,22 +189,22 @@ def promoted(world: World) -> None:
     world.store.new_incarnation()  # type: ignore[attr-defined]
 
 
-def go_on_after_promotion(world: World, own: Coordinator) -> None:
+def go_on_after_promotion(world: World, own: EpochService) -> None:
     for number in (5, 6):
         compute(world, own, pair(world, both=True), number)
 
 
-def withdraw(world: World, own: Coordinator) -> None:
+def withdraw(world: World, own: EpochService) -> None:
     """Expire states, each of which needs a page of its own."""
     for number in (1, 3):
         keeper(world, own).withdraw(DOMAIN, "whole", barrier(number))
 
 
-def sweep(world: World, own: Coordinator) -> None:
+def sweep(world: World, own: EpochService) -> None:
     keeper(world, own).sweep(DOMAIN)
 
 
-def keeper(world: World, own: Coordinator) -> Retention:
+def keeper(world: World, own: EpochService) -> Retention:
     small = replace(DEFAULTS, versions_in_page=2, ranges_in_page=1)
     return Retention(own.store, own.formats, clock=world.clock, random=own.random, defaults=small)
 

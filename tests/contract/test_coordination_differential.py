@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.move import records
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
@@ -66,14 +66,14 @@ class Side:
     store: MetadataStore
     catalog: MemoryCatalog
     attempts: list[Attempt] = field(default_factory=list)
-    coordinator: Coordinator = field(init=False)
+    coordinator: EpochService = field(init=False)
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
         swaps = StoreCapability.CATALOG_SWAP in self.store.capabilities
         tables = MemoryFormat(self.catalog, swaps=swaps)
         formats = TableFormats({"memory": lambda: tables}, projected=not swaps)
-        self.coordinator = Coordinator(self.store, formats, random=Random(1), defaults=UNHURRIED)
+        self.coordinator = EpochService(self.store, formats, random=Random(1), defaults=UNHURRIED)
         self.cuts = Cuts(self.store, formats)
 
     def holds(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.retention import Swept
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
@@ -373,7 +373,7 @@ def test_what_a_fenced_try_of_a_participant_writes_is_swept(table_world: World) 
     assert world.rows("t") == {"t": [(1, 0), (1, 1)]}
 
 
-class FirstNames(Coordinator):
+class FirstNames(EpochService):
     """A worker of the time when places were named by the end of the epoch alone."""
 
     def place(self, attempt: Attempt, sink: str) -> Place:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
@@ -33,7 +33,7 @@ class Operation:
     """
 
     prepare: Callable[[World], Any]
-    call: Callable[[Coordinator, Any], Any]
+    call: Callable[[EpochService, Any], Any]
 
 
 def job(world: World) -> EpochJob:
@@ -109,7 +109,7 @@ def shared_written(world: World) -> Attempt:
     return attempt
 
 
-def begin(by: Any) -> Callable[[Coordinator, Any], Any]:
+def begin(by: Any) -> Callable[[EpochService, Any], Any]:
     return lambda own, declared: own.begin(declared, day(1), by, roots=BOUNDS)
 
 

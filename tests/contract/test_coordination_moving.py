@@ -45,7 +45,7 @@ def places(quick_path: Path) -> Iterator[Places]:
 
 
 def moved(places: Places, source: str, target: str) -> MovedDomain:
-    here, there = (places[name].coordinator for name in (source, target))
+    here, there = (places[name] for name in (source, target))
     return move_domain(here.context, there.context, DOMAIN, source_place=source, target_place=target)
 
 
@@ -58,11 +58,11 @@ def job(name: str, *outputs: EpochTable, root: Root | None = None) -> EpochJob:
 
 def run(place: EpochService, declared: EpochJob, number: int, value: int) -> None:
     """Compute one epoch: one row into each table."""
-    attempt = place.coordinator.begin(declared, day(number), owner())
+    attempt = place.begin(declared, day(number), owner())
     assert isinstance(attempt, Attempt), attempt
     for sink in attempt.sinks:
-        write_rows(place.coordinator, attempt, sink.name, pa.table({"number": [value]}))
-    place.coordinator.publish(attempt)
+        write_rows(place, attempt, sink.name, pa.table({"number": [value]}))
+    place.publish(attempt)
 
 
 def numbers(place: EpochService, table: str) -> list[int]:
@@ -75,9 +75,9 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
     first, second = places["first"], places["second"]
     run(first, job("j", LEFT, RIGHT), 1, 1)
     run(first, job("j", RIGHT), 2, 2)
-    first.coordinator.retire(DOMAIN, "j", table="left", reason="it is another's", by="ada")
+    first.retire(DOMAIN, "j", table="left", reason="it is another's", by="ada")
     assert moved(places, "first", "second").tables == ("left", "right")
-    assert [one.problem for one in recover(second.coordinator.context, DOMAIN).tables] == ["", ""]
+    assert [one.problem for one in recover(second.context, DOMAIN).tables] == ["", ""]
     run(second, job("heir", LEFT), 2, 22)
     assert (numbers(second, "left"), numbers(second, "right")) == ([1, 22], [1, 2])
 
@@ -86,7 +86,7 @@ def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places
     """I11: who declares it again goes on from what was recorded."""
     feed = Root("feed", "/feed", late="ignore")
     with_root, without = job("j", RIGHT, root=feed), job("j", RIGHT)
-    first, second = places["first"].coordinator, places["second"].coordinator
+    first, second = places["first"], places["second"]
     attempt = first.begin(with_root, day(1), owner(), roots=files("then"))
     assert isinstance(attempt, Attempt)
     first.abort(attempt, "it is given up")
@@ -111,7 +111,7 @@ def test_a_domain_is_moved_on_and_comes_back_nowhere(places: Places) -> None:
     assert numbers(places["third"], "left") == [1, 2, 3]
     for name, following in (("first", "second"), ("second", "third")):
         with pytest.raises(DomainMoved, match=f"has moved to {following}"):
-            places[name].coordinator.begin(job("j", LEFT), day(4), owner())
+            places[name].begin(job("j", LEFT), day(4), owner())
     with pytest.raises(InvalidInput, match="without the domain"):
         moved(places, "third", "first")
 
@@ -120,8 +120,8 @@ def test_what_has_arrived_stays_so_when_its_job_is_declared_anew(places: Places)
     """R7: the move, which has ended, may be repeated, and changes nothing."""
     run(places["first"], job("j", LEFT), 1, 1)
     before = moved(places, "first", "second")
-    places["second"].coordinator.register(job("other", RIGHT))
-    places["second"].coordinator.retire(DOMAIN, "other", reason="a slip", by="ada")
+    places["second"].register(job("other", RIGHT))
+    places["second"].retire(DOMAIN, "other", reason="a slip", by="ada")
     again = moved(places, "first", "second")
     assert (again.csn, again.tables) == (before.csn + 1, before.tables)
 

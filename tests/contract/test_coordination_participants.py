@@ -13,7 +13,7 @@ import pytest
 from airflow_provider.coordination.attempts.admit import MOST_PARTICIPANTS
 from airflow_provider.coordination.attempts.join import Join
 from airflow_provider.coordination.attempts.resume import Begun, resume
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
@@ -304,9 +304,9 @@ def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:
     assert world.rows("d", "d2") == {"d": whole, "d2": whole}
 
 
-@pytest.mark.parametrize("decide", [Coordinator.complete, Coordinator.check])
+@pytest.mark.parametrize("decide", [EpochService.complete, EpochService.check])
 def test_nobody_joins_what_is_decided_on_meanwhile(
-    world: World, decide: Callable[[Coordinator, Attempt], None]
+    world: World, decide: Callable[[EpochService, Attempt], None]
 ) -> None:
     """R10: the output is declared complete, or checked, between a try's look at the log and its join."""
     attempt = begin(world, checks=[row_count("d", at_least=1)])

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import (
     Conflict,
@@ -317,7 +317,7 @@ def test_an_attempt_of_a_restored_store_is_over(world: World) -> None:
     attempt = world.begin(world.job("d", [world.table("d"), world.table("d2")]), day(1))
     committable = world.write(attempt, sinks=["d"])["d"]
     restored(world)
-    own: Coordinator = world.coordinator
+    own: EpochService = world.coordinator
     before = world.exactly()
     for call in (
         lambda: own.processed(attempt, "d2"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ from airflow_provider.coordination.attempts.reserve import (
     QUICK_S,
     Race,
 )
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced
@@ -99,7 +97,7 @@ def written(world: World, job: str = "slow") -> Attempt:
 
 def preparing(
     world: World, meanwhile: Callable[[], object], takes: timedelta = PREPARATION
-) -> tuple[Coordinator, Preparing]:
+) -> tuple[EpochService, Preparing]:
     store = Preparing(world, meanwhile, takes)
     return world.worker(store), store
 
@@ -300,8 +298,7 @@ def test_liv1_finished_output_is_adopted_after_an_error_that_a_retry_cures(
         raise error
 
     def block(attempt: Attempt) -> None:
-        service: Any = SimpleNamespace(coordinator=worker, formats=world.formats, sources={})
-        with EpochRun(service, job, attempt) as run:
+        with EpochRun(worker, job, attempt) as run:
             write_rows(worker, attempt, "d", rows([1]))
             run._written.add("d")
 

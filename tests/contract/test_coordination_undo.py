@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Fenced, TopologyError
 from airflow_provider.domain.topology import EpochJob, previous, state
@@ -36,7 +36,7 @@ def summing(world: World) -> tuple[EpochJob, EpochJob]:
     return amounts, world.job("sum", [total], inputs=[amounts.outputs[0], previous(total)])
 
 
-def add_up(own: Coordinator, attempt: Attempt) -> None:
+def add_up(own: EpochService, attempt: Attempt) -> None:
     """Write what the past and the epoch's amounts come to."""
     amounts, past = read_rows(own, attempt, "amounts"), read_rows(own, attempt, "sum")
     last = max(values_of(past), default=(0, 0))[1] if past is not None else 0
@@ -190,7 +190,7 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
     assert world.rows("d") == {"d": [(1, 2)]}
 
 
-def stuck(world: World) -> Coordinator:
+def stuck(world: World) -> EpochService:
     """A coordinator of a process that cannot delete."""
     tables: Any = NoDeletion(world.formats[world.table_format])
     return world.worker(formats=TableFormats({"memory": lambda: tables}, projected=world.formats.projected))

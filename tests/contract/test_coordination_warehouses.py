@@ -16,7 +16,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.coordination.commits.sealed import DomainMoving
 from airflow_provider.coordination.commits.warehouses import WrongWarehouse
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.service import EpochService, Settings
@@ -160,7 +159,7 @@ JOB = EpochJob("d", outputs=[TABLE], cadence="@daily", origin=day(1).start, on_r
 OTHER = EpochJob("other", outputs=[EpochTable("other", domain=DOMAIN)], cadence="@daily")
 
 
-def compute(coordinator: Coordinator, number: int) -> None:
+def compute(coordinator: EpochService, number: int) -> None:
     attempt = coordinator.begin(JOB, day(number), owner())
     assert isinstance(attempt, Attempt)
     write_rows(coordinator, attempt, "d", pa.table({"number": [number]}))
@@ -175,7 +174,7 @@ def folder(quick_path: Path) -> Path:
     settings = Settings.local(place)
     upgrade_schema(settings.store_url)
     with EpochService.open(settings) as service:
-        compute(service.coordinator, 1)
+        compute(service, 1)
     return place
 
 
@@ -186,7 +185,7 @@ def files(place: Path) -> set[Path]:
 def refuse_all(place: Path) -> None:
     with EpochService.open(Settings.local(place)) as service:
         for request in (
-            lambda: compute(service.coordinator, 2),
+            lambda: compute(service, 2),
             lambda: service.cuts.cut(DOMAIN, ["d"]),
             lambda: service.retention.sweep(DOMAIN),
         ):
@@ -202,7 +201,7 @@ def test_a_copied_folder_does_not_touch_its_original(folder: Path) -> None:
     refuse_all(twin)
     assert (files(folder), files(twin)) == before
     with EpochService.open(Settings.local(folder)) as service:
-        compute(service.coordinator, 2)
+        compute(service, 2)
 
 
 def test_a_moved_folder_is_refused_until_its_old_path_leads_to_it(folder: Path) -> None:
@@ -212,7 +211,7 @@ def test_a_moved_folder_is_refused_until_its_old_path_leads_to_it(folder: Path) 
     refuse_all(other)
     folder.symlink_to(other, target_is_directory=True)
     with EpochService.open(Settings.local(folder)) as service:
-        compute(service.coordinator, 2)
+        compute(service, 2)
         service.retention.sweep(DOMAIN)
         assert examine(service.store, service.formats, DOMAIN).urgent == ()
         found = service.cuts.read(service.cuts.cut(DOMAIN, ["d"]), "d")
@@ -220,7 +219,7 @@ def test_a_moved_folder_is_refused_until_its_old_path_leads_to_it(folder: Path) 
     folder.unlink()
     other.rename(folder)
     with EpochService.open(Settings.local(folder)) as service:
-        compute(service.coordinator, 3)
+        compute(service, 3)
         assert service.cuts.read(service.cuts.cut(DOMAIN, ["d"]), "d").num_rows == 3
 
 
@@ -233,7 +232,7 @@ def test_a_folder_that_was_copied_before_its_domain_knew_its_warehouse_is_not_ta
         forget(service.store)
     shutil.copytree(folder, twin)
     with EpochService.open(Settings.local(twin)) as service:
-        for request in (lambda: compute(service.coordinator, 2), lambda: service.coordinator.register(OTHER)):
+        for request in (lambda: compute(service, 2), lambda: service.register(OTHER)):
             with pytest.raises(WrongWarehouse, match=f"files in file://{folder}/warehouse"):
                 request()
         assert remembered(service.store) == ""
@@ -247,7 +246,7 @@ def test_a_move_to_another_store_keeps_the_warehouse(folder: Path) -> None:
     with EpochService.open(here) as source:
         for warehouse in (ELSEWHERE, here.warehouse):
             with EpochService.open(Settings(store_url=url, warehouse=warehouse)) as target:
-                found = (source.coordinator.context, target.coordinator.context, DOMAIN)
+                found = (source.context, target.context, DOMAIN)
                 if warehouse == ELSEWHERE:
                     with pytest.raises(WrongWarehouse):
                         move_domain(*found, source_place="source", target_place="target")
@@ -264,7 +263,7 @@ BOTH = EpochJob(
 )
 
 
-def total(coordinator: Coordinator, number: int) -> None:
+def total(coordinator: EpochService, number: int) -> None:
     attempt = coordinator.begin(BOTH, day(number), owner())
     assert isinstance(attempt, Attempt)
     write_rows(coordinator, attempt, "total", pa.table({"sum": [number * 10]}))
@@ -295,8 +294,8 @@ class Copied:
     def move(self) -> MovedDomain:
         with EpochService.open(self.source) as here, EpochService.open(self.target) as there:
             return move_domain(
-                here.coordinator.context,
-                there.coordinator.context,
+                here.context,
+                there.context,
                 DOMAIN,
                 source_place="source",
                 target_place="target",
@@ -309,12 +308,12 @@ def copied(folder: Path, quick_path: Path) -> Copied:
     with EpochService.open(Settings.local(folder)) as service:
         for number in (1, 2, 3):
             if number > 1:
-                compute(service.coordinator, number)
-            total(service.coordinator, number)
-        left = service.coordinator.begin(JOB, day(4), owner())  # silent when the domain is moved
+                compute(service, number)
+            total(service, number)
+        left = service.begin(JOB, day(4), owner())  # silent when the domain is moved
         assert isinstance(left, Attempt)
-        write_rows(service.coordinator, left, "d", pa.table({"number": [4]}))
-        service.coordinator.abort(left, "it failed")
+        write_rows(service, left, "d", pa.table({"number": [4]}))
+        service.abort(left, "it failed")
     source = Settings.local(folder)
     target = Settings(store_url=f"sqlite:///{quick_path}/second.db", warehouse=f"file://{quick_path}/moved")
     upgrade_schema(target.store_url)
@@ -335,8 +334,8 @@ def as_it_was(copied: Copied) -> None:
                 "epochs", uri=copied.target.store_url, warehouse=copied.target.warehouse
             ) as catalog:
                 assert sorted(catalog.load_table((DOMAIN, name)).scan().to_arrow()[0].to_pylist()) == expected
-        compute(service.coordinator, 4)
-        total(service.coordinator, 4)
+        compute(service, 4)
+        total(service, 4)
         assert rows_of(service, 4) == {"d": [1, 2, 3, 4], "total": [40]}
         assert examine(service.store, service.formats, DOMAIN).symptoms == ()
         service.retention.withdraw(DOMAIN, "total", barrier(1))
@@ -402,10 +401,10 @@ def test_a_copy_that_is_not_whole_is_refused(copied: Copied, kind: str) -> None:
         copied.move()
     if kind != ".metadata.json":
         with EpochService.open(copied.target) as service, pytest.raises(DomainMoving):
-            service.coordinator.register(OTHER)
+            service.register(OTHER)
     else:  # nothing was done
         with EpochService.open(copied.source) as service:
-            compute(service.coordinator, 4)
+            compute(service, 4)
         shutil.rmtree(copied.copy)
         shutil.copytree(copied.original, copied.copy)
         copied.move()

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.topology import EpochJob
@@ -25,7 +25,7 @@ ON_EVERY_STORE = pytest.mark.parametrize(
 """But not in memory, which children do not share."""
 
 
-def in_a_child(coordinator: Coordinator, job: EpochJob) -> Attempt:
+def in_a_child(coordinator: EpochService, job: EpochJob) -> Attempt:
     """Begin the first epoch of *job* in a fork of this process, as the owner of all children."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -46,7 +46,7 @@ def in_a_child(coordinator: Coordinator, job: EpochJob) -> Attempt:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_fork1_two_children_begin_one_epoch(world: World) -> None:
     """R10: request ids are drawn by the child, so that the second begin is another request and fences the first."""
-    coordinator = Coordinator(world.store, world.formats, clock=world.clock)
+    coordinator = EpochService(world.store, world.formats, clock=world.clock)
     job = world.job("d")
     coordinator.register(job)
     first, second = (in_a_child(coordinator, job) for _ in range(2))

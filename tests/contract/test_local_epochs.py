@@ -81,7 +81,7 @@ def test_how_to_compute_anew_what_is_committed_is_told(
     local_epochs: LocalEpochs, on_rerun: str, step: str
 ) -> None:
     job = EpochJob("load", outputs=[RIDES], cadence="@daily", on_rerun=on_rerun)
-    asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service.coordinator
+    asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service
     attempt = coordinator.begin(job, DAY, asking)
     assert isinstance(attempt, Attempt)
     write_rows(coordinator, attempt, "rides", pa.table({"minutes": [12]}))
@@ -96,7 +96,7 @@ def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs
     """I11: how many, and the command that lets the epoch read them."""
     root = Root("feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed())
     job = EpochJob("load", inputs=[root], outputs=[RIDES], cadence="@daily")
-    asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service.coordinator
+    asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service
     attempt = coordinator.begin(job, DAY, asking, roots=RootSources())
     assert isinstance(attempt, Attempt)
     write_rows(coordinator, attempt, "rides", pa.table({"minutes": [12]}))
@@ -147,7 +147,7 @@ def test_the_job_itself_goes_on_over_rows_of_a_test(local_epochs: LocalEpochs) -
     local_epochs.commit(LOAD, "2024-05-01", {RIDES: ONE})
     local_epochs.commit(COUNT, "2024-05-01", {TOTALS: [{"station": "Harbour", "count": 1}]})
     local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})
-    coordinator = local_epochs.service.coordinator
+    coordinator = local_epochs.service
     attempt = coordinator.begin(
         COUNT, Interval(SECOND, SECOND.replace(day=3)), Owner(dag_id="dag", run_id="run")
     )

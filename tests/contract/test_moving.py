@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.move import STAYS, MovedDomain, move_domain, records
 from airflow_provider.domain.columns import add, rename
@@ -63,7 +62,7 @@ class Site:
     def open(self) -> tuple[EpochService, EpochService]:
         return EpochService.open(self.source), EpochService.open(self.target)
 
-    def move(self, source: Coordinator, target: Coordinator) -> MovedDomain:
+    def move(self, source: EpochService, target: EpochService) -> MovedDomain:
         return move_domain(
             source.context,
             target.context,
@@ -95,10 +94,10 @@ def publish(
     service: EpochService, job: EpochJob, number: int, values: list[int], run: str = "scheduled"
 ) -> int:
     """Compute one epoch; return its CSN."""
-    attempt = service.coordinator.begin(job, day(number), owner(run))
+    attempt = service.begin(job, day(number), owner(run))
     assert isinstance(attempt, Attempt), attempt
-    write_rows(service.coordinator, attempt, job.outputs[0].name, pa.table({"number": values}))
-    return service.coordinator.publish(attempt).csn
+    write_rows(service, attempt, job.outputs[0].name, pa.table({"number": values}))
+    return service.publish(attempt).csn
 
 
 def history(service: EpochService) -> None:
@@ -107,9 +106,9 @@ def history(service: EpochService) -> None:
     publish(service, COUNT, 1, [1, 10], run="again")
     publish(service, COUNT, 2, [2])
     publish(service, DOUBLE, 1, [2, 20])
-    attempt = service.coordinator.begin(DOUBLE, day(2), owner())
+    attempt = service.begin(DOUBLE, day(2), owner())
     assert isinstance(attempt, Attempt)
-    service.coordinator.abort(attempt, "it failed")
+    service.abort(attempt, "it failed")
 
 
 def rows(service: EpochService) -> Any:
@@ -133,11 +132,11 @@ def test_a_moved_domain_reads_the_same_and_goes_on(
     source, target = services
     history(source)
     before, held = rows(source), contents(source)
-    moved = site.move(source.coordinator, target.coordinator)
+    moved = site.move(source, target)
     assert (moved.csn, moved.tables) == (4, ("doubles", "numbers"))
     assert contents(target) == held
     assert rows(target) == before
-    assert isinstance(target.coordinator.begin(COUNT, day(2), owner()), AlreadyCommitted)
+    assert isinstance(target.begin(COUNT, day(2), owner()), AlreadyCommitted)
     assert publish(target, DOUBLE, 2, [4]) == 5
     assert publish(target, COUNT, 3, [3]) == 6
     assert rows(target)[3] == {"numbers": [1, 2, 10], "doubles": [2, 4, 20]}
@@ -153,15 +152,15 @@ def test_changed_columns_are_moved_with_the_domain(
     changed = EpochTable(
         "numbers", domain=DOMAIN, column_changes=[rename("number", "amount"), add("number", "int")]
     )
-    attempt = source.coordinator.begin(
+    attempt = source.begin(
         EpochJob("count", outputs=[changed], cadence="@daily", origin=day(1).start, on_rerun="new_revision"),
         day(3),
         owner(),
     )
     assert isinstance(attempt, Attempt)
-    source.coordinator.abort(attempt, "the columns have changed")
+    source.abort(attempt, "the columns have changed")
     held = contents(source)
-    site.move(source.coordinator, target.coordinator)
+    site.move(source, target)
     assert contents(target) == held
     assert publish(target, COUNT, 3, [3]) == 6
     found = target.cuts.read(target.cuts.cut(DOMAIN, ["numbers"]), "numbers")
@@ -172,11 +171,11 @@ def test_changed_columns_are_moved_with_the_domain(
 def test_nothing_is_changed_where_it_was(site: Site, services: tuple[EpochService, EpochService]) -> None:
     source, target = services
     history(source)
-    site.move(source.coordinator, target.coordinator)
+    site.move(source, target)
     other = EpochJob("other", outputs=[EpochTable("others", domain=DOMAIN)], cadence="@daily")
     refused: list[Callable[[], object]] = [
-        lambda: source.coordinator.begin(COUNT, day(3), owner()),
-        lambda: source.coordinator.register(other),
+        lambda: source.begin(COUNT, day(3), owner()),
+        lambda: source.register(other),
         lambda: source.retention.withdraw(DOMAIN, "numbers", day(1).end),
         lambda: source.retention.sweep(DOMAIN),
     ]
@@ -186,27 +185,27 @@ def test_nothing_is_changed_where_it_was(site: Site, services: tuple[EpochServic
             change()
         assert "password" not in str(failed.value)
     assert contents(source) == held
-    assert site.move(source.coordinator, target.coordinator).csn == 4, "again, it changes nothing"
+    assert site.move(source, target).csn == 4, "again, it changes nothing"
     with pytest.raises(InvalidInput, match="without the domain"):
-        site.move(target.coordinator, source.coordinator)
+        site.move(target, source)
 
 
 def test_live_work_is_not_interrupted(site: Site, services: tuple[EpochService, EpochService]) -> None:
     source, target = services
     history(source)
-    attempt = source.coordinator.begin(COUNT, day(3), owner())
+    attempt = source.begin(COUNT, day(3), owner())
     assert isinstance(attempt, Attempt)
     with pytest.raises(EpochBusy, match="count") as failed:
-        site.move(source.coordinator, target.coordinator)
+        site.move(source, target)
     assert "scheduled" in failed.value.holders[0]
     assert list(target.store.domains()) == []
-    write_rows(source.coordinator, attempt, "numbers", pa.table({"number": [3]}))
-    assert source.coordinator.publish(attempt).csn == 5
+    write_rows(source, attempt, "numbers", pa.table({"number": [3]}))
+    assert source.publish(attempt).csn == 5
     lease = source.leases.cut(DOMAIN, ["numbers"], name="reader", owner="somebody")
     with pytest.raises(EpochBusy, match="reader"):
-        site.move(source.coordinator, target.coordinator)
+        site.move(source, target)
     source.leases.drop(lease)
-    assert site.move(source.coordinator, target.coordinator).csn == 5
+    assert site.move(source, target).csn == 5
 
 
 def test_a_silent_attempt_is_fenced(site: Site, services: tuple[EpochService, EpochService]) -> None:
@@ -214,22 +213,22 @@ def test_a_silent_attempt_is_fenced(site: Site, services: tuple[EpochService, Ep
     _, target = services
     clock = ManualClock()
     with open_store(site.source.store_url, now=clock.now) as store, EpochService.open(site.source) as tables:
-        source = Coordinator(store, tables.formats, clock=clock)
+        source = EpochService(store, tables.formats, clock=clock)
         attempt = source.begin(COUNT, day(1), owner())
         assert isinstance(attempt, Attempt)
         write_rows(source, attempt, "numbers", pa.table({"number": [1]}))
         clock.advance(PAST_TTL)
-        site.move(source, target.coordinator)
+        site.move(source, target)
         with pytest.raises(Fenced):
             source.publish(attempt)
     assert target.store.read(DOMAIN, []).head.csn == 0
     assert publish(target, COUNT, 1, [1]) == 1
 
 
-def worn_out(service: EpochService, calls: int, fault: Fault) -> Coordinator:
+def worn_out(service: EpochService, calls: int, fault: Fault) -> EpochService:
     """A coordinator whose store answers so many calls and no more."""
     store = FaultyStore(service.store, lambda call: fault if call.number >= calls else None)
-    return Coordinator(store, service.formats, clock=ManualClock())
+    return EpochService(store, service.formats, clock=ManualClock())
 
 
 def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochService, EpochService]) -> None:
@@ -249,7 +248,7 @@ def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochServi
             sealed += 1
             for service in services:
                 with pytest.raises(DomainMoving):
-                    service.coordinator.begin(COUNT, day(3), owner())
+                    service.begin(COUNT, day(3), owner())
     assert sealed > 5
     assert rows(target) == before
     assert contents(target) == held
@@ -259,17 +258,17 @@ def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochServi
 def test_what_cannot_be_moved_is_refused(site: Site, services: tuple[EpochService, EpochService]) -> None:
     source, target = services
     with pytest.raises(UnknownName, match="not in sqlite"):
-        site.move(source.coordinator, target.coordinator)
+        site.move(source, target)
     history(source)
     with pytest.raises(InvalidInput, match="another store"):
-        site.move(source.coordinator, source.coordinator)
+        site.move(source, source)
     unknown = CommitRecord(change_set=ChangeSetId("whose?"), members=(), by="hand", tables=())
     target.store.transact(Transaction(domain=DOMAIN, number=Number(unknown)))
     with pytest.raises(InvalidInput, match="without the domain"):
-        site.move(source.coordinator, target.coordinator)
+        site.move(source, target)
     publish(target, COUNT, 1, [7])
     with pytest.raises(InvalidInput, match="without the domain"):
-        site.move(source.coordinator, target.coordinator)
+        site.move(source, target)
     assert publish(source, DOUBLE, 2, [4]) == 5
     assert rows(source)[0] == 5
 
@@ -280,7 +279,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     source.retention.withdraw(DOMAIN, "numbers", day(1).end)
     landing = Root("landing", "file:///in/*.csv", late="ignore", complete=none_needed())
     job = EpochJob("load", inputs=[landing], outputs=[EpochTable("loaded", domain=DOMAIN)], cadence="@daily")
-    source.coordinator.register(job)
+    source.register(job)
     planted = {
         root_key(DOMAIN, "landing", day(1).end, 1): Kind.ROOT,
         versions_key(DOMAIN, NUMBERS.name, 1): Kind.VERSIONS,

@@ -163,10 +163,10 @@ def test_epochs_and_their_catalog_go_through_the_pooler(
         settings = Settings(store_url=pooler.url(mode), warehouse=f"file://{folder}")
         with EpochService.open(settings) as service:
             for number in (1, 2):
-                attempt = service.coordinator.begin(job, day(number), owner())
+                attempt = service.begin(job, day(number), owner())
                 assert isinstance(attempt, Attempt)
-                write_rows(service.coordinator, attempt, name, pa.table({"number": [number]}))
-                service.coordinator.publish(attempt)
+                write_rows(service, attempt, name, pa.table({"number": [number]}))
+                service.publish(attempt)
             found = service.cuts.read(service.cuts.cut(domain, [name]), name, columns=["number"])
             assert sorted(found["number"].to_pylist()) == [1, 2]
         assert pooled.pointer(domain, name) is not None

@@ -165,11 +165,11 @@ def test_a_connection_leads_to_epochs_on_it(postgresql: PostgresqlServer) -> Non
         settings = Settings(store_url=place.store_url, warehouse=place.warehouse)
         with EpochService.open(settings) as service:
             for number in (1, 2):
-                attempt = service.coordinator.begin(job, day(number), owner())
+                attempt = service.begin(job, day(number), owner())
                 assert isinstance(attempt, Attempt)
-                write_rows(service.coordinator, attempt, "numbers", pa.table({"number": [number]}))
-                assert service.coordinator.publish(attempt).csn == number
+                write_rows(service, attempt, "numbers", pa.table({"number": [number]}))
+                assert service.publish(attempt).csn == number
                 postgresql.restart("immediate")
             found = service.cuts.read(service.cuts.cut(DOMAIN, ["numbers"]), "numbers", columns=["number"])
             assert sorted(found["number"].to_pylist()) == [1, 2]
-            assert isinstance(service.coordinator.begin(job, day(2), owner()), AlreadyCommitted)
+            assert isinstance(service.begin(job, day(2), owner()), AlreadyCommitted)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun, resume
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.change_feed import Position, events
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Published
@@ -45,7 +44,7 @@ class Pipelines:
 
     def __init__(self, url: str, warehouse: Path) -> None:
         self.service = EpochService.open(Settings(store_url=url, warehouse=f"file://{warehouse}"))
-        self.coordinator: Coordinator = self.service.coordinator
+        self.coordinator: EpochService = self.service
 
     def job(self, name: str) -> EpochJob:
         table = EpochTable(name, domain=DOMAIN, format="iceberg")
@@ -116,7 +115,7 @@ def test_ha1_a_standby_without_the_last_commits_is_promoted(postgresql_pair: Pai
     for number in range(LOST):
         version = write(work.service.store, put(counter, number)).versions[counter]
 
-    publishing = Coordinator(
+    publishing = EpochService(
         Interrupted(work.service.store, lambda: fail_over(pair)),
         work.service.formats,  # type: ignore[arg-type]
     )

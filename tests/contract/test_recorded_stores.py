@@ -66,24 +66,24 @@ def test_what_was_open_is_published_or_superseded_and_the_next_epoch_commits(
     _, folder = recorded
     assert (rows(service, "first"), rows(service, "second")) == ([1, 2, 30], [10, 20])
     attempt = msgspec.json.decode((folder / "attempt.json").read_bytes(), type=Attempt)
-    service.coordinator.publish(attempt)
+    service.publish(attempt)
     assert rows(service, "first") == [1, 2, 4, 30]
 
     superseding = begun(service, second(7), 3, tries=2)
     assert (superseding.token, declared(service, "second").revision) == (2, 2)
     with pytest.raises(Fenced):
-        service.coordinator.heartbeat(replace(superseding, token=1))
-    service.coordinator.publish(written(service, superseding, 30))
+        service.heartbeat(replace(superseding, token=1))
+    service.publish(written(service, superseding, 30))
     older = begun(service, second(), 4)
-    service.coordinator.publish(written(service, older, 40))
+    service.publish(written(service, older, 40))
     record = declared(service, "second")
     assert (record.revision, record.lapses_after, len(record.earlier)) == (2, 7, 1)
 
     following = begun(service, first(), 5, roots=landed(folder, 5))
-    service.coordinator.publish(written(service, following, 5))
+    service.publish(written(service, following, 5))
     assert (declared(service, "first").revision, declared(service, "first").earlier) == (1, ())
     again = begun(service, second(7), 5)
-    service.coordinator.publish(written(service, again, 50))
+    service.publish(written(service, again, 50))
     assert (rows(service, "first"), rows(service, "second")) == ([1, 2, 4, 5, 30], [10, 20, 30, 40, 50])
 
 
@@ -101,7 +101,7 @@ def test_its_lease_is_renewed_and_read(service: EpochService, recorded: Recorded
     _, folder = recorded
     (lease,) = service.leases.all(DOMAIN)
     following = msgspec.json.decode((folder / "attempt.json").read_bytes(), type=Attempt)
-    service.coordinator.publish(following)
+    service.publish(following)
     service.retention.sweep(DOMAIN)
     renewed = service.leases.renew(lease)
     assert renewed.cut.states == lease.cut.states

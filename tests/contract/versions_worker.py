@@ -45,11 +45,13 @@ class Worker:
 
     def __init__(self, service: EpochService) -> None:
         self.service = service
+        # An older version has the operations of an attempt on an object of their own.
+        self.operations: Any = getattr(service, "coordinator", service)
         self.attempts: dict[str, Attempt] = {}
 
     def begin(self, name: str, number: int, run: str = "scheduled", lapses_after: int | None = None) -> int:
         owner = Owner(dag_id="dag", run_id=run, try_number=1, generation=0)
-        attempt = self.service.coordinator.begin(job(name, lapses_after), day(number), owner)
+        attempt = self.operations.begin(job(name, lapses_after), day(number), owner)
         assert isinstance(attempt, Attempt), attempt
         self.attempts[name] = attempt
         return attempt.token
@@ -61,13 +63,13 @@ class Worker:
         return [record.revision, record.lapses_after, len(record.earlier)]
 
     def write(self, name: str, value: int) -> None:
-        write_rows(self.service.coordinator, self.attempts[name], name, pa.table({"number": [value]}))
+        write_rows(self.operations, self.attempts[name], name, pa.table({"number": [value]}))
 
     def heartbeat(self, name: str) -> None:
-        self.service.coordinator.heartbeat(self.attempts[name])
+        self.operations.heartbeat(self.attempts[name])
 
     def publish(self, name: str) -> int:
-        return self.service.coordinator.publish(self.attempts[name]).csn
+        return self.operations.publish(self.attempts[name]).csn
 
     def run(self, name: str, number: int, value: int, run: str = "scheduled") -> int:
         self.begin(name, number, run)

@@ -20,7 +20,7 @@ def begun(service: EpochService, day: int) -> Attempt:
     """Begin the epoch of a day, counted from :data:`ORIGIN`."""
     start = ORIGIN + timedelta(days=day)
     owner = Owner(dag_id="flights", run_id=f"run {day}")
-    attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
+    attempt = service.begin(JOB, Interval(start, start + timedelta(days=1)), owner)
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -28,5 +28,5 @@ def begun(service: EpochService, day: int) -> Attempt:
 def published(service: EpochService, day: int) -> None:
     """Compute one day: two rows."""
     attempt = begun(service, day)
-    write_rows(service.coordinator, attempt, "flights", pa.table({"x": [1, 2]}))
-    service.coordinator.publish(attempt)
+    write_rows(service, attempt, "flights", pa.table({"x": [1, 2]}))
+    service.publish(attempt)

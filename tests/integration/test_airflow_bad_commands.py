@@ -95,11 +95,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with opened(folder, "store") as service:
         for job, day in ((JOB, ORIGIN), (JOB, ORIGIN + DAY), (ENDS, ORIGIN + DAY)):
             owner = Owner(dag_id="flights", run_id=str(day))
-            attempt = service.coordinator.begin(job, Interval(day, day + DAY), owner)
+            attempt = service.begin(job, Interval(day, day + DAY), owner)
             assert isinstance(attempt, Attempt)
-            write_rows(service.coordinator, attempt, job.outputs[0].name, pa.table({"x": [1]}))
-            service.coordinator.publish(attempt)
-        service.coordinator.register(LEAVES)
+            write_rows(service, attempt, job.outputs[0].name, pa.table({"x": [1]}))
+            service.publish(attempt)
+        service.register(LEAVES)
         service.leases.cut("default", ["flights"], name="held", owner="me")
         service.leases.cut("default", ["flights"], name="other", owner="somebody")
     return folder

@@ -47,8 +47,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = Settings(store_url=f"sqlite:///{folder}/store.db", warehouse=f"file://{folder}/warehouse")
     with EpochService.open(settings) as service:
         published(service, 0)
-        service.coordinator.abort(begun(service, 1), "SparkException: it failed")
-        service.coordinator.register(READER)
+        service.abort(begun(service, 1), "SparkException: it failed")
+        service.register(READER)
     return folder
 
 
@@ -86,7 +86,7 @@ def test_status_counts_every_epoch_of_its_hours(epochs: Run, tmp_path: Path) -> 
     minutely = EpochJob("minutely", outputs=[EpochTable("ticks")], cadence="* * * * *", origin=ORIGIN)
     with EpochService.open(settings) as service:
         published(service, 0)
-        service.coordinator.register(minutely)
+        service.register(minutely)
     done = epochs("status", "--output", "json", connection=epochs_connection(tmp_path))
     tables = {one["table"]: one for one in json.loads(done.stdout)["tables"]}
     assert tables["ticks"]["nothing"] == 24 * 60
@@ -110,7 +110,7 @@ def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
     with EpochService.open(settings) as service:
         published(service, 0)
         holder = begun(service, 1).owner
-        service.coordinator.register(READER)
+        service.register(READER)
     airflow = create_engine("sqlite://", poolclass=StaticPool)
     DagRun.metadata.tables["dag_run"].create(airflow)
     monkeypatch.setattr("airflow.utils.session.create_session", lambda: Session(airflow))
@@ -138,11 +138,11 @@ def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Pa
     )
     with EpochService.open(settings) as service:
         start = Interval(ORIGIN, ORIGIN + timedelta(days=1))
-        attempt = service.coordinator.begin(job, start, Owner(dag_id="flights", run_id="run"))
+        attempt = service.begin(job, start, Owner(dag_id="flights", run_id="run"))
         assert isinstance(attempt, Attempt)
-        write_rows(service.coordinator, attempt, "checked", pa.table({"x": [1, 2]}))
+        write_rows(service, attempt, "checked", pa.table({"x": [1, 2]}))
         with pytest.raises(Vetoed):
-            service.coordinator.publish(attempt)
+            service.publish(attempt)
     told = epochs("explain", "check", "--domain", "vetoes")
     assert told.returncode == 0, told.stderr
     for words in (
@@ -167,10 +167,10 @@ def test_skip(epochs: Run, home: Path) -> None:
     job = EpochJob("load", outputs=[EpochTable("loaded", domain="gaps")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
         third = Interval(ORIGIN + timedelta(days=2), ORIGIN + timedelta(days=3))
-        attempt = service.coordinator.begin(job, third, Owner(dag_id="flights", run_id="run"))
+        attempt = service.begin(job, third, Owner(dag_id="flights", run_id="run"))
         assert isinstance(attempt, Attempt)
-        write_rows(service.coordinator, attempt, "loaded", pa.table({"x": [1, 2]}))
-        service.coordinator.publish(attempt)
+        write_rows(service, attempt, "loaded", pa.table({"x": [1, 2]}))
+        service.publish(attempt)
     asked = ("skip", "load", "2013-02-06/2013-02-09", "--reason", "the source was down", "--domain", "gaps")
     done = epochs(*asked, "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -198,10 +198,10 @@ def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
     with EpochService.open(settings) as service:
         first = Interval(ORIGIN, ORIGIN + timedelta(days=1))
         owner = Owner(dag_id="flights", run_id="run")
-        attempt = service.coordinator.begin(job, first, owner, roots=RootSources())
+        attempt = service.begin(job, first, owner, roots=RootSources())
         assert isinstance(attempt, Attempt)
-        write_rows(service.coordinator, attempt, "raw", pa.table({"x": [1]}))
-        service.coordinator.publish(attempt)
+        write_rows(service, attempt, "raw", pa.table({"x": [1]}))
+        service.publish(attempt)
     landed.write_text("22")
     asked = ("bind", "landed", "2013-02-06", "--reason", "it was mended", "--domain", "lands")
     done = epochs(*asked, "-o", "json")
@@ -220,7 +220,7 @@ def test_retire_and_revive(epochs: Run, home: Path) -> None:
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     job = EpochJob("ends", outputs=[EpochTable("ended", domain="ends")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
-        service.coordinator.register(job)
+        service.register(job)
     done = epochs("retire", "ends", "--reason", "it was a trial", "--domain", "ends")
     assert (done.returncode, done.stdout.split()) == (0, ["retired", "ends"]), done.stderr
     (line,) = json.loads(epochs("status", "--domain", "ends", "-o", "json").stdout)["tables"]
@@ -252,10 +252,10 @@ def test_a_cut_of_tables_that_begin_at_different_times(epochs: Run, home: Path) 
             for number in range(days):
                 start = origin + timedelta(days=number)
                 epoch = Interval(start, start + timedelta(days=1))
-                attempt = service.coordinator.begin(job, epoch, Owner(dag_id="loads", run_id=str(start)))
+                attempt = service.begin(job, epoch, Owner(dag_id="loads", run_id=str(start)))
                 assert isinstance(attempt, Attempt)
-                write_rows(service.coordinator, attempt, name, pa.table({"x": [1]}))
-                service.coordinator.publish(attempt)
+                write_rows(service, attempt, name, pa.table({"x": [1]}))
+                service.publish(attempt)
     note = "short: no rows before 2013-02-07T00:00:00+00:00, while long has rows from 2013-02-06T00:00:00+00:00 on"
     told = epochs("cut", "long", "short", "--domain", "uneven").stdout
     assert f"note {note}" in " ".join(told.split()), "however wide the terminal is"

@@ -97,7 +97,7 @@ def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
         made(fails_at_noon, job=HOURLY, batch="@daily").execute(task_context())
     assert service.store.read(HOURLY.domain, []).head.csn == 2
     noon = Interval(SEVENTH.start + timedelta(hours=12), SEVENTH.start + timedelta(hours=18))
-    log = service.coordinator.barriers("default", "hourly", noon)
+    log = service.barriers("default", "hourly", noon)
     assert EpochState.ABORTED in {one.record.state for one in log}
     assert made(hours, job=HOURLY, batch="@daily").execute(task_context(try_number=2)) == ["12", "18"]
 

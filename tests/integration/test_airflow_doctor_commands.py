@@ -36,7 +36,7 @@ def test_doctor_says_what_to_type(service: EpochService, epochs: Run) -> None:
     code, printed, _ = epochs("doctor")
     assert code == 0
     assert "all is as it should be" in printed
-    service.coordinator.abort(begun(service, 1), "SparkException: it failed")
+    service.abort(begun(service, 1), "SparkException: it failed")
     code, printed, failed = epochs("doctor", "-o", "json")
     assert code == 1
     assert "1 of 1 findings" in failed

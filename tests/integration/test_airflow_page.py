@@ -64,10 +64,10 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", token_hex(64))
         with EpochsHook().get_conn() as service:
             for job in (MINE, THEIRS, RAIL):
-                attempt = service.coordinator.begin(job, DAY, Owner(dag_id=f"dag_{job.name}", run_id="run"))
+                attempt = service.begin(job, DAY, Owner(dag_id=f"dag_{job.name}", run_id="run"))
                 assert isinstance(attempt, Attempt)
-                service.coordinator.abort(attempt, "SparkException: it failed")
-            service.coordinator.register(IDLE)
+                service.abort(attempt, "SparkException: it failed")
+            service.register(IDLE)
         yield home
 
 
@@ -159,7 +159,7 @@ def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tm
     )
     with EpochService.open(Settings.local(tmp_path)) as service:
         publish(service, before, DAY)
-        service.coordinator.retire("default", "before", reason="renamed", by="ada")
+        service.retire("default", "before", reason="renamed", by="ada")
         publish(service, heir, Interval(DAY.end, DAY.end + timedelta(days=1)))
         found = grid(service.store, "default")
     (row,) = grid_answer(found, access(None))["rows"]
@@ -174,11 +174,11 @@ def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tm
 
 
 def publish(service: EpochService, job: EpochJob, interval: Interval) -> None:
-    attempt = service.coordinator.begin(job, interval, Owner(dag_id=f"dag_{job.name}", run_id="run"))
+    attempt = service.begin(job, interval, Owner(dag_id=f"dag_{job.name}", run_id="run"))
     assert isinstance(attempt, Attempt)
-    write_rows(service.coordinator, attempt, job.outputs[0].name, pa.table({"value": [1]}))
-    service.coordinator.complete(attempt)
-    service.coordinator.publish(attempt)
+    write_rows(service, attempt, job.outputs[0].name, pa.table({"value": [1]}))
+    service.complete(attempt)
+    service.publish(attempt)
 
 
 def test_a_domain_is_named_to_those_who_may_read_a_dag_that_works_in_it(service: EpochService) -> None:
@@ -220,9 +220,9 @@ def test_a_job_that_is_not_there_and_one_of_another_dag_are_told_alike(
 def test_what_another_dag_did_to_an_epoch_is_left_out(service: EpochService) -> None:
     day = Interval(DAY.end, DAY.end + timedelta(days=1))
     for dag in ("dag_mine", "dag_secret"):
-        attempt = service.coordinator.begin(MINE, day, Owner(dag_id=dag, run_id="run"))
+        attempt = service.begin(MINE, day, Owner(dag_id=dag, run_id="run"))
         assert isinstance(attempt, Attempt)
-        service.coordinator.abort(attempt, f"{dag} failed")
+        service.abort(attempt, f"{dag} failed")
     answer = epoch_answer(explain(service.store, "default", "mine", day), access("dag_mine"))
     assert "secret" not in json.dumps(answer)
     table = grid_answer(grid(service.store, "default", end=day.end), access("dag_mine"))

@@ -56,14 +56,14 @@ def connection_fields(
 
 def publish() -> None:
     with EpochsHook().get_conn() as service:
-        attempt = service.coordinator.begin(JOB, SEVENTH, Owner(dag_id="dag", run_id="run"))
+        attempt = service.begin(JOB, SEVENTH, Owner(dag_id="dag", run_id="run"))
         assert isinstance(attempt, Attempt)
-        data, place = service.formats["iceberg"], service.coordinator.place(attempt, "a")
+        data, place = service.formats["iceberg"], service.place(attempt, "a")
         info = data.create(A, pa.schema([("x", pa.int64())]))
         files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [1]})]))
-        service.coordinator.processed(attempt, "a")
-        service.coordinator.written(attempt, "a", data.describe_output(place, info, files))
-        service.coordinator.publish(attempt)
+        service.processed(attempt, "a")
+        service.written(attempt, "a", data.describe_output(place, info, files))
+        service.publish(attempt)
 
 
 def test_from_an_empty_database_to_a_woken_trigger() -> None:

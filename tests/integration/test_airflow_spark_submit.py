@@ -53,11 +53,11 @@ from airflow_provider.spark.handover import received
 
 def stage(service, attempt, rows):
     for sink in attempt.sinks:
-        format, place = service.formats["iceberg"], service.coordinator.place(attempt, sink.name)
+        format, place = service.formats["iceberg"], service.place(attempt, sink.name)
         info = format.create(sink, pa.schema([("id", pa.int64())]))
         files = list(format.task_writer(place, info)([pa.RecordBatch.from_pydict({"id": list(range(rows))})]))
-        service.coordinator.processed(attempt, sink.name)
-        service.coordinator.written(attempt, sink.name, format.describe_output(place, info, files))
+        service.processed(attempt, sink.name)
+        service.written(attempt, sink.name, format.describe_output(place, info, files))
 
 
 order = received()
@@ -69,12 +69,10 @@ ONE = (
     + """
 with EpochService.open(order.settings) as service:
     stage(service, order.attempt, int(sys.argv[1]))
-    service.coordinator.complete(order.attempt)
+    service.complete(order.attempt)
 """
 )
-CHECKED = ONE.replace(
-    "service.coordinator.complete", "service.coordinator.check(order.attempt);service.coordinator.complete"
-)
+CHECKED = ONE.replace("service.complete", "service.check(order.attempt);service.complete")
 FAILS = (
     STAGING
     + """
@@ -88,15 +86,15 @@ raise SystemExit("the program failed after it had written everything")
 """
 )
 FORGETS = STAGING
-LEAVES_EARLY = ONE.replace("service.coordinator.complete(order.attempt)", "raise SystemExit(0)")
+LEAVES_EARLY = ONE.replace("service.complete(order.attempt)", "raise SystemExit(0)")
 BATCH = (
     STAGING
     + """
 with EpochService.open(order.settings) as service:
     for epoch in order.job.cadence.split(order.batch.interval):
-        attempt = service.coordinator.begin(order.job, epoch, order.batch.owner)
+        attempt = service.begin(order.job, epoch, order.batch.owner)
         stage(service, attempt, epoch.start.hour + 1)
-        service.coordinator.publish(attempt)
+        service.publish(attempt)
 """
 )
 LEAVES_ONE = BATCH.replace("split(order.batch.interval)", "split(order.batch.interval)[1:]")
@@ -158,7 +156,7 @@ def count(service: EpochService, table: str) -> int:
 
 
 def states(service: EpochService, job: EpochJob = DAILY) -> list[EpochState]:
-    log = service.coordinator.barriers(job.domain, job.name, SEVENTH)
+    log = service.barriers(job.domain, job.name, SEVENTH)
     return [one.record.state for one in sorted(log, key=lambda one: one.at)]
 
 

@@ -113,9 +113,9 @@ def fill_archive(service: EpochService) -> None:
     job = EpochJob(LONG_JOB, outputs=tables, cadence="@daily", origin=ORIGIN)
     owner = Owner(dag_id=f"dag_of_{LONG_JOB}", run_id=f"scheduled__{ORIGIN.isoformat()}")
     commit(service, job, day(1))
-    second = service.coordinator.begin(job, day(2), owner)
+    second = service.begin(job, day(2), owner)
     assert isinstance(second, Attempt)
-    service.coordinator.abort(second, NOTE)
+    service.abort(second, NOTE)
     slow = [EpochTable("slow", domain=LONG, kind="full")]
     commit(
         service,
@@ -195,10 +195,10 @@ def land(service: EpochService, folder: Path) -> None:
     raw = [EpochTable("raw", domain=LONG)]
     job = EpochJob("land", inputs=[root], outputs=raw, cadence="@daily", origin=ORIGIN)
     owner = Owner(dag_id="landing", run_id="first")
-    attempt = service.coordinator.begin(job, day(1), owner, roots=RootSources())
+    attempt = service.begin(job, day(1), owner, roots=RootSources())
     assert isinstance(attempt, Attempt)
-    write_rows(service.coordinator, attempt, "raw", pa.table({"x": [1]}))
-    service.coordinator.publish(attempt)
+    write_rows(service, attempt, "raw", pa.table({"x": [1]}))
+    service.publish(attempt)
     file.write_text("22")
 
 

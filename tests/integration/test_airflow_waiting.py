@@ -76,16 +76,16 @@ def publish(service: EpochService, table: str, *days: int) -> None:
 def publish_epoch(service: EpochService, job: EpochJob, epoch: Interval, number: int) -> None:
     """Commit one row of the job's table."""
     table = job.outputs[0].name
-    attempt = service.coordinator.begin(job, epoch, Owner(dag_id="producer", run_id=str(number)))
+    attempt = service.begin(job, epoch, Owner(dag_id="producer", run_id=str(number)))
     assert isinstance(attempt, Attempt)
     data = service.formats["iceberg"]
     sink = attempt.sink(table)
     info = data.describe(sink) or data.create(sink, SCHEMA)
-    place = service.coordinator.place(attempt, table)
+    place = service.place(attempt, table)
     files = list(data.task_writer(place, info)([pa.RecordBatch.from_pydict({"x": [number]})]))
-    service.coordinator.processed(attempt, table)
-    service.coordinator.written(attempt, table, data.describe_output(place, info, files))
-    service.coordinator.publish(attempt)
+    service.processed(attempt, table)
+    service.written(attempt, table, data.describe_output(place, info, files))
+    service.publish(attempt)
 
 
 def sensor(**options: Any) -> EpochSensor:
@@ -430,12 +430,12 @@ def deferred_by(work: Callable[[], Any]) -> tuple[EpochTrigger, TaskDeferred]:
 
 def test_a_busy_epoch_is_waited_for_and_spends_no_retry(service: EpochService) -> None:
     """The lock's end wakes the task, which begins then; what keeps its inputs' run is not asked twice at once."""
-    other = service.coordinator.begin(JOBS["a"], SEVENTH, OTHER)
+    other = service.begin(JOBS["a"], SEVENTH, OTHER)
     assert isinstance(other, Attempt)
     waits, deferred = deferred_by(lambda: beginner().execute(task_context()))
     assert deferred.method_name == "resumed"
     assert first_event(waits, 0.5) is None
-    service.coordinator.abort(other, "a test")
+    service.abort(other, "a test")
     event = first_event(waits, 30)
     assert event is not None
     assert event.payload["status"] == "ready"
@@ -447,7 +447,7 @@ def test_what_is_not_ready_is_waited_for_before_spark_is_asked_for(
 ) -> None:
     """No connection to Spark exists; the log says who brings the input, and that a run ended and left it open."""
     publish(service, "a", 6)
-    service.coordinator.begin(JOBS["a"], SEVENTH, Owner(dag_id="producer", run_id="marked"))
+    service.begin(JOBS["a"], SEVENTH, Owner(dag_id="producer", run_id="marked"))
     reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     with DAG("pipeline", schedule=None) as dag:
         task.epoch(task_id="compute", job=reader)(lambda epoch: epoch)()
@@ -473,7 +473,7 @@ def test_late_files_that_are_ignored_are_counted(
     for late in ("ignore", "next"):
         root = Root(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
         job = EpochJob(f"load_{late}", inputs=[root], outputs=[EpochTable(f"of_{late}")], cadence="@daily")
-        service.coordinator.begin(job, epoch, OTHER, roots=RootSources())
+        service.begin(job, epoch, OTHER, roots=RootSources())
         tell_ignored(logging.getLogger(), service, job, epoch.end)
         (landed / f"{late}.csv").touch()
         tell_ignored(logging.getLogger(), service, job, epoch.end)
@@ -499,7 +499,7 @@ def _writes(epoch: Any) -> None:
 
 
 def test_all_waits_of_a_try_are_within_one_time_out(service: EpochService) -> None:
-    service.coordinator.begin(JOBS["a"], SEVENTH, OTHER)
+    service.begin(JOBS["a"], SEVENTH, OTHER)
     long_ago = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
     hour = timedelta(hours=1)
     _, deferred = deferred_by(lambda: beginner(wait_timeout=hour).execute(task_context()))
@@ -522,9 +522,9 @@ def test_who_does_not_defer_waits_in_its_worker(
     monkeypatch.setattr(
         begin_waiting, "DEFAULTS", replace(DEFAULTS, wait_poll_interval=timedelta(seconds=0.1))
     )
-    other = service.coordinator.begin(JOBS["a"], SEVENTH, OTHER)
+    other = service.begin(JOBS["a"], SEVENTH, OTHER)
     assert isinstance(other, Attempt)
-    later = threading.Timer(0.5, service.coordinator.abort, (other, "a test"))
+    later = threading.Timer(0.5, service.abort, (other, "a test"))
     later.start()
     assert len(beginner(deferrable=False).execute(task_context())) == 1
     later.join()
@@ -532,7 +532,7 @@ def test_who_does_not_defer_waits_in_its_worker(
 
 def test_a_try_does_not_wait_for_an_earlier_one_of_its_own_run(service: EpochService) -> None:
     mine = task_owner(task_context())
-    service.coordinator.begin(JOBS["a"], SEVENTH, mine)
+    service.begin(JOBS["a"], SEVENTH, mine)
     inputs = JobInputs.of(JOBS["a"], SEVENTH)
     ready = partial(begin_readiness, service.store, "default", "make_a", inputs)
     assert ready((mine.dag_id, mine.run_id)).ready

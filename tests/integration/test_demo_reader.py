@@ -77,7 +77,7 @@ def commit_day(epochs: LocalEpochs, day: date) -> None:
     reports = {nyc_tables.WEATHER: pa.table({"visibility_mi": [10.0]})}
     epochs.commit(begun(nyc_tables.WEATHER_JOB, midnight(SATURDAY)), first, reports)
     rest = Interval(first.end, end_of(day))
-    epochs.service.coordinator.skip(nyc_tables.DOMAIN, "weather", rest, "one report a day", by="test")
+    epochs.service.skip(nyc_tables.DOMAIN, "weather", rest, "one report a day", by="test")
 
 
 def commit_week(epochs: LocalEpochs, flights: int) -> None:

@@ -69,13 +69,13 @@ def until(lines: IO[str], csn: int) -> Iterator[Seen]:
 def _commit(service: EpochService, number: int, revision: int) -> int:
     start = ORIGIN + timedelta(hours=number)
     owner = Owner(dag_id="d", run_id=str(number), generation=revision)
-    attempt = service.coordinator.begin(JOB, Interval(start, start + timedelta(hours=1)), owner)
+    attempt = service.begin(JOB, Interval(start, start + timedelta(hours=1)), owner)
     assert isinstance(attempt, Attempt)
     value = 10 * number + revision
-    write_rows(service.coordinator, attempt, "orders", pa.table({"value": [value]}))
-    write_rows(service.coordinator, attempt, "lines", pa.table({"value": [value - 1, 1]}))
-    write_rows(service.coordinator, attempt, "totals", pa.table({"value": [value, 0, 0]}))
-    return service.coordinator.publish(attempt).csn
+    write_rows(service, attempt, "orders", pa.table({"value": [value]}))
+    write_rows(service, attempt, "lines", pa.table({"value": [value - 1, 1]}))
+    write_rows(service, attempt, "totals", pa.table({"value": [value, 0, 0]}))
+    return service.publish(attempt).csn
 
 
 def test_an_outsider_never_sees_a_part_of_a_commit(tmp_path: Path, databases: tuple[str, str]) -> None:

@@ -56,9 +56,9 @@ def test_an_argument_that_nobody_means(
     )  # fmt: skip
     call, good = CALLS[what]
     with epoch_run(job, HOUR, spark=spark, settings=settings) as epoch:
-        before = service.coordinator.barriers(job.domain, job.name, HOUR)
+        before = service.barriers(job.domain, job.name, HOUR)
         refused(lambda value: call(epoch, value), good)
-        assert service.coordinator.barriers(job.domain, job.name, HOUR) == before
+        assert service.barriers(job.domain, job.name, HOUR) == before
         assert [one.record.state for one in before] == [EpochState.OPEN]
         assert not list(tmp_path.rglob("*.parquet"))
         epoch.write(TABLE, spark.range(1))

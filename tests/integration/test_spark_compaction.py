@@ -179,7 +179,7 @@ def test_r33_a_copy_of_what_spark_compacted_takes_its_place(
     with EpochService.open(settings) as source, EpochService.open(elsewhere) as target:
         before = every_way(spark, source, source.cuts.cut("shop", ["events", "counts"]))
         places = {"source_place": "source", "target_place": "target"}
-        move_domain(source.coordinator.context, target.coordinator.context, "shop", **places, warehouse=True)
+        move_domain(source.context, target.context, "shop", **places, warehouse=True)
     shutil.rmtree(settings.warehouse.removeprefix("file://"))
     with EpochService.open(elsewhere) as service:
         assert every_way(spark, service, service.cuts.cut("shop", ["events", "counts"])) == before

@@ -174,12 +174,12 @@ def test_a_statement_that_fails_leaves_nothing_and_the_block_may_be_tried_again(
 
 
 def states(service: EpochService, interval: Interval) -> list[tuple[str, str]]:
-    log = service.coordinator.barriers(KEEP.domain, KEEP.name, interval)
+    log = service.barriers(KEEP.domain, KEEP.name, interval)
     return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
 
 
 def begun(service: EpochService, who: Owner, interval: Interval) -> Attempt:
-    attempt = service.coordinator.begin(KEEP, interval, replace(who, request_id=str(uuid7())))
+    attempt = service.begin(KEEP, interval, replace(who, request_id=str(uuid7())))
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -336,7 +336,7 @@ def test_a_retry_adopts_a_complete_draft_or_makes_another_one(
     crashed.__enter__()
     keep(crashed, OPENING)
     if complete:
-        service.coordinator.complete(crashed.attempt)
+        service.complete(crashed.attempt)
     crashed._heartbeat.stop()
     retry = replace(RUN, try_number=2)
     with epoch_run(KEEP, hour(0), spark=spark, settings=settings, owner=retry) as epoch:

@@ -71,7 +71,7 @@ def totals_of(df: DataFrame) -> DataFrame:
 
 
 def begin(service: EpochService, owner: Owner, interval: Interval = HOUR, job: EpochJob = BOTH) -> Attempt:
-    attempt = service.coordinator.begin(job, interval, replace(owner, request_id=str(uuid7())))
+    attempt = service.begin(job, interval, replace(owner, request_id=str(uuid7())))
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -82,7 +82,7 @@ def read(service: EpochService, table: str) -> pa.Table:
 
 def states(service: EpochService, job: EpochJob = BOTH, interval: Interval = HOUR) -> list[tuple[str, str]]:
     """The epoch's barrier log in the order of its entries' times."""
-    log = service.coordinator.barriers(job.domain, job.name, interval)
+    log = service.barriers(job.domain, job.name, interval)
     return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
 
 
@@ -184,7 +184,7 @@ def test_a_batch_goes_on_where_an_earlier_try_of_it_ended(
         run(RUN, stop_at=2)
     interval = Interval(MIDNIGHT + timedelta(hours=2), MIDNIGHT + timedelta(hours=3))
     assert states(service, interval=interval)[-1] == (EpochState.ABORTED, "")
-    record = service.coordinator.epoch(BOTH.domain, BOTH.name, interval)
+    record = service.epoch(BOTH.domain, BOTH.name, interval)
     assert record is not None
     assert record.record.attempt is not None
     assert record.record.attempt.aborted == "OSError: lost its host"
@@ -218,7 +218,7 @@ def crash(service: EpochService, spark: SparkSession, *, complete: bool) -> None
     crashed.__enter__()
     compute(crashed, rows=5)
     if complete:
-        service.coordinator.complete(crashed.attempt)
+        service.complete(crashed.attempt)
     crashed._heartbeat.stop()
 
 
@@ -326,8 +326,7 @@ def test_a_store_that_is_away_for_less_than_the_lock_costs_nothing(
                 return Fault.REQUEST_LOST
             return None
 
-        coordinator = service.coordinator
-        coordinator.context = replace(coordinator.context, store=FaultyStore(service.store, plan))
+        service.context = replace(service.context, store=FaultyStore(service.store, plan))
         with EpochRun(service, BOTH, attempt, spark=spark) as epoch:
             away.set()
             while len(lost) < 3:
@@ -350,19 +349,19 @@ def test_a_store_that_is_away_at_the_end_leaves_the_output_for_the_retry(
 
 def lose_the_store_before_publish(service: EpochService, spark: SparkSession) -> None:
     away = threading.Event()
-    context = service.coordinator.context
+    context = service.context
     faulty = FaultyStore(
         context.store,
         lambda call: Fault.REQUEST_LOST if away.is_set() and call.method == "transact" else None,
     )
-    service.coordinator.context = replace(context, store=faulty)
-    complete = service.coordinator.complete
+    service.context = replace(context, store=faulty)
+    complete = service.complete
 
     def complete_then_lose_the_store(attempt: Attempt) -> None:
         complete(attempt)
         away.set()
 
-    service.coordinator.complete = complete_then_lose_the_store  # type: ignore[method-assign]
+    service.complete = complete_then_lose_the_store  # type: ignore[method-assign]
 
     def cut_off() -> None:
         with EpochRun(service, BOTH, begin(service, RUN), spark=spark) as epoch:

@@ -64,7 +64,7 @@ def attempt_at(service: EpochService) -> Attempt:
     )
     bounds = RootBounds(root="landing", files=(BoundFile(uri="file:///a", size_bytes=3, modified=4),))
     ids = RootBounds(root="orders", span=Span(low=None, high=2**63 - 1, rows=0))
-    attempt = service.coordinator.begin(job, HOUR, OWNER, roots={"landing": bounds, "orders": ids})
+    attempt = service.begin(job, HOUR, OWNER, roots={"landing": bounds, "orders": ids})
     assert isinstance(attempt, Attempt)
     return attempt
 

@@ -117,9 +117,7 @@ def test_a_part_that_never_came_ends_the_attempt_of_a_program(
         epoch_participant(SHARE, epoch.handles[0], settings=settings, spark=classic_session) as part,
     ):
         write_share(part)
-    assert EpochState.ABORTED in {
-        one.record.state for one in service.coordinator.barriers("default", SHARE.name, DAY)
-    }
+    assert EpochState.ABORTED in {one.record.state for one in service.barriers("default", SHARE.name, DAY)}
     with (
         pytest.raises(Fenced, match="it has ended: NotReady"),
         epoch_participant(SHARE, epoch.handles[1], settings=settings),
@@ -250,7 +248,7 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
             service.cuts.cut("default", [ODD])
         assert group.write(2, try_number=2) == "2 of 3"
         with pytest.raises(Fenced, match="participant 2 was begun again"):
-            service.coordinator.heartbeat(left[0].attempt)
+            service.heartbeat(left[0].attempt)
         (epoch,) = group.commit(try_number=2)
         assert (epoch["csn"], epoch["revision"]) == (2, 1)
         assert ids(service, ODD, EVEN) == WHOLE

@@ -14,8 +14,8 @@ from random import Random
 
 import pyarrow as pa
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
@@ -70,7 +70,7 @@ class Cascade:
         self.formats = open_formats(f"memory://{name}", "memory:///warehouse")
         self.wire = FaultyStore(self.store, self._fault)
         self.faults: dict[int, Fault] = {}
-        self.coordinator = Coordinator(self.wire, self.formats, clock=self.clock, random=Random(seed))
+        self.coordinator = EpochService(self.wire, self.formats, clock=self.clock, random=Random(seed))
         self.cuts = Cuts(self.store, self.formats)
 
     def lose(self, after: int, fault: Fault) -> None:

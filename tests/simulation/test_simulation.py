@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from tests.simulator import __main__ as command
 from tests.simulator.run import Outcome, simulate
 from tests.simulator.totals import Totals, simulate_all
@@ -72,7 +72,7 @@ def test_an_error_in_the_coordination_is_a_violation(monkeypatch: pytest.MonkeyP
     def broken(*_given: object, **_named: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(Coordinator, "complete", broken)
+    monkeypatch.setattr(EpochService, "complete", broken)
     assert "RuntimeError: planted" in simulate(0).violation
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import (
     Conflict,
     EpochBusy,
@@ -56,7 +56,7 @@ class Operating:
     :param quiet: whether nothing new is to be begun. :param length: hours of the domain.
     """
 
-    coordinator: Coordinator
+    coordinator: EpochService
     process: Process
     model: Model
     intentions: Intentions

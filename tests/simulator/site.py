@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import cast
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -111,13 +111,13 @@ class Site(ABC):
 
     # --- what a process gets -----------------------------------------------------------------------------------
 
-    def coordinator(self, process: Process, preparing: timedelta = timedelta(0)) -> Coordinator:
+    def coordinator(self, process: Process, preparing: timedelta = timedelta(0)) -> EpochService:
         """The coordinator of a process of its own, with a clock that is off.
 
         :param preparing: how long the preparation of a commit takes it.
         """
         line = self._line(process)
-        return Coordinator(
+        return EpochService(
             self._wire(line),
             self._formats(line, preparing),
             clock=self._clock(process),
@@ -125,7 +125,7 @@ class Site(ABC):
             defaults=self.defaults,
         )
 
-    def hands(self, coordinator: Coordinator, process: Process) -> Hands:
+    def hands(self, coordinator: EpochService, process: Process) -> Hands:
         return Hands(coordinator, process, self.random, self.history, self.count)
 
     def readers(self, process: Process) -> tuple[Cuts, Leases]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     Conflict,
@@ -73,7 +73,7 @@ class Attempting:
     hands: Hands
 
     @property
-    def coordinator(self) -> Coordinator:
+    def coordinator(self) -> EpochService:
         return self.hands.coordinator
 
     def count(self, event: Event) -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 import pyarrow as pa
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.version import Committable
@@ -30,7 +30,7 @@ class Hands:
     :param history: what the answers are compared with.
     """
 
-    coordinator: Coordinator
+    coordinator: EpochService
     process: Process
     random: Random
     history: History

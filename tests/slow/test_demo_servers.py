@@ -77,11 +77,11 @@ def publish(service: EpochService, number: int) -> None:
     """Compute one hour as a program does, without Spark."""
     start = ORIGIN + timedelta(hours=number)
     interval = Interval(start, start + timedelta(hours=1))
-    attempt = service.coordinator.begin(JOB, interval, Owner(dag_id="test", run_id=str(number)))
+    attempt = service.begin(JOB, interval, Owner(dag_id="test", run_id=str(number)))
     assert isinstance(attempt, Attempt)
-    write_rows(service.coordinator, attempt, "weather", pa.table({"hour": [number]}))
-    service.coordinator.complete(attempt)
-    service.coordinator.publish(attempt)
+    write_rows(service, attempt, "weather", pa.table({"hour": [number]}))
+    service.complete(attempt)
+    service.publish(attempt)
 
 
 def test_a_server_keeps_what_was_published_and_leaves_no_process(store: ServerStore, home: Path) -> None:

@@ -20,8 +20,8 @@ def main(try_number: str) -> None:
     with EpochService.open(order.settings) as service:
         (sink,) = attempt.sinks
         rows = pa.table({"day": pa.array([attempt.interval.start.day] * attempt.revision, pa.int64())})
-        write_rows(service.coordinator, attempt, sink.name, rows)
-        service.coordinator.complete(attempt)
+        write_rows(service, attempt, sink.name, rows)
+        service.complete(attempt)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -13,7 +13,6 @@ from secrets import token_hex
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.defaults import Defaults
@@ -188,7 +187,7 @@ def fill(settings: Settings) -> None:
             commit(service, FLIGHTS, day(number))
         commit(service, FLIGHTS, day(6), cleared=1)
         begin(service, FLIGHTS, day(COMPUTED_AGAIN), cleared=1)
-        service.coordinator.abort(begin(service, FLIGHTS, day(8)), f"SparkException: {PLANTED} was no number")
+        service.abort(begin(service, FLIGHTS, day(8)), f"SparkException: {PLANTED} was no number")
         write(service, begin(service, FLIGHTS, day(9)), FLIGHTS.outputs[0].name)
         waiting = begin(service, FLIGHTS, day(10))
         for table in FLIGHTS.outputs:
@@ -210,16 +209,16 @@ def fill_harbour(service: EpochService, settings: Settings) -> None:
     for number, cleared in ((3, 1), (5, 0)):
         with pytest.raises(Vetoed):
             commit(service, SHIPS, day(number), cleared=cleared, rows=0)
-    service.coordinator.skip(HARBOUR, SHIPS.name, day(4), "the harbour was closed", by="ada")
+    service.skip(HARBOUR, SHIPS.name, day(4), "the harbour was closed", by="ada")
     commit(service, BARGES, day(1))
-    service.coordinator.retire(HARBOUR, BARGES.name, reason="renamed", by="ada")
+    service.retire(HARBOUR, BARGES.name, reason="renamed", by="ada")
     commit(service, HEIR, day(2))
     commit(service, ROWBOATS, day(1))
-    service.coordinator.retire(HARBOUR, ROWBOATS.name, reason="nobody rows any more", by="ada")
-    service.coordinator.register(WHARVES)
+    service.retire(HARBOUR, ROWBOATS.name, reason="nobody rows any more", by="ada")
+    service.register(WHARVES)
     with closing(open_store(settings.store_url, now=lambda: datetime(2013, 2, 4, tzinfo=UTC))) as long_ago:
-        then = Coordinator(long_ago, service.formats, defaults=PATIENT)
-        commit(replace(service, coordinator=then), PILOTS, Interval(PILOTS.origin, FIRST + timedelta(days=2)))
+        then = EpochService(long_ago, service.formats, defaults=PATIENT)
+        commit(then, PILOTS, Interval(PILOTS.origin, FIRST + timedelta(days=2)))
 
 
 def day(number: int) -> Interval:
@@ -231,14 +230,14 @@ def begin(
     service: EpochService, job: EpochJob, interval: Interval, *, dag: str = DAG, cleared: int = 0
 ) -> Attempt:
     run = Owner(dag_id=dag, run_id=f"scheduled__{interval.end.isoformat()}", generation=cleared)
-    attempt = service.coordinator.begin(job, interval, run)
+    attempt = service.begin(job, interval, run)
     assert isinstance(attempt, Attempt)
     return attempt
 
 
 def write(service: EpochService, attempt: Attempt, table: str, rows: int = 3) -> None:
     carriers = pa.array(["UA"] * rows * attempt.revision, pa.string())
-    write_rows(service.coordinator, attempt, table, pa.table({"carrier": carriers}))
+    write_rows(service, attempt, table, pa.table({"carrier": carriers}))
 
 
 def commit(
@@ -253,5 +252,5 @@ def commit(
     attempt = begin(service, job, interval, dag=dag, cleared=cleared)
     for table in job.outputs:
         write(service, attempt, table.name, rows)
-    service.coordinator.complete(attempt)
-    service.coordinator.publish(attempt)
+    service.complete(attempt)
+    service.publish(attempt)

@@ -42,7 +42,7 @@ class World:
     def log(self, job: str, day: int) -> list[EpochState]:
         with EpochService.open(self.settings) as service:
             interval = Interval(datetime(2013, 2, day, tzinfo=UTC), datetime(2013, 2, day + 1, tzinfo=UTC))
-            entries = service.coordinator.barriers("default", job, interval)
+            entries = service.barriers("default", job, interval)
             return [
                 one.record.state for one in sorted(entries, key=lambda one: one.at) if not one.record.sink
             ]

@@ -56,8 +56,8 @@ def recover(context: Context, domain: str) -> Recovery:
 
     :raises UnknownName: nothing is registered in the domain.
     :raises WrongWarehouse: its files are in another warehouse than the one given (R33).
-    :raises StoreUnavailable: the store, the catalog or the warehouse did not answer within the coordinator's
-        patience.
+    :raises StoreUnavailable: the store, the catalog or the warehouse did not answer within the time for
+        retries.
     """
     name = domain_name(domain)
     return context.retry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
     Conflict,
@@ -69,7 +69,7 @@ class Try:
     fails: bool
 
     @property
-    def coordinator(self) -> Coordinator:
+    def coordinator(self) -> EpochService:
         return self.hands.coordinator
 
     def run(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from airflow_provider.coordination.coordinator import Coordinator
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.retention import Retention, Swept
 from airflow_provider.coordination.upkeep.skip import Skipped
@@ -214,7 +214,7 @@ class Operator:
                 for error in self.told() if self.quiet() else ():
                     self._follow(error, coordinator, process)
 
-    def _follow(self, error: str, coordinator: Coordinator, process: Process) -> None:
+    def _follow(self, error: str, coordinator: EpochService, process: Process) -> None:
         """Do what *error* names, where no run brings it: bind a source anew, declare a table again, or what ends one
         epoch.
         """
@@ -234,7 +234,7 @@ class Operator:
         else:
             self._end(error, coordinator)
 
-    def _end(self, error: str, coordinator: Coordinator) -> None:
+    def _end(self, error: str, coordinator: EpochService) -> None:
         """Take files away that a root of another name refuses, compute a skipped epoch, or skip."""
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
         copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
@@ -250,7 +250,7 @@ class Operator:
             if not waits or _BEHIND_A_SKIP in error:
                 self.skip(coordinator.skip, skip[1], span)
 
-    def _declare_again(self, name: str, coordinator: Coordinator, *left: str) -> None:
+    def _declare_again(self, name: str, coordinator: EpochService, *left: str) -> None:
         """Let a job have its tables, and those that it has *left*, by a declaration that it has not had before.
 
         One that equals an earlier one, as an author may write it, leaves another the newest that the store knows.
@@ -262,14 +262,14 @@ class Operator:
         again = replace(job.newest, outputs=wanted, keeps=not job.newest.keeps)
         self._register(job, again, coordinator)
 
-    def _keep_name(self, name: str, source: str, coordinator: Coordinator) -> None:
+    def _keep_name(self, name: str, source: str, coordinator: EpochService) -> None:
         """Let a job read its source by the name by which it has read it before."""
         job = self.deployed[name]
         known = any(one.source == source for one in job.versions)
         if known and job.newest.source != source:
             self._register(job, by_older_name(job.newest, source, job.versions), coordinator)
 
-    def _register(self, job: Deployment, again: Version, coordinator: Coordinator) -> None:
+    def _register(self, job: Deployment, again: Version, coordinator: EpochService) -> None:
         try:
             coordinator.register(again.declaration)
         except TopologyError as refused:
@@ -278,7 +278,7 @@ class Operator:
         job.versions.append(again)
         job.now = again
 
-    def _do(self, habit: str, coordinator: Coordinator, retention: Retention) -> None:
+    def _do(self, habit: str, coordinator: EpochService, retention: Retention) -> None:
         match habit:
             case "sweep":
                 self.sweep(retention.sweep)
@@ -355,7 +355,7 @@ class Operator:
             if isinstance(error, Fenced):
                 raise
 
-    def _bind(self, coordinator: Coordinator, process: Process) -> None:
+    def _bind(self, coordinator: EpochService, process: Process) -> None:
         """Let a file come late, or go again, and have the epochs of its barrier read what is there then."""
         world, random = self.world, self.world.random
         epoch = self._to_bind()
@@ -370,7 +370,7 @@ class Operator:
             readers = [one.job for one in world.jobs if one.late is not None]
             world.regretted.append((random.choice(readers), epoch))
 
-    def _bind_to_source(self, epoch: Interval, coordinator: Coordinator, process: Process) -> str:
+    def _bind_to_source(self, epoch: Interval, coordinator: EpochService, process: Process) -> str:
         """Have the epochs of a barrier read what is there now; return why not, empty where they do."""
         source = LandingSource(self.world.landing, lambda: process.sleep(timedelta(seconds=0.1)))
         try:

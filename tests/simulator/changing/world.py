@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from random import Random, SystemRandom
 
-from airflow_provider.coordination.coordinator import Coordinator
 from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import Defaults
@@ -126,12 +126,12 @@ class ChangingWorld(Site):
 
     # --- what a process gets -----------------------------------------------------------------------------------
 
-    def undisturbed(self, process: Process) -> Coordinator:
+    def undisturbed(self, process: Process) -> EpochService:
         """The coordinator of a process that takes turns, and meets no fault."""
         weather = Weather(self.random, self.count)
         weather.clear = True
         line = Line(process, self.scheduler, weather)
-        return Coordinator(
+        return EpochService(
             self._wire(line),
             self._formats(line),
             clock=self._clock(process),
@@ -154,7 +154,7 @@ class ChangingWorld(Site):
         if not self.forks or self.random.random() < 0.5:
             return self._own_random()
         self.count(Event.FORKED)
-        parent = Coordinator(self.store, self.plain_formats()).random
+        parent = EpochService(self.store, self.plain_formats()).random
         return self._own_random() if isinstance(parent, SystemRandom) else Random(self._parent)
 
     # --- what is looked at -------------------------------------------------------------------------------------
