@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -125,10 +125,13 @@ class PageWorld:
 
 
 @contextmanager
-def page_world(home: Path) -> Iterator[PageWorld]:
-    """Fill a store, start Airflow, and stop it at the end."""
+def page_world(home: Path, content: Callable[[Settings], None] | None = None) -> Iterator[PageWorld]:
+    """Fill a store, start Airflow, and stop it at the end.
+
+    :param content: brings the epochs that the page shows; by default :func:`fill`.
+    """
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
-    fill(settings)
+    (content or fill)(settings)
     (home / "broken.db").write_bytes(b"this is no database, and not by accident" * 100)
     passwords = {name: token_hex(8) for name in ("admin", "viewer")}
     kept = home / "passwords.json"
