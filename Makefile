@@ -41,7 +41,7 @@ down: prepare ## Stop what `make up` started
 	@$(PY) -m demo down $(ARGS)
 
 .PHONY: test
-test: prepare lint ## Lint, then every tier but the slow one, about 20 minutes
+test: prepare lint docs ## Lint, build the docs site, then every tier but the slow one, about 20 minutes
 	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' --budgets $(ARGS)
 
 .PHONY: test-quick
@@ -79,6 +79,11 @@ lint: prepare ## ruff, ruff's formatter, mypy strict, import-linter
 	@$(PY) -m mypy $(CODE)
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-cache --no-logo
 
+.PHONY: docs
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: prepare ## Build the docs site into site/, with every link checked
+	@$(PY) -m mkdocs build --strict $(if $(filter docs,$(MAKECMDGOALS)),,--quiet)
+
 .PHONY: format
 format: prepare ## Let ruff fix and format the code
 	@$(PY) -m ruff check --fix-only .
@@ -95,6 +100,6 @@ constraints: ## Resolve setup.cfg anew and rewrite constraints.txt
 .PHONY: clean
 clean: ## Remove .venv and everything that the tasks made
 	@if [ -x $(PY) ] && [ -d demo ]; then $(PY) -m demo down || true; fi
-	@rm -rf .venv .venv-s3 .jars .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-s3 .jars .demo build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf metastore_db spark-warehouse derby.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
