@@ -97,13 +97,19 @@ def upstream_jobs(jobs: Iterable[JobRecord], tables: Iterable[TableName]) -> set
 
 
 def known_rewrites(fence: Stamped[FenceRecord], csn: int) -> list[Rewrite]:
-    """Return the rewrites of a table up to *csn* that its record keeps, newest first."""
+    """Return the rewrites of a table up to *csn* that its record keeps, newest first.
+
+    A later commit may have merged an earlier rewrite with its own since the cut has taken its CSN: then the merged one
+    counts, whole, since a label too many is better than a label too few.
+    """
     rewrites = list(fence.record.earlier)
     latest = fence.record.latest
     # The record cannot name its own CSN: that of the newest rewrite is the stamp.
     if latest is not None and fence.csn is not None:
         rewrites.insert(0, Rewrite(csn=fence.csn, low=latest.start, high=latest.end))
-    return [rewrite for rewrite in rewrites if rewrite.csn <= csn]
+    return [
+        replace(rewrite, csn=min(rewrite.csn, csn), first=0) for rewrite in rewrites if rewrite.oldest <= csn
+    ]
 
 
 def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewrite]) -> Rewrite | None:

@@ -121,7 +121,12 @@ def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:
         place = min(gaps)[1]
         first, second = found[place : place + 2]
         found[place : place + 2] = [
-            Rewrite(csn=max(first.csn, second.csn), low=first.low, high=max(first.high, second.high))
+            Rewrite(
+                csn=max(first.csn, second.csn),
+                low=first.low,
+                high=max(first.high, second.high),
+                first=min(first.oldest, second.oldest),
+            )
         ]
     return tuple(sorted(found, key=lambda rewrite: rewrite.csn, reverse=True))
 

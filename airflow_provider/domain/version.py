@@ -118,11 +118,19 @@ class TableRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rewrite:
-    """A commit that changed what a reader may have read: *csn* touched ``[low, high)``."""
+    """A commit that changed what a reader may have read: *csn* touched ``[low, high)``.
+
+    :param first: CSN of the oldest of the rewrites that were merged into it; 0 if it is a single one.
+    """
 
     csn: int
     low: datetime
     high: datetime
+    first: int = field(default=0, metadata=since(2, optional=True))
+
+    @property
+    def oldest(self) -> int:
+        return self.first or self.csn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.labels import PLANTED_IN_LABELS
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
@@ -556,6 +557,7 @@ PLANTED = (
     *PLANTED_IN_NAMES,
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,
+    *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,
 )

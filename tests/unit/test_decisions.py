@@ -16,6 +16,7 @@ from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.outdated import known_rewrites
 from airflow_provider.domain.publishing import marked_fence, moved_table, rewritten_since
 from airflow_provider.domain.records import Stamped, fence_key, lock_key, table_key
 from airflow_provider.domain.registration import JobRecord
@@ -484,6 +485,16 @@ def test_many_rewrites_are_remembered_together() -> None:
         assert rewritten_since(stamped, number, at(number), at(number + 1)) is not None
     assert rewritten_since(stamped, 0, at(500), at(501)) is None
     assert rewritten_since(stamped, many, at(0), at(500)) is None
+
+
+def test_a_cut_knows_a_rewrite_that_a_later_one_was_merged_with() -> None:
+    """R18: the cut has taken its CSN before the later rewrite, and reads the log of rewrites after it."""
+    few = replace(DEFAULTS, rewrites_remembered=1)
+    stamped = fence(FenceRecord(), None)
+    for csn, number in ((10, 3), (20, 3), (30, 7), (40, 3)):
+        stamped = fence(marked_fence(stamped, epoch(number), few), csn)
+    assert [rewrite.csn for rewrite in known_rewrites(stamped, 15)] == [15]
+    assert known_rewrites(stamped, 9) == []
 
 
 def test_many_rewrites_on_both_sides_are_none_of_what_lies_between() -> None:

@@ -4,7 +4,7 @@ rows of an earlier revision than other tables have: the label of cuts and of ``e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from airflow_provider.domain.cut import State
@@ -49,7 +49,7 @@ class OutdatedRows:
     def __init__(self, reader: MetadataReader) -> None:
         self.reader = reader
         self._jobs: dict[DomainName, tuple[int, list[JobRecord]]] = {}
-        self._epochs: dict[tuple[DomainName, str, TableName], tuple[object, Epochs | None]] = {}
+        self._epochs: dict[tuple[DomainName, JobName, Edge], tuple[object, Epochs | None]] = {}
 
     def of(
         self,
@@ -71,7 +71,7 @@ class OutdatedRows:
             return ()
         found = [*self._found(domain, ignoring, csn), *stayed]
         kinds = {table.name: table.kind for job in jobs for table in job.outputs}
-        kinds.update(self._left_kinds(domain, [label.table for label in stayed if label.table not in kinds]))
+        kinds.update(self._left_kinds(domain, jobs, kinds))
         found += let_through(behind, ignoring, kinds)
         read = [
             label
@@ -81,9 +81,12 @@ class OutdatedRows:
         ]
         return joined(read)
 
-    def _left_kinds(self, domain: DomainName, tables: Sequence[TableName]) -> dict[TableName, TableKind]:
-        """The kinds of tables that no job declares any more."""
-        keys = [table_key(domain, table) for table in dict.fromkeys(tables)]
+    def _left_kinds(
+        self, domain: DomainName, jobs: Sequence[JobRecord], declared: Collection[TableName]
+    ) -> dict[TableName, TableKind]:
+        """Return the kinds of tables that no job declares any more: their copies and readers keep labels, too."""
+        left = {table for job in jobs for table in job.all_outputs if table not in declared}
+        keys = [table_key(domain, table) for table in sorted(left)]
         found = self.reader.read(domain, keys).records.values() if keys else ()
         return {TableName(stamped.key.item): stamped.record.kind for stamped in found}
 
@@ -139,7 +142,7 @@ class OutdatedRows:
         rewrites = [] if fence is None else known_rewrites(fence, csn)
         outputs = [reading.get(table_key(domain, table)) for table in job.all_outputs]
         question = (tuple(rewrites), tuple(stamped and stamped.version for stamped in outputs))
-        place = (domain, job.name, edge.table)
+        place = (domain, job.name, edge)  # edges of one table reach different epochs
         known = self._epochs.get(place)
         if known is None or known[0] != question:
             known = self._epochs[place] = (question, self._search(domain, job, edge, rewrites))
