@@ -196,6 +196,8 @@ class Commitment:
     :param root_revisions: (name, revision) of the roots that it has read, likewise.
     :param fills: the tables to which it added a slice; empty for all.
     :param names_roots: True if ``root_revisions`` is complete; older versions of the package left out first revisions.
+    :param stayed_roots: roots that only rows of earlier revisions have read, which stay in tables that this revision
+        did not write.
     """
 
     revision: int
@@ -208,6 +210,7 @@ class Commitment:
     root_revisions: tuple[tuple[str, int], ...] = ()
     fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
     names_roots: bool = field(default=False, metadata=since(2, optional=True))
+    stayed_roots: tuple[str, ...] = field(default=(), metadata=since(2, optional=True))
 
     def revision_of(self, root: str) -> int:
         """Return the revision of *root* that the epoch has read; 0 for none, and for a skipped epoch."""

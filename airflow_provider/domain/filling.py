@@ -163,9 +163,11 @@ def beside(before: Commitment, now: Commitment) -> Commitment:
         for read in reversed(before.inputs)
     }
     kept = [read for read in before.inputs if read in first.values()]
+    own = dict(now.root_revisions)
     return replace(
         now,
         inputs=tuple(dict.fromkeys((*kept, *now.inputs))),
-        root_revisions=tuple({**dict(before.root_revisions), **dict(now.root_revisions)}.items()),
+        root_revisions=tuple({**dict(before.root_revisions), **own}.items()),
+        stayed_roots=tuple(name for name, _ in before.root_revisions if name not in own),
         names_roots=now.names_roots and (before.names_roots or bool(before.skipped)),
     )

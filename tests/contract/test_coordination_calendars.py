@@ -56,6 +56,30 @@ def test_der15_a_change_of_cadence_then_old_days_run_again(table_world: World) -
     assert explain(world.store, DOMAIN, "d").interval == hour(3)
 
 
+@pytest.mark.parametrize("then", ["committed", "open", "aborted"])
+def test_a_calendar_does_not_change_under_readers_that_align_with_it(world: World, then: str) -> None:
+    """R7, section 4: a second hourly reader would have hour 2 of d where the first one has day 3."""
+    for number in (1, 2, 3):
+        world.run(world.job("d"), day(number), [number])
+    reader = world.job(
+        "r", cadence="@hourly", origin=barrier(3), inputs=[state(world.table("d"), as_of=timedelta(0))]
+    )
+    world.run(reader, hour(1), [1])
+    attempt = world.begin(reader, hour(2))
+    if then == "committed":
+        world.write(attempt)
+        world.coordinator.publish(attempt)
+    if then == "aborted":
+        world.coordinator.abort(attempt, "it failed")
+    with pytest.raises(TopologyError, match=r"cadence of d cannot change .* job 'r' reads as_of") as refused:
+        world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
+    last = hour(1 if then == "aborted" else 2)
+    assert refused.value.found == last
+    world.run(world.job("d"), day(4), [4])
+    later = Cadence("@hourly", since=barrier(4), before=Cadence("@daily"))
+    world.coordinator.register(world.job("d", cadence=later))
+
+
 def test_an_old_dag_serves_its_days_and_no_day_of_the_new_calendar(world: World) -> None:
     """R7: a retry with the daily declaration computes days before the change only."""
     job = changed(world)

@@ -16,7 +16,7 @@ from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.staying import MOST_STAYED, Stayed, after_commit
-from airflow_provider.domain.topology import EpochJob, increment
+from airflow_provider.domain.topology import EpochJob, Root, increment
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.test_coordination_root_revisions import compute, feed, land
@@ -83,6 +83,27 @@ def test_rows_that_stay_stand_on_their_source(world: World, tmp_path: Path, how:
     if how == "left":
         with pytest.raises(TopologyError, match="no longer declares d2"):
             bind(world.coordinator.context, DOMAIN, "feed", day(1), RootSources(), reason="late", by="ada")
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_late_file_that_only_rows_of_a_left_table_have_read_is_named(
+    world: World, tmp_path: Path, leaves: bool
+) -> None:
+    """I11: with the table, its job gives up the name of its root; the epoch is computed again without the late file."""
+    both = [world.table("d"), world.table("d2")]
+    root = feed(tmp_path, late="next")
+    more = world.job("d", outputs=both, inputs=[root])
+    for number in (1, 2):
+        land(tmp_path, number, x="1")
+        compute(world, more, number)
+    land(tmp_path, 1, late="100")
+    land(tmp_path, 3, x="1")
+    assert compute(world, more, 3) == 1
+    renamed = Root("feed_2", root.location, complete=root.complete)
+    other = world.job("d", outputs=both[:1] if leaves else both, inputs=[renamed])
+    compute(world, other, 3, owner("cleared"))
+    found = [f"{one.found} {one.next_step}" for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    assert any("1 came late" in text and "/late" in text for text in found), found
 
 
 @HOW

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
-from airflow_provider.domain.errors import DependentReaders
+from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
 from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, readers_of
@@ -36,6 +37,45 @@ def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[Ta
     jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     names = set(tables)
     return [job for job in jobs if any(edge.table in names for edge in job.all_edges)]
+
+
+def refuse_aligned_readers(
+    reader: MetadataReader,
+    domain: DomainName,
+    tables: Collection[TableName],
+    since: datetime,
+    jobs: Iterable[JobRecord],
+) -> None:
+    """Refuse that the calendar of *tables* changes at *since* under readers that are beyond it.
+
+    An ``as_of`` edge reads the last barrier of the calendar: another calendar would give another state to a second
+    reader of the same barrier (protocol section 4).
+
+    :param jobs: the domain's other jobs.
+    :raises TopologyError: an epoch of one of them, committed or open, has aligned with a barrier beyond *since*.
+    """
+    for job in jobs:
+        lags = [edge.as_of for edge in job.all_edges if edge.as_of is not None and edge.table in tables]
+        if not lags:
+            continue
+        beyond = shifted(since, min(lags))
+        start = time_key(job.cadence.floor(beyond))
+        epochs = (stamped.record for stamped in pages(reader, domain, Kind.EPOCH, job.name, start=start))
+        read = [epoch.interval for epoch in epochs if epoch.interval.end > beyond and _reads(epoch)]
+        if read:
+            last = max(read, key=lambda interval: interval.end)
+            raise TopologyError(
+                f"the cadence of {', '.join(sorted(tables))} cannot change at {since.isoformat()}: job {job.name!r} "
+                f"reads as_of, and has computed {last}, or computes it, by the calendar as it is.",
+                next_step=f"let it change at {last.end.isoformat()} or a later barrier of both.",
+                barrier=since,
+                found=last,
+                readers=(job.name,),
+            )
+
+
+def _reads(epoch: EpochRecord) -> bool:
+    return epoch.committed is not None or (epoch.attempt is not None and epoch.attempt.aborted is None)
 
 
 def refuse_dependents(

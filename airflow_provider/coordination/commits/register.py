@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
-from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.dependents import refuse_aligned_readers, rewrite_requirements
 from airflow_provider.coordination.commits.renamed_roots import refuse_from_the_beginning
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.warehouses import (
@@ -155,12 +155,19 @@ class Register:
         record = inheriting(record, taken_over)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
+            self._refuse_aligned_readers(current.record, others)
             refuse_leaving(behind_of(reading, job.domain), current.record, record)
         for other in (*([current.record] if current else []), *others.values()):
             check_change(other.cadence, record.cadence, self._bounded(other))
         if current is not None:
             self._refuse_forward(reading, current.record)
         return record, self._transaction(reading, record, others)
+
+    def _refuse_aligned_readers(self, before: JobRecord, others: Mapping[JobName, JobRecord]) -> None:
+        since = self.job.cadence.until(before.cadence)
+        if since is not None:
+            tables = {table.name for table in self.job.outputs}
+            refuse_aligned_readers(self.context.store, self.job.domain, tables, since, others.values())
 
     def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
         """Whether the domain knows its warehouse, or its store cannot keep it (R33)."""

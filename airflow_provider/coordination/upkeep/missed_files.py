@@ -6,14 +6,15 @@ barrier, or has computed it by another declaration, does not read it; nor does a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.coordination.commits.root_readers import committed_root, open_root
+from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, root_key
+from airflow_provider.domain.records import Kind, root_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Root, RootKind, RootRecord
 from airflow_provider.sources.roots import RootSources
@@ -50,8 +51,8 @@ class MissedFiles:
 
         :raises SourceUnavailable: the source does not answer.
         """
-        epochs = self.epochs()
-        computed = {epoch.interval for epoch in epochs.values() if committed_root(epoch, self.root.name)}
+        epochs, written = self.epochs(), self._read_by_written_rows()
+        computed = {epoch.interval for epoch in epochs.values() if written(epoch, self.root.name)}
         wanted = [record for record in self.records if record.interval in computed]
         if self.root.kind is not RootKind.FILES or not wanted:
             return
@@ -65,7 +66,7 @@ class MissedFiles:
                 continue
             if not is_declared:
                 yield MissedFile(uri=uri, epoch=epoch)
-            elif holder is not None and _passes_by(epochs.get(holder), self.root):
+            elif holder is not None and self._passes_by(epochs.get(holder), written):
                 committed = epochs[holder].committed
                 skipped = committed is not None and bool(committed.skipped)
                 yield MissedFile(uri=uri, epoch=epoch, belongs_to=holder, skipped=skipped)
@@ -88,19 +89,43 @@ class MissedFiles:
     def read(self, epochs: Collection[EpochRecord]) -> set[str]:
         """Return the files that *epochs*, committed or open, stand on by all names of roots that the job has had."""
         found: set[str] = set()
+        written = self._read_by_written_rows()
         for epoch in epochs:
             keys = [
                 root_key(self.domain, name, epoch.interval.end, revision)
                 for name in self.job.all_roots
-                for revision in {committed_root(epoch, name), open_root(epoch.attempt, name)} - {0}
+                for revision in {written(epoch, name), open_root(epoch.attempt, name)} - {0}
             ]
             records = self.reader.read(self.domain, keys).records.values() if keys else ()
             found |= {file.uri for one in records for file in one.record.whole.files}
         return found
 
+    def _read_by_written_rows(self) -> Callable[[EpochRecord | None, str], int]:
+        """Return the lookup of the revision of a root that an epoch's rows have read, beside rows of tables left since.
 
-def _passes_by(epoch: EpochRecord | None, root: Root) -> bool:
-    """Return whether *epoch* is committed, and neither its commit nor its open attempt reads *root*."""
-    if epoch is None or epoch.committed is None or committed_root(epoch, root.name):
-        return False
-    return not open_root(epoch.attempt, root.name)
+        Rows that stay in a table which the job still declares count: a file that is moved would come to them twice.
+        """
+        reading = self.reader.read(self.domain, [topology_key(self.domain)])
+        declared = {table.name for table in self.job.outputs}
+        stay = [
+            row.interval
+            for row in rows_that_stayed(reading, self.domain)
+            if row.table in declared and row.job in self.job.writers
+        ]
+
+        def revision(epoch: EpochRecord | None, root: str) -> int:
+            committed = None if epoch is None else epoch.committed
+            is_left = committed is not None and root in committed.stayed_roots
+            if is_left and epoch is not None and not any(epoch.interval.overlaps(row) for row in stay):
+                return 0
+            return committed_root(epoch, root)
+
+        return revision
+
+    def _passes_by(
+        self, epoch: EpochRecord | None, written: Callable[[EpochRecord | None, str], int]
+    ) -> bool:
+        """Return True if *epoch* is committed, and neither its rows nor its open attempt read the root."""
+        if epoch is None or epoch.committed is None or written(epoch, self.root.name):
+            return False
+        return not open_root(epoch.attempt, self.root.name)
