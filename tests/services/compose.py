@@ -14,6 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
+SECRETS = ROOT / "deploy" / "secrets.md"
 _VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<name>[A-Za-z_]\w*)(?::?\?(?P<message>[^}]*))?\}|(?P<other>.?))"
 )
@@ -29,6 +30,12 @@ def versions() -> dict[str, str]:
     """What ``--env-file versions.env`` gives."""
     lines = (ROOT / "versions.env").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def secret_names() -> set[str]:
+    """Return the variables that deploy/secrets.md lists."""
+    rows = [line for line in SECRETS.read_text().splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([A-Z][A-Z0-9_]+)`", row.split("|")[1])}
 
 
 def raw(*paths: Path) -> Document:

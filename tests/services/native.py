@@ -21,7 +21,6 @@ from demo.airflow_cluster import own_environment
 from demo.airflow_rest import AirflowRest
 from demo.processes import ManagedProcess, ask_to_end, end, end_owned_by
 from demo.spark_connect import QUICK_JVM
-from tests.architecture.deployment import listens, secret_names
 from tests.servers.directories import guarded_directory
 from tests.servers.ports import free_port
 from tests.servers.postgresql import USER, PostgresqlServer
@@ -30,6 +29,21 @@ from tests.services.compose import ROOT
 
 SPARK = ("spark-master", "spark-worker-1", "spark-worker-2", "spark-connect")
 AIRFLOW = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
+PORTS = {
+    "postgres": (5432,),
+    "zk1": (2181,),
+    "zk2": (2181,),
+    "zk3": (2181,),
+    "s3": (8333,),
+    "spark-master": (7077, 8090),
+    "spark-worker-1": (8091,),
+    "spark-worker-2": (8091,),
+    "spark-connect": (15002,),
+    "airflow-api-server": (8080,),
+    "airflow-scheduler": (8974,),
+}
+"""Ports that commands, addresses and health checks of the compose file name: each becomes a free one of this host."""
+
 READY_TIMEOUT_S = 400.0
 _HOST_AND_PORT = re.compile(r"(?<![\w.-])([a-z][a-z0-9-]*)(:|', |\", \"port\": )(\d{2,5})\b")
 _QUICK = {
@@ -73,7 +87,7 @@ class NativeDeployment:
         files: Sequence[Path] = (),
     ) -> None:
         self.home = home
-        self.secrets = {name: secrets.token_hex(32) for name in secret_names()}
+        self.secrets = {name: secrets.token_hex(32) for name in compose.secret_names()}
         self.secrets["AIRFLOW_FERNET_KEY"] = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
         raw = compose.raw(compose.FILE, *files)
         document = compose.interpolated(raw, {**self.secrets, **compose.versions()})
@@ -83,9 +97,7 @@ class NativeDeployment:
         folder = self._started.enter_context(guarded_directory("epochs-pg-"))
         self._database = PostgresqlServer(programs=programs, directory=folder)
         self._warehouse = warehouse
-        self._ports = {
-            (name, port): free_port() for name, one in self.services.items() for port in listens(one)
-        }
+        self._ports = {(name, port): free_port() for name, own in PORTS.items() for port in own}
         self._ports |= {("postgres", 5432): self._database.port, **(ports or {})}
         self._folders = {
             "/opt/epochs/conf": home / "conf",
