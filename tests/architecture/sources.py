@@ -48,6 +48,16 @@ def _imports_in(module: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
+def texts_in(module: ast.Module) -> list[tuple[int, str]]:
+    """Return the line and the text of each string of a module, but its docstrings."""
+    docstrings = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
+
+
 def tracked_files() -> list[Path]:
     """List the files that git tracks and that still exist."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)

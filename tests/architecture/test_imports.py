@@ -1,4 +1,4 @@
-"""Which room may import which library, and what must work where a library is absent."""
+"""Which libraries are required, and what must work where one is absent; who may import one is in setup.cfg."""
 
 from __future__ import annotations
 
@@ -10,42 +10,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.architecture.sources import PACKAGE, ROOMS, ROOT, imports_of, module_name, modules, setup_cfg
+from tests.architecture.sources import PACKAGE, ROOMS, ROOT, imports_of, modules, setup_cfg
 
 AIRFLOW_ROOMS = frozenset({"hooks", "operators", "sensors", "triggers", "links", "plugins", "cli"})
-
-OWNERS: dict[str, tuple[str, ...]] = {
-    "airflow": tuple(sorted(AIRFLOW_ROOMS)),
-    "fastapi": ("plugins",),
-    "starlette": ("plugins",),
-    "pyspark": ("spark", "client.cuts"),  # the latter for the type of a session
-    "py4j": ("spark",),
-    "sqlalchemy": ("stores.sql", "tables.iceberg", "sources.iceberg"),
-    "alembic": ("stores.sql",),
-    "psycopg": ("stores.sql.postgresql", "sources.postgresql"),
-    "kazoo": ("stores.zookeeper",),
-    "pyiceberg": ("tables.iceberg", "sources.iceberg"),
-}
-"""The only places that may name a library; everything else reaches it through a contract."""
-
-
-def _within(name: str, prefixes: tuple[str, ...]) -> bool:
-    return any(
-        name == f"airflow_provider.{one}" or name.startswith(f"airflow_provider.{one}.") for one in prefixes
-    )
-
-
-@pytest.mark.parametrize("library", sorted(OWNERS))
-def test_a_library_is_named_only_in_its_own_room(library: str) -> None:
-    strangers = [
-        f"{module_name(path)}:{line} imports {name}"
-        for path in PACKAGE.rglob("*.py")
-        if not _within(module_name(path), OWNERS[library])
-        for line, name in imports_of(path)
-        if name.split(".")[0] == library
-    ]
-    assert strangers == []
-
 
 DISTRIBUTIONS = {"airflow": "apache-airflow", "xdist": "pytest-xdist", "yaml": "pyyaml"}
 """Distributions whose name is not the import's."""
@@ -87,39 +54,6 @@ def test_every_imported_library_is_required_by_name(folder: str, extras: tuple[s
         not in (for_authors_of_backends if path.is_relative_to(PACKAGE / "testing") else required)
     }
     assert undeclared == {}
-
-
-def test_the_domain_imports_the_standard_library_pendulum_and_croniter_only() -> None:
-    allowed = sys.stdlib_module_names | {"pendulum", "croniter"}
-    strangers = [
-        f"{module_name(path)}:{line} imports {name}"
-        for path in (PACKAGE / "domain").rglob("*.py")
-        for line, name in imports_of(path)
-        if name.split(".")[0] not in allowed and not name.startswith("airflow_provider.domain.")
-    ]
-    assert strangers == []
-
-
-def test_the_domain_does_no_input_or_output() -> None:
-    devices = {
-        "os",
-        "io",
-        "pathlib",
-        "socket",
-        "subprocess",
-        "sqlite3",
-        "threading",
-        "asyncio",
-        "random",
-        "tempfile",
-    }
-    strangers = [
-        f"{module_name(path)}:{line} imports {name}"
-        for path in (PACKAGE / "domain").rglob("*.py")
-        for line, name in imports_of(path)
-        if name.split(".")[0] in devices
-    ]
-    assert strangers == []
 
 
 def test_what_airflow_reads_in_every_process_imports_nothing_heavy() -> None:
