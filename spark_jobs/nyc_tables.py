@@ -9,7 +9,16 @@ from __future__ import annotations
 import os
 from datetime import datetime, timedelta
 
-from airflow_provider import Cadence, EpochJob, EpochTable, Root, TableKind, previous, state, window
+from airflow_provider import (
+    Cadence,
+    EpochJob,
+    EpochTable,
+    FileSource,
+    TableKind,
+    previous,
+    state,
+    window,
+)
 
 DOMAIN = "nyc"
 ORIGIN = datetime.fromisoformat(os.environ.get("NYC_ORIGIN", "2013-01-01T00:00:00+00:00"))
@@ -38,8 +47,8 @@ DAILY_TABLES = (
 """Those with a barrier at each midnight; those of ``weather`` are hours."""
 TABLES = (*DAILY_TABLES, AIRPORT_WEEKLY)
 
-LANDED_WEATHER = Root("landed_weather", LANDING + "/weather/{start:%Y-%m-%dT%H}.csv")
-LANDED_FLIGHTS = Root("landed_flights", LANDING + "/flights/{start:%Y-%m-%d}.csv")
+LANDED_WEATHER = FileSource("landed_weather", LANDING + "/weather/{start:%Y-%m-%dT%H}.csv")
+LANDED_FLIGHTS = FileSource("landed_flights", LANDING + "/flights/{start:%Y-%m-%d}.csv")
 
 WEATHER_JOB = EpochJob(
     "weather", inputs=[LANDED_WEATHER], outputs=[WEATHER], cadence="@hourly", origin=ORIGIN

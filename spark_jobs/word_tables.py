@@ -5,7 +5,7 @@ A second domain in the same store: these tables share no commit sequence with Ne
 
 from __future__ import annotations
 
-from airflow_provider import Cadence, EpochJob, EpochTable, Root, TableKind, previous
+from airflow_provider import Cadence, EpochJob, EpochTable, FileSource, TableKind, previous
 from spark_jobs.nyc_tables import LANDING, ORIGIN
 
 DOMAIN = "words"
@@ -16,7 +16,7 @@ BOOK_WORDS = EpochTable("book_words", DOMAIN)
 WORD_COUNTS = EpochTable("word_counts", DOMAIN, kind=TableKind.FULL)
 COUNT_OF_COUNTS = EpochTable("count_of_counts", DOMAIN, kind=TableKind.FULL)
 
-LANDED_BOOKS = Root("landed_books", LANDING + "/books/{start:%Y-%m-%dT%H}.txt")
+LANDED_BOOKS = FileSource("landed_books", LANDING + "/books/{start:%Y-%m-%dT%H}.txt")
 
 BOOK_WORDS_JOB = EpochJob(
     "book_words", inputs=[LANDED_BOOKS], outputs=[BOOK_WORDS], cadence=A_BOOK, origin=ORIGIN

@@ -14,7 +14,7 @@ from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.completeness import ids_reached, marker, min_files, none_needed, quiet_for
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import Root, iceberg_root, jdbc_root
+from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
@@ -50,21 +50,21 @@ CALENDAR = Cadence(
     ),
 )
 ROOTS = (
-    Root("landing", "/in/{start:%Y-%m-%d}/*.csv", complete=[marker(), min_files(3)], late="revision"),
-    Root("quiet", "/q/{start:%Y-%m-%d}/", complete=quiet_for(timedelta(minutes=5, microseconds=7))),
-    Root(
+    FileSource("landing", "/in/{start:%Y-%m-%d}/*.csv", complete=[marker(), min_files(3)], late="revision"),
+    FileSource("quiet", "/q/{start:%Y-%m-%d}/", complete=quiet_for(timedelta(minutes=5, microseconds=7))),
+    FileSource(
         "kept",
         "s3://b/{start:%Y-%m-%d}/*",
         complete=none_needed(),
         late="refuse",
         late_window=timedelta(days=9),
     ),
-    Root("fixed", "/fixed/it's", late="ignore"),
-    iceberg_root("ice", "lake.raw.events", source="catalog", reads="state", late="revision"),
-    jdbc_root(
+    FileSource("fixed", "/fixed/it's", late="ignore"),
+    IcebergSource("ice", "lake.raw.events", connection="catalog", reads="state", late="revision"),
+    PostgresSource(
         "ids",
         "public.orders",
-        source="db",
+        connection="db",
         id_column="id",
         transaction_key="tx",
         partitions=4,
@@ -109,10 +109,10 @@ RECORDED = {
     "everything": WHOLE,
     "nothing more": _small(),
     "of tables": _small(inputs=[B, EpochTable("c")], origin=ORIGIN),
-    "of files": _small(inputs=[Root("r", "/a", late="ignore")], on_rerun="new_revision"),
-    "of files, late": _small(inputs=[Root("r", "/{start}")]),
-    "of an Iceberg table": _small(inputs=[iceberg_root("r", "l.m.p")]),
-    "of rows": _small(inputs=[jdbc_root("r", "orders", source="db", id_column="id")]),
+    "of files": _small(inputs=[FileSource("r", "/a", late="ignore")], on_rerun="new_revision"),
+    "of files, late": _small(inputs=[FileSource("r", "/{start}")]),
+    "of an Iceberg table": _small(inputs=[IcebergSource("r", "l.m.p")]),
+    "of rows": _small(inputs=[PostgresSource("r", "orders", connection="db", id_column="id")]),
     "with a zone": _small(cadence=Cadence("@hourly", "America/New_York"), on_rerun="fail"),
     "with a calendar before": _small(cadence=Cadence("@hourly", since=ORIGIN, before=Cadence("@daily"))),
     "adopting": _small(outputs=[EpochTable("a", on_foreign_commit="adopt"), B], lapses_after=1),

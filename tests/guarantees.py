@@ -28,7 +28,7 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.roots import FileSource, Root
 from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables.base import TableDropped
@@ -331,7 +331,7 @@ class _Folder:
 @contextmanager
 def _folder(**options: Any) -> Iterator[_Folder]:
     with TemporaryDirectory() as place:
-        root = Root("feed", f"{place}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), **options)
+        root = FileSource("feed", f"{place}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), **options)
         yield _Folder(Path(place), root)
 
 

@@ -6,12 +6,20 @@ A root is files, an Iceberg table that another program writes, or the rows of a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 
-from airflow_provider.domain.completeness import CHOICES, FOR_FILES, FOR_ROWS, Condition, checked_conditions
+from airflow_provider.domain.completeness import (
+    CHOICES,
+    FOR_FILES,
+    FOR_ROWS,
+    Condition,
+    ConditionKind,
+    checked_conditions,
+)
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import column_name, kept_text, table_name
 from airflow_provider.domain.interval import Cadence
@@ -19,7 +27,7 @@ from airflow_provider.domain.record_format import since
 
 _MOST_PARTITIONS = 10_000
 _SAMPLED = datetime(2024, 1, 1, tzinfo=UTC)
-_SOURCE = re.compile(r"[\w#!()\-.:/\\]{0,250}")
+_CONNECTION = re.compile(r"[\w#!()\-.:/\\]{0,250}")
 LATE_WINDOW = timedelta(days=7)
 """Time after its barrier in which a begin looks for late data, unless the root declares another one."""
 _LONGEST_WINDOW = timedelta(days=366)
@@ -56,110 +64,53 @@ class Late(StrEnum):
     """The next begin fails and names it (files only: ids that come late among others are always refused)."""
 
 
-_POLICIES = {
-    RootKind.FILES: tuple(Late),
-    RootKind.ICEBERG: (Late.NEXT, Late.REVISION),
-    RootKind.JDBC: (Late.NEXT, Late.REVISION),
-}
-_PARTS = {
-    RootKind.ICEBERG: (range(3, 100), "CATALOG.NAMESPACE.TABLE"),
-    RootKind.JDBC: (range(1, 3), "TABLE or SCHEMA.TABLE"),
-}
-
-
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Root:
-    """A source outside the domain: files here; :func:`iceberg_root` and :func:`jdbc_root` declare the others.
+    """A source outside the domain: :class:`FileSource`, :class:`IcebergSource` or :class:`PostgresSource`.
 
-    :param name: unique in the domain; jobs that name the same root share its bounds.
-    :param location: URI or glob of the files; the files there at the first begin of a barrier are its bounds.
-    :param late: policy for files that arrive later at the location of an interval: by default the next epoch reads
-        them. A location that is the same for several intervals must be declared with ``ignore``.
-    :param complete: conditions under which all files of an interval are there
-        (:mod:`airflow_provider.domain.completeness`); a location with a wildcard needs them, or ``none_needed()``.
-    :param late_window: time after its barrier in which late data is looked for.
-    :raises InvalidInput: names the field.
+    A record has the fields of all kinds; a kind leaves those of others at their defaults. The codec decodes a stored
+    source to this class, and it takes the class of its kind then: docs/decisions/source-classes.md.
     """
+
+    has_spans: ClassVar[bool] = True
+    """True if bounds are a span of ids or snapshots; False if they are a list of files."""
+    is_repeatable: ClassVar[bool] = True
+    """True if rows within bounds cannot change unnoticed."""
+    _policies: ClassVar[tuple[Late, ...]] = (Late.NEXT, Late.REVISION)
+    _conditions: ClassVar[frozenset[ConditionKind]] = frozenset()
 
     name: str
     location: str = ""
-    late: Late = field(default=Late.IGNORE, repr=False)
-    kind: RootKind = field(default=RootKind.FILES, repr=False)
-    table: str = field(default="", repr=False)
-    source: str = field(default="", repr=False)
-    reads: RootReads = field(default=RootReads.INCREMENT, repr=False)
-    id_column: str = field(default="", repr=False)
-    transaction_key: str = field(default="", repr=False)
-    partitions: int = field(default=1, repr=False)
-    complete: tuple[Condition, ...] = field(default=(), repr=False, metadata=since(2, optional=True))
-    late_window: timedelta | None = field(default=None, repr=False, metadata=since(2, optional=True))
+    late: Late = Late.IGNORE
+    kind: RootKind = RootKind.FILES
+    table: str = ""
+    source: str = ""
+    reads: RootReads = RootReads.INCREMENT
+    id_column: str = ""
+    transaction_key: str = ""
+    partitions: int = 1
+    complete: tuple[Condition, ...] = field(default=(), metadata=since(2, optional=True))
+    late_window: timedelta | None = field(default=None, metadata=since(2, optional=True))
 
-    def __init__(
-        self,
-        name: str,
-        location: str = "",
-        late: Late | str | None = None,
-        *,
-        complete: Condition | Iterable[Condition] = (),
-        late_window: timedelta | None = None,
-        kind: RootKind | str = RootKind.FILES,
-        table: str = "",
-        source: str = "",
-        reads: RootReads | str = RootReads.INCREMENT,
-        id_column: str = "",
-        transaction_key: str = "",
-        partitions: int = 1,
-    ) -> None:
-        """Declare a root.
-
-        The codec does not call it: stored roots of older versions, which this refuses, stay readable.
-        """
-        of_files = kind == RootKind.FILES
-        if of_files and late_window is None:
-            late_window = LATE_WINDOW
-        given = {
-            "name": name,
-            "location": location,
-            "late": Late.NEXT if late is None else late,
-            "kind": kind,
-            "table": table,
-            "source": source,
-            "reads": reads,
-            "id_column": id_column,
-            "transaction_key": transaction_key,
-            "partitions": partitions,
-            "complete": complete,
-            "late_window": late_window,
-        }
-        for attribute, value in given.items():
-            object.__setattr__(self, attribute, value)
+    def _declare(self, **given: object) -> None:
+        """Set the *given* fields, leave the others at their defaults, and check all of them."""
+        for option in fields(self):
+            object.__setattr__(self, option.name, given.get(option.name, option.default))
         self.__post_init__()
-        if of_files:
-            self._refuse_unsaid(late)
-
-    def _refuse_unsaid(self, late: Late | str | None) -> None:
-        """Refuse a folder without a completeness condition, and a policy for late files that its location rules out."""
-        if self.is_pattern and not self.complete:
-            raise incomplete_declaration(self, "a wildcard or a folder")
-        problem = unlike_intervals(self.location) if self.late is not Late.IGNORE else ""
-        if problem:
-            raise InvalidInput(
-                field="late",
-                value=None if late is None else self.late.value,
-                expected=f"'ignore', since the location {self.location!r} of root {self.name!r} {problem}",
-                next_step="let the location say the interval, such as {start:%Y-%m-%d} for days; or declare "
-                "late='ignore': each epoch reads the files that are there when it begins first.",
-            )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", table_name(self.name))
-        kept_text(self.location, "location")
+        """Check the fields. The codec calls it, too: what constructors refuse beyond this stays readable."""
         object.__setattr__(self, "kind", choice(RootKind, self.kind, "kind"))
+        if type(self) is Root:
+            object.__setattr__(self, "__class__", _CLASSES[self.kind])
+        object.__setattr__(self, "name", table_name(self.name))
         object.__setattr__(self, "reads", choice(RootReads, self.reads, "reads"))
-        late = choice(Late, self.late, "late")
-        object.__setattr__(self, "late", late)
-        allowed_here = {RootKind.FILES: FOR_FILES, RootKind.JDBC: FOR_ROWS}.get(self.kind, frozenset())
-        object.__setattr__(self, "complete", checked_conditions(self.complete, allowed_here))
+        object.__setattr__(self, "late", choice(Late, self.late, "late"))
+        object.__setattr__(self, "complete", checked_conditions(self.complete, self._conditions))
+        self._check_late()
+        self._check_place()
+
+    def _check_late(self) -> None:
         window = self.late_window
         if window is not None and not (
             isinstance(window, timedelta) and timedelta(0) < window <= _LONGEST_WINDOW
@@ -169,60 +120,21 @@ class Root:
                 value=window,
                 expected=f"a timedelta above zero, at most {_LONGEST_WINDOW.days} days",
             )
-        allowed = _POLICIES[self.kind]
-        if late not in allowed:
+        if self.late not in self._policies:
             raise InvalidInput(
                 field="late",
-                value=late.value,
-                expected=f"one of {[policy.value for policy in allowed]} for {self.kind} root {self.name!r}",
-            )
-        self._check_fields()
-
-    def _check_fields(self) -> None:
-        if self.kind is RootKind.FILES:
-            self._check_location()
-        else:
-            self._check_table()
-        if self.kind is RootKind.JDBC:
-            column_name(self.id_column)
-            if self.transaction_key != "":
-                column_name(self.transaction_key)
-        elif self.transaction_key or self.id_column:
-            given = "transaction_key" if self.transaction_key else "id_column"
-            raise InvalidInput(
-                field=given,
-                value=getattr(self, given),
-                expected=f"nothing for {self.kind} root {self.name!r}: a file and a snapshot are never split",
-                next_step="declare it with jdbc_root, or leave it out.",
-            )
-        if type(self.partitions) is not int or self.partitions not in range(1, _MOST_PARTITIONS + 1):
-            raise InvalidInput(
-                field="partitions", value=self.partitions, expected=f"a number from 1 to {_MOST_PARTITIONS}"
+                value=self.late.value,
+                expected=f"one of {[policy.value for policy in self._policies]} for {self.kind} root {self.name!r}",
             )
 
-    def _check_location(self) -> None:
-        for name in ("table", "source"):
-            if getattr(self, name) != "":
-                raise InvalidInput(
-                    field=name, value=getattr(self, name), expected="nothing for a root of files"
-                )
+    def _check_place(self) -> None:
+        """Check the fields that say where the source is and how it is read.
 
-    def _check_table(self) -> None:
-        counts, form = _PARTS[self.kind]
-        parts = kept_text(self.table, "table", limit=1000).split(".")
-        if len(parts) not in counts or not all(part and part == part.strip() for part in parts):
-            raise InvalidInput(field="table", value=self.table, expected=form)
-        if self.location:
-            raise InvalidInput(field="location", value=self.location, expected="nothing: the table is named")
-        needed = self.kind is RootKind.JDBC
-        given = isinstance(self.source, str) and _SOURCE.fullmatch(self.source) is not None
-        if not given or (needed and not self.source):
-            raise InvalidInput(
-                field="source",
-                value=self.source,
-                expected="the id of a connection"
-                + ("" if needed else ", or nothing: pyiceberg's own configuration"),
-            )
+        :raises InvalidInput: names the field.
+        """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.place!r})"
 
     @property
     def place(self) -> str:
@@ -230,46 +142,33 @@ class Root:
         return self.location or ":".join(part for part in (self.source, self.table) if part)
 
     @property
-    def has_spans(self) -> bool:
-        return self.kind is not RootKind.FILES
-
-    @property
     def is_increment(self) -> bool:
         """True if an epoch reads the rows since the barrier before, and not all rows."""
         return self.has_spans and self.reads is not RootReads.STATE
 
     @property
-    def is_repeatable(self) -> bool:
-        """True if rows within bounds cannot change unnoticed: of a database only the number of rows is compared."""
-        return self.kind is not RootKind.JDBC
-
-    @property
     def looks_around(self) -> bool:
         """True if bounds depend on those of other barriers: then they form a chain."""
-        return self.has_spans or self.late in (Late.NEXT, Late.REFUSE)
+        return True
 
     @property
     def window(self) -> timedelta:
         """Time after its barrier in which late data is looked for."""
         return self.late_window or LATE_WINDOW
 
-    def reach(self, cadence: Cadence) -> timedelta:
-        """Return the distance to the farthest barriers whose bounds matter for an epoch of *cadence*.
-
-        Late files are looked for within the window, and always at the epoch before, however long it is. The reach is
-        the same for all epochs of a calendar, so that each sees every other epoch that may read the same late file.
-        """
-        return max(self.window, cadence.longest) if self.kind is RootKind.FILES else self.window
+    def reach(self, cadence: Cadence) -> timedelta:  # noqa: ARG002  (files depend on it)
+        """Return the distance to the farthest barriers whose bounds matter for an epoch of *cadence*."""
+        return self.window
 
     @property
     def is_pattern(self) -> bool:
         """True if the location may have any number of files: a wildcard or a folder."""
-        return self.kind is RootKind.FILES and _WILD.search(self.location) is not None
+        return False
 
     @property
     def is_older(self) -> bool:
         """True if it was declared by an older version of the package, without conditions and windows."""
-        return self.kind is RootKind.FILES and self.late_window is None
+        return False
 
     def shares(self, other: Root) -> bool:
         """Return True if a job that declares this may share its bounds with one that declares *other*.
@@ -295,12 +194,206 @@ class Root:
     @property
     def more(self) -> tuple[tuple[str, str], ...]:
         """Fields beyond name and location that differ from their defaults: (name, value)."""
-        beyond = ((option, getattr(self, option.name)) for option in fields(self) if not option.repr)
+        beyond = (
+            (option, getattr(self, option.name))
+            for option in fields(self)
+            if option.name not in {"name", "location"}
+        )
         return tuple(
             (option.name, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
             for option, value in beyond
             if value not in (option.default, LATE_WINDOW)
         )
+
+
+class FileSource(Root):
+    """Files that land at a location; the files there at the first begin of a barrier are its bounds.
+
+    :param name: unique in the domain; jobs that name the same source share its bounds.
+    :param location: absolute path or URI, with ``{start}`` and ``{end}`` of the interval, and wildcards.
+    :param late: policy for files that arrive later at the location of an interval: by default the next epoch reads
+        them. A location that is the same for several intervals must be declared with ``ignore``.
+    :param complete: conditions under which all files of an interval are there
+        (:mod:`airflow_provider.domain.completeness`); a location with a wildcard needs them, or ``none_needed()``.
+    :param late_window: time after its barrier in which late files are looked for; 7 days by default.
+    :raises InvalidInput: names the field.
+    """
+
+    __slots__ = ()
+    has_spans = False
+    _policies = tuple(Late)
+    _conditions = FOR_FILES
+
+    def __init__(
+        self,
+        name: str,
+        location: str,
+        late: Late | str | None = None,
+        *,
+        complete: Condition | Iterable[Condition] = (),
+        late_window: timedelta | None = None,
+    ) -> None:
+        self._declare(
+            name=name,
+            kind=RootKind.FILES,
+            location=location,
+            late=Late.NEXT if late is None else late,
+            complete=complete,
+            late_window=LATE_WINDOW if late_window is None else late_window,
+        )
+        self._refuse_unsaid(late)
+
+    def _refuse_unsaid(self, late: Late | str | None) -> None:
+        """Refuse a folder without a completeness condition, and a policy for late files that its location rules out."""
+        if self.is_pattern and not self.complete:
+            raise incomplete_declaration(self, "a wildcard or a folder")
+        problem = unlike_intervals(self.location) if self.late is not Late.IGNORE else ""
+        if problem:
+            raise InvalidInput(
+                field="late",
+                value=None if late is None else self.late.value,
+                expected=f"'ignore', since the location {self.location!r} of root {self.name!r} {problem}",
+                next_step="let the location say the interval, such as {start:%Y-%m-%d} for days; or declare "
+                "late='ignore': each epoch reads the files that are there when it begins first.",
+            )
+
+    def _check_place(self) -> None:
+        kept_text(self.location, "location")
+
+    @property
+    def looks_around(self) -> bool:
+        """True if an epoch reads or refuses late files: then its bounds depend on those of other barriers."""
+        return self.late in (Late.NEXT, Late.REFUSE)
+
+    def reach(self, cadence: Cadence) -> timedelta:
+        """Return the distance to the farthest barriers whose bounds matter for an epoch of *cadence*.
+
+        Late files are looked for within the window, and always at the epoch before, however long it is. The reach is
+        the same for all epochs of a calendar, so that each sees every other epoch that may read the same late file.
+        """
+        return max(self.window, cadence.longest)
+
+    @property
+    def is_pattern(self) -> bool:
+        """True if the location may have any number of files: a wildcard or a folder."""
+        return _WILD.search(self.location) is not None
+
+    @property
+    def is_older(self) -> bool:
+        """True if it was declared by an older version of the package, without conditions and windows."""
+        return self.late_window is None
+
+
+class IcebergSource(Root):
+    """An Iceberg table that another program writes; two snapshots are its bounds.
+
+    :param name: unique in the domain; jobs that name the same source share its bounds.
+    :param table: ``CATALOG.NAMESPACE.TABLE``.
+    :param connection: id of the connection to the database of its SQL catalog; without it, pyiceberg's own
+        configuration says where the catalog is.
+    :param reads: the rows appended since the barrier before, or the whole table.
+    :param late: ``next``, or ``revision``: a new revision of an epoch reads within new bounds.
+    :raises InvalidInput: names the field.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        table: str,
+        *,
+        connection: str = "",
+        reads: RootReads | str = RootReads.INCREMENT,
+        late: Late | str = Late.NEXT,
+    ) -> None:
+        self._declare(
+            name=name, kind=RootKind.ICEBERG, table=table, source=connection, reads=reads, late=late
+        )
+
+    def _check_place(self) -> None:
+        _check_table(self.table, range(3, 100), "CATALOG.NAMESPACE.TABLE")
+        if self.source != "":
+            _check_connection(
+                self.source, "the id of a connection, or nothing: pyiceberg's own configuration"
+            )
+
+
+class PostgresSource(Root):
+    """Rows of a table in PostgreSQL, in the order of a column of ids that only grow; a range of ids is its bounds.
+
+    :param name: unique in the domain; jobs that name the same source share its bounds.
+    :param table: ``TABLE`` or ``SCHEMA.TABLE``. :param connection: id of the connection to the database.
+    :param id_column: integers, unique and never null; later rows have greater ones.
+    :param transaction_key: column whose equal values bounds never split: all those rows are read by one epoch.
+    :param partitions: of the DataFrame: ranges of ids that Spark reads at a time.
+    :param late: ``next``, or ``revision``: a new revision of an epoch reads the rows that came late among its own.
+    :param complete: ``ids_reached(column)``, where rows say up to when the table is complete.
+    :param late_window: time after their barriers in which each begin counts again the rows that earlier epochs have
+        read; 7 days by default.
+    :raises InvalidInput: names the field.
+    """
+
+    __slots__ = ()
+    is_repeatable = False
+    _conditions = FOR_ROWS
+
+    def __init__(
+        self,
+        name: str,
+        table: str,
+        *,
+        connection: str,
+        id_column: str,
+        transaction_key: str = "",
+        partitions: int = 1,
+        late: Late | str = Late.NEXT,
+        complete: Condition | Iterable[Condition] = (),
+        late_window: timedelta | None = None,
+    ) -> None:
+        self._declare(
+            name=name,
+            kind=RootKind.JDBC,
+            table=table,
+            source=connection,
+            id_column=id_column,
+            transaction_key=transaction_key,
+            partitions=partitions,
+            late=late,
+            complete=complete,
+            late_window=late_window,
+        )
+
+    def _check_place(self) -> None:
+        _check_table(self.table, range(1, 3), "TABLE or SCHEMA.TABLE")
+        _check_connection(self.source, "the id of a connection")
+        column_name(self.id_column)
+        if self.transaction_key != "":
+            column_name(self.transaction_key)
+        if type(self.partitions) is not int or self.partitions not in range(1, _MOST_PARTITIONS + 1):
+            raise InvalidInput(
+                field="partitions", value=self.partitions, expected=f"a number from 1 to {_MOST_PARTITIONS}"
+            )
+
+
+_CLASSES: Mapping[RootKind, type[Root]] = {
+    RootKind.FILES: FileSource,
+    RootKind.ICEBERG: IcebergSource,
+    RootKind.JDBC: PostgresSource,
+}
+
+
+def _check_table(table: object, counts: range, form: str) -> None:
+    """:raises InvalidInput: *table* does not have the *form*, whose number of parts is one of *counts*."""
+    parts = kept_text(table, "table", limit=1000).split(".")
+    if len(parts) not in counts or not all(part and part == part.strip() for part in parts):
+        raise InvalidInput(field="table", value=table, expected=form)
+
+
+def _check_connection(connection: object, expected: str) -> None:
+    """:raises InvalidInput: *connection* cannot be the id of a connection of Airflow, such as a URL."""
+    if not isinstance(connection, str) or not connection or _CONNECTION.fullmatch(connection) is None:
+        raise InvalidInput(field="connection", value=connection, expected=expected)
 
 
 def incomplete_declaration(root: Root, what: str) -> InvalidInput:
@@ -341,65 +434,3 @@ def unlike_intervals(location: str) -> str:
             seen[found] = moment
             last = found
     return ""
-
-
-def iceberg_root(
-    name: str,
-    table: str,
-    *,
-    source: str = "",
-    reads: RootReads | str = RootReads.INCREMENT,
-    late: Late | str = Late.NEXT,
-) -> Root:
-    """Declare an Iceberg table that another program writes.
-
-    :param table: ``CATALOG.NAMESPACE.TABLE``. :param source: id of the connection to the database of its SQL catalog;
-        without it, pyiceberg's own configuration says where the catalog is.
-    :param reads: the rows appended since the barrier before, or the whole table.
-    :raises InvalidInput: names the field.
-    """
-    return Root(
-        name,
-        kind=RootKind.ICEBERG,
-        table=table,
-        source=source,
-        reads=choice(RootReads, reads, "reads"),
-        late=choice(Late, late, "late"),
-    )
-
-
-def jdbc_root(
-    name: str,
-    table: str,
-    *,
-    source: str,
-    id_column: str,
-    transaction_key: str = "",
-    partitions: int = 1,
-    late: Late | str = Late.NEXT,
-    complete: Condition | Iterable[Condition] = (),
-    late_window: timedelta | None = None,
-) -> Root:
-    """Declare the rows of a table in PostgreSQL, in the order of a column of ids that only grow.
-
-    :param source: id of the connection to the database. :param table: ``TABLE`` or ``SCHEMA.TABLE``.
-    :param id_column: integers, unique and never null; later rows have greater ones.
-    :param transaction_key: column whose equal values bounds never split: all those rows are read by one epoch.
-    :param partitions: of the DataFrame: ranges of ids that Spark reads at a time.
-    :param complete: ``ids_reached(column)``, where rows say up to when the table is complete.
-    :param late_window: time after their barriers in which each begin counts again the rows that earlier epochs have
-        read; 7 days by default.
-    :raises InvalidInput: names the field.
-    """
-    return Root(
-        name,
-        kind=RootKind.JDBC,
-        table=table,
-        source=source,
-        id_column=id_column,
-        transaction_key=transaction_key,
-        partitions=partitions,
-        late=choice(Late, late, "late"),
-        complete=complete,
-        late_window=late_window,
-    )

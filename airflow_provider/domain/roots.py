@@ -15,12 +15,13 @@ from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: P
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.record_format import since
+from airflow_provider.domain.root_declarations import FileSource as FileSource  # noqa: PLC0414
+from airflow_provider.domain.root_declarations import IcebergSource as IcebergSource  # noqa: PLC0414
 from airflow_provider.domain.root_declarations import Late as Late  # noqa: PLC0414  (declared with their bounds)
+from airflow_provider.domain.root_declarations import PostgresSource as PostgresSource  # noqa: PLC0414
 from airflow_provider.domain.root_declarations import Root as Root  # noqa: PLC0414
 from airflow_provider.domain.root_declarations import RootKind as RootKind  # noqa: PLC0414
 from airflow_provider.domain.root_declarations import RootReads as RootReads  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import iceberg_root as iceberg_root  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import jdbc_root as jdbc_root  # noqa: PLC0414
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -205,7 +205,7 @@ def _edge(
     on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE,
 ) -> Edge:
     if not isinstance(table, EpochTable):
-        raise InvalidInput(field="inputs", value=table, expected="an EpochTable, an edge or a Root")
+        raise InvalidInput(field="inputs", value=table, expected="an EpochTable, an edge or a source")
     if as_of is not None and (not isinstance(as_of, timedelta) or not timedelta(0) <= as_of <= _FARTHEST):
         raise InvalidInput(
             field="as_of",
@@ -387,7 +387,7 @@ def _as_input(value: EpochTable | Edge | Root, domain: DomainName) -> Edge | Roo
     if isinstance(value, Root):
         return value
     if not isinstance(value, Edge):
-        raise InvalidInput(field="inputs", value=value, expected="an EpochTable, an edge or a Root")
+        raise InvalidInput(field="inputs", value=value, expected="an EpochTable, an edge or a source")
     if value.domain not in (None, domain):
         raise InvalidInput(
             field="inputs",

@@ -67,7 +67,7 @@ def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
         field="root",
         value=root,
         expected=f"one of {[bounds.root for bounds in attempt.roots]}",
-        next_step=f"declare Root({shown(root)}, location=…) in the inputs of job {attempt.job!r}.",
+        next_step=f"declare FileSource({shown(root)}, location=…) in the inputs of job {attempt.job!r}.",
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.domain.roots import Root, Span, iceberg_root
+from airflow_provider.domain.roots import IcebergSource, Root, Span
 from airflow_provider.sources import iceberg
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables import parquet_files
@@ -71,4 +71,4 @@ class Lake:
 
 def prices(**options: str) -> Root:
     """The declaration of its root."""
-    return iceberg_root("prices", f"lake.{NAME}", source="lake_db", **options)
+    return IcebergSource("prices", f"lake.{NAME}", connection="lake_db", **options)

@@ -21,7 +21,7 @@ from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
-from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.roots import BoundFile, FileSource, Late, PostgresSource, RootBounds, Span
 from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind, previous, state
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -203,8 +203,8 @@ def revisions(record: Record, world: World) -> None:
 
 
 def roots(record: Record, world: World) -> None:
-    files = world.job("files", inputs=[Root("landing", "/landing/{start}", late=Late.IGNORE)])
-    chained = world.job("chained", inputs=[Root("queue", "/queue/{start}", late=Late.NEXT)])
+    files = world.job("files", inputs=[FileSource("landing", "/landing/{start}", late=Late.IGNORE)])
+    chained = world.job("chained", inputs=[FileSource("queue", "/queue/{start}", late=Late.NEXT)])
     for job, root in ((files, "landing"), (chained, "queue")):
         world.coordinator.register(job)
         bounds = {root: RootBounds(root=root, files=(BoundFile(uri="/x", size_bytes=1),))}
@@ -216,7 +216,7 @@ def roots(record: Record, world: World) -> None:
         world.write(attempt)
         with record.of(f"publish: a root {how}", "R3, R10, R11, I11"):
             world.coordinator.publish(attempt)
-    other = world.job("other", inputs=[Root("landing", "/landing/{start}", late=Late.IGNORE)])
+    other = world.job("other", inputs=[FileSource("landing", "/landing/{start}", late=Late.IGNORE)])
     world.coordinator.abort(
         world.begin(files, day(2), roots={"landing": RootBounds(root="landing")}), "it failed"
     )
@@ -294,7 +294,7 @@ def skips(record: Record, world: World) -> None:
         world.run(job, day(1))
     with record.of("skip: an epoch of a full table", "R3, R5, R10, R11, R13, R23, R24"):
         world.coordinator.skip(DOMAIN, "own", day(2), **WHY)
-    orders = jdbc_root("orders", "orders", source="shop", id_column="id")
+    orders = PostgresSource("orders", "orders", connection="shop", id_column="id")
     load = world.job("load", inputs=[orders])
     for number, again in ((1, ""), (2, ""), (2, " that was skipped before")):
         bounds = {"orders": RootBounds(root="orders", span=Span(low=number - 1 or None, high=number, rows=1))}

@@ -21,7 +21,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import BoundFile, Root, RootBounds
+from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
 from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 
@@ -45,7 +45,7 @@ def settings_of(store_url: str, folder: Path, catalog_url: str = "") -> Settings
 
 def first() -> EpochJob:
     """Declare the job that reads files; its location is the same wherever the store is loaded."""
-    landing = Root("landing", "file:///landing/{start:%Y-%m-%d}.csv", "ignore")
+    landing = FileSource("landing", "file:///landing/{start:%Y-%m-%d}.csv", "ignore")
     return EpochJob(
         "first", inputs=[landing], outputs=[FIRST], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
     )

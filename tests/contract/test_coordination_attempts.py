@@ -27,7 +27,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, lock_key
-from airflow_provider.domain.topology import Root, increment, previous
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import increment, previous
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.manual_clock import ManualClock
@@ -68,7 +69,7 @@ def refuse_all(world: World, attempt: Attempt, committable: Any, recorded: Seque
 def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_path: Path) -> None:
     """Neither an interval that is no epoch, nor one that waits for a table, nor one that is committed needs it."""
     source = tmp_path / "landing.csv"
-    root = Root("landing", str(source), late="ignore")
+    root = FileSource("landing", str(source), late="ignore")
     upstream = world.job("upstream")
     job = world.job("loading", inputs=[root, increment(upstream.outputs[0])])
 

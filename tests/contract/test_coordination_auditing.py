@@ -16,7 +16,7 @@ from airflow_provider.domain.auditing import Change, TableHistory
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, slice_key
-from airflow_provider.domain.roots import Root, RootBounds
+from airflow_provider.domain.roots import FileSource, RootBounds
 from airflow_provider.domain.topology import EpochTable, OnUpstreamRevision, TableKind, previous, state
 from airflow_provider.domain.version import CommitRecord, TableDelta
 from airflow_provider.stores.base import Number, Put, Transaction
@@ -111,7 +111,7 @@ def test_an_input_that_was_read_as_nothing(world: World) -> None:
 
 def test_two_revisions_of_a_source_at_one_barrier(world: World) -> None:
     """I4, I11: the epoch that stands on the older one is named."""
-    landing = Root("landing", "file:///landing/of/no/host/{start}/1.json")
+    landing = FileSource("landing", "file:///landing/of/no/host/{start}/1.json")
     bounds = {"landing": RootBounds(root="landing")}
     for name in ("left", "right"):
         attempt = world.begin(world.job(name, inputs=[landing]), day(1), roots=bounds)

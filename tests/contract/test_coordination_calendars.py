@@ -11,8 +11,8 @@ from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import BoundFile, RootBounds, Span, jdbc_root
-from airflow_provider.domain.topology import EpochJob, Root, TableKind, state
+from airflow_provider.domain.roots import BoundFile, FileSource, PostgresSource, RootBounds, Span
+from airflow_provider.domain.topology import EpochJob, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.arrow_attempts import stage_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows
@@ -164,14 +164,14 @@ def files(name: str, root: str = "feed") -> dict[str, RootBounds]:
 
 def test_hours_never_read_the_files_of_a_day(world: World) -> None:
     """R7, I11: the bounds of a day that was given up stay, and its last hour ends where it does."""
-    feed = Root("feed", "/feed", late="ignore")
+    feed = FileSource("feed", "/feed", late="ignore")
     world.coordinator.abort(
         world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day")), "it is too large"
     )
     hourly = world.job("d", cadence=HOURLY_FROM_3, inputs=[feed])
     with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
         world.coordinator.register(hourly)
-    other = world.job("d", cadence=HOURLY_FROM_3, inputs=[Root("hourly_feed", "/feed", late="ignore")])
+    other = world.job("d", cadence=HOURLY_FROM_3, inputs=[FileSource("hourly_feed", "/feed", late="ignore")])
     world.coordinator.register(other)
     world.coordinator.register(hourly)  # nothing of the day is recorded by this calendar
     with pytest.raises(TopologyError, match="recorded for .* which job 'd' began"):
@@ -181,7 +181,7 @@ def test_hours_never_read_the_files_of_a_day(world: World) -> None:
 
 def test_a_root_does_not_come_back_behind_a_day_that_the_calendar_lost(world: World) -> None:
     """R7, I11: hours would go on behind what a day that failed has recorded, and no epoch would read its rows."""
-    orders = jdbc_root("orders", "orders", source="shop", id_column="id")
+    orders = PostgresSource("orders", "orders", connection="shop", id_column="id")
     bounds = RootBounds(root="orders", span=Span(low=None, high=5, rows=5))
     attempt = world.begin(world.job("d", inputs=[orders]), day(4), roots={"orders": bounds})
     world.coordinator.abort(attempt, "it is too large")
@@ -193,7 +193,7 @@ def test_a_root_does_not_come_back_behind_a_day_that_the_calendar_lost(world: Wo
 
 def test_a_root_that_was_left_in_the_same_calendar_comes_back(world: World) -> None:
     """R7: what is recorded since the change is of epochs that there are."""
-    orders = jdbc_root("orders", "orders", source="shop", id_column="id")
+    orders = PostgresSource("orders", "orders", connection="shop", id_column="id")
     changed(world)
     job = world.job("d", cadence=HOURLY_FROM_3, inputs=[orders])
     bounds = RootBounds(root="orders", span=Span(low=None, high=5, rows=5))
@@ -204,7 +204,7 @@ def test_a_root_that_was_left_in_the_same_calendar_comes_back(world: World) -> N
 
 def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> None:
     """R7, I11: what was recorded before the change is the same for both."""
-    feed = Root("feed", "/feed", late="ignore")
+    feed = FileSource("feed", "/feed", late="ignore")
     attempt = world.begin(world.job("d", inputs=[feed]), day(3), roots=files("day"))
     world.write(attempt)
     world.coordinator.publish(attempt)
@@ -217,7 +217,7 @@ def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> No
 
 def test_bounds_of_a_job_that_has_left_the_root_hold_its_calendar(world: World) -> None:
     """R7, I11: the new calendar begins behind them; else its first epoch could never begin."""
-    feed = Root("feed", "/feed", late="ignore")
+    feed = FileSource("feed", "/feed", late="ignore")
     world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day"))
     world.coordinator.register(world.job("e", inputs=[feed]))
     world.coordinator.register(world.job("d"))

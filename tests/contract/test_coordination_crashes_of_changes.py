@@ -26,7 +26,7 @@ from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
-from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds
+from airflow_provider.domain.roots import BoundFile, FileSource, Late, RootBounds
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
@@ -37,7 +37,7 @@ READS = frozenset({"store.read", "store.scan", "store.changes", "table.describe"
 OLD, NEW = 4, 1
 TABLES = ("early", "fed", "given", "grown", "late", "lost", "whole")
 WHY = {"reason": "the matrix", "by": "a test"}
-FEED = Root("feed", "file:///feed/{start:%Y-%m-%d}", late=Late.REVISION)
+FEED = FileSource("feed", "file:///feed/{start:%Y-%m-%d}", late=Late.REVISION)
 
 
 def landed(name: str) -> dict[str, RootBounds]:

@@ -10,8 +10,8 @@ import pytest
 from airflow_provider.coordination.commits.register import Register
 from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Asked, RootBounds
-from airflow_provider.domain.topology import EpochJob, Root, increment, previous, state
+from airflow_provider.domain.roots import Asked, FileSource, RootBounds
+from airflow_provider.domain.topology import EpochJob, increment, previous, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
 
 WHY: Mapping[str, Any] = {"reason": "replaced", "by": "me"}
@@ -56,7 +56,7 @@ REFUSED: dict[str, tuple[Callable[[World], EpochJob], Interval]] = {
         day(1),
     ),
     "a source that does not answer": (
-        lambda world: world.job("new", inputs=[Root("r", "x", late="ignore")]),
+        lambda world: world.job("new", inputs=[FileSource("r", "x", late="ignore")]),
         day(1),
     ),
 }

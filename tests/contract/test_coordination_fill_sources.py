@@ -17,7 +17,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import epoch_key
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.roots import FileSource, Root
 from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous, state, window
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import encode
@@ -40,7 +40,7 @@ class Load:
     def root(self, name: str, folder: str = "in", **options: Any) -> Root:
         (self.directory / folder).mkdir(exist_ok=True)
         location = f"{self.directory}/{folder}/{{start:%Y-%m-%d}}/*.csv"
-        return Root(name, location, **{"complete": none_needed(), **options})
+        return FileSource(name, location, **{"complete": none_needed(), **options})
 
     def job(self, tables: str, *inputs: Any, **options: Any) -> EpochJob:
         outputs = [self.world.table(name) for name in tables.split()]

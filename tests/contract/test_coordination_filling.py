@@ -15,7 +15,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady, Unavailable
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.roots import FileSource
 from airflow_provider.domain.topology import EpochJob, increment, previous, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import read_rows
@@ -291,7 +291,7 @@ def test_a_fill_adopts_no_output_that_a_whole_revision_left(world: World, tmp_pa
     folder = tmp_path / f"{day(2).start:%Y-%m-%d}"
     folder.mkdir()
     (folder / "a.csv").touch()
-    feed = Root("feed", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), late="revision")
+    feed = FileSource("feed", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), late="revision")
     both = [world.table("d"), world.table("d2")]
     old, more = (world.job("d", outputs, inputs=[feed], origin=None) for outputs in (both[:1], both))
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
 from airflow_provider.domain.completeness import Condition, marker, none_needed
 from airflow_provider.domain.errors import NotReady
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.roots import FileSource, Root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.folders import missing_folder
 from airflow_provider.sources.roots import RootSources
@@ -27,7 +27,7 @@ PATTERNS = {
 
 def loading(world: World, location: str, complete: Condition) -> EpochJob:
     late = "next" if "{" in location else "ignore"
-    return world.job("load", inputs=[Root("landing", location, late, complete=complete)])
+    return world.job("load", inputs=[FileSource("landing", location, late, complete=complete)])
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -85,5 +85,5 @@ def test_only_the_part_that_all_epochs_share_must_be_there(tmp_path: Path) -> No
         "landing/*": "",
     }
     for location, folder in found.items():
-        root = Root("landing", location, "ignore", complete=none_needed())
+        root = FileSource("landing", location, "ignore", complete=none_needed())
         assert missing_folder(root) == folder, location

@@ -16,13 +16,21 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable, Vetoed
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.roots import Asked, Root, RootBounds, Span, iceberg_root, jdbc_root
+from airflow_provider.domain.roots import (
+    Asked,
+    FileSource,
+    IcebergSource,
+    PostgresSource,
+    Root,
+    RootBounds,
+    Span,
+)
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
-ORDERS = jdbc_root("orders", "orders", source="shop", id_column="id")
+ORDERS = PostgresSource("orders", "orders", connection="shop", id_column="id")
 
 
 class Ids:
@@ -208,7 +216,7 @@ def test_rows_stay_where_an_epoch_beyond_the_window_was_committed(world: World) 
     """I11: also behind failed epochs without a row, which fill the window."""
     orders = Orders(world)
     window = timedelta(days=2)
-    root = jdbc_root("orders", "orders", source="shop", id_column="id", late_window=window)
+    root = PostgresSource("orders", "orders", connection="shop", id_column="id", late_window=window)
     orders.jobs["load"] = world.job("load", inputs=[root])
     orders.commits(1, 1)
     for number in (2, 3, 4):
@@ -284,7 +292,7 @@ def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(world: W
 def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, revised: bool) -> None:
     """I11, R5: also where a revision that failed has recorded other bounds since."""
     orders = Orders(world)
-    root = jdbc_root("orders", "orders", source="shop", id_column="id", late="revision")
+    root = PostgresSource("orders", "orders", connection="shop", id_column="id", late="revision")
     orders.jobs["load"] = world.job("load", inputs=[root])
     for number in (1, 2):
         orders.commits(number, number)
@@ -300,7 +308,7 @@ def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, 
 
 def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(world: World) -> None:
     """R5, R7: its error names the way out, which computes all tables of the epoch from what is there now."""
-    root, orders = iceberg_root("orders", "shop.sales.orders"), Orders(world)
+    root, orders = IcebergSource("orders", "shop.sales.orders"), Orders(world)
     orders.jobs["load"] = world.job("load", inputs=[root])
     orders.commits(1, 1)
     orders.commits(2, 2)
@@ -336,7 +344,7 @@ def test_rows_that_are_only_counted_are_no_fill(world: World) -> None:
 def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: World, tmp_path: Path) -> None:
     """I11, R5: what lies at the skipped epoch's own location is not, which skip and doctor say."""
     location = f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv"
-    job = world.job("load", inputs=[Root("landing", location, complete=none_needed())])
+    job = world.job("load", inputs=[FileSource("landing", location, complete=none_needed())])
 
     def lands(number: int, name: str) -> str:
         path = tmp_path / f"{day(number).start:%Y-%m-%d}" / name
@@ -390,7 +398,7 @@ def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer:
     daily, halves, third = (
         Cadence("@daily"),
         Cadence("0 */12 * * *"),
-        jdbc_root("third", "orders", source="shop", id_column="id"),
+        PostgresSource("third", "orders", connection="shop", id_column="id"),
     )
     old, new = (daily, halves) if finer else (halves, daily)
     orders = Orders(world)
@@ -410,7 +418,7 @@ def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer:
 def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: Path) -> None:
     """I11: as long as no commit has read it, also at the newest barrier."""
     location = f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv"
-    job = world.job("load", inputs=[Root("landing", location, late="revision", complete=none_needed())])
+    job = world.job("load", inputs=[FileSource("landing", location, late="revision", complete=none_needed())])
     folder = tmp_path / f"{day(1).start:%Y-%m-%d}"
     folder.mkdir()
 
@@ -441,7 +449,7 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     """R5: a run by a declaration that left the root fails or falls silent, a successor goes on, or another job
     computes the epoch without them, or fails to compute it again.
     """
-    root = Root("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
+    root = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
     job, left = world.job("load", inputs=[root]), world.job("load", on_rerun="keep")
     other = world.job("other", inputs=[root])
 

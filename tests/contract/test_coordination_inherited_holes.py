@@ -18,7 +18,7 @@ from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.roots import FileSource
 from airflow_provider.domain.topology import EpochJob, increment, previous
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
@@ -285,7 +285,7 @@ def test_what_a_skip_of_a_table_wrote_beside_is_swept(table_world: World) -> Non
 def test_files_that_the_job_before_has_read_are_read(world: World, tmp_path: Path, reads: str) -> None:
     """I11: those of a day that its successor has skipped for a table alone are no files that no epoch reads."""
     feed, other = (
-        Root(name, f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
+        FileSource(name, f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
         for name in ("feed", "feed_2")
     )
 

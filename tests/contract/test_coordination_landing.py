@@ -34,7 +34,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, job_key
-from airflow_provider.domain.roots import Root, Span, jdbc_root
+from airflow_provider.domain.roots import FileSource, PostgresSource, Root, Span
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources import files
 from airflow_provider.sources.roots import RootSources
@@ -58,7 +58,7 @@ def land(directory: Path, number: int, *names: str) -> None:
 
 
 def loading(world: World, location: str, name: str = "load", **options: object) -> EpochJob:
-    return world.job(name, inputs=[Root("landing", location, **options)])  # type: ignore[arg-type]
+    return world.job(name, inputs=[FileSource("landing", location, **options)])  # type: ignore[arg-type]
 
 
 def names(attempt: Attempt) -> list[str]:
@@ -168,7 +168,7 @@ def test_src1_late_file(world: World, tmp_path: Path) -> None:
 def test_a_file_that_is_hours_late_is_read_by_an_hourly_job(world: World, tmp_path: Path) -> None:
     """I11, A1: the window is a time, not a number of epochs."""
     hour = timedelta(hours=1)
-    root = Root("landing", f"{tmp_path}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())
+    root = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())
     job = world.job("load", inputs=[root], cadence="@hourly")
 
     def epoch(number: int) -> Interval:
@@ -223,7 +223,7 @@ def test_a_root_that_was_left_stays_what_it_was(world: World, tmp_path: Path, wh
 @pytest.mark.parametrize("late", ["ignore", "next"])
 def test_src1_what_is_ignored_is_counted(world: World, tmp_path: Path, late: str) -> None:
     """A metric tells how many files within the window of a root nobody will read."""
-    root = Root(
+    root = FileSource(
         "landing", f"{tmp_path}/{PATTERN}", late, complete=none_needed(), late_window=timedelta(days=2)
     )
     for number in (1, 2, 3, 4):
@@ -456,7 +456,7 @@ def test_src3_late_ids(world: World, postgresql: PostgresqlServer) -> None:
     """I11: an id that appears below the span before last is an error that names its epoch, and doctor names it."""
     database = postgresql.create_database()
     sources = RootSources({"shop": postgresql.url(database)})
-    root = jdbc_root("orders", "orders", source="shop", id_column="id")
+    root = PostgresSource("orders", "orders", connection="shop", id_column="id")
     job = world.job("load", inputs=[root])
     with closing(postgresql.connect(database)) as shop:
         shop.execute("CREATE TABLE orders (id bigint)")

@@ -13,8 +13,8 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
-from airflow_provider.domain.roots import BoundFile, RootBounds, Span, iceberg_root
-from airflow_provider.domain.topology import EpochJob, Root, state
+from airflow_provider.domain.roots import BoundFile, FileSource, IcebergSource, RootBounds, Span
+from airflow_provider.domain.topology import EpochJob, state
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, Plan, at
 from tests.contract.coordination_world import PAST_TTL, Backend, World, blurred, day, owner, rows
@@ -43,8 +43,8 @@ def job(world: World) -> EpochJob:
         for number in (1, 2):
             world.run(source, day(number), [number])
     inputs = [
-        Root("landing", "/landing", late="ignore"),
-        iceberg_root("prices", "lake.market.prices"),
+        FileSource("landing", "/landing", late="ignore"),
+        IcebergSource("prices", "lake.market.prices"),
         state(world.table("source")),
     ]
     return world.job("j", [world.table("d"), world.table("d2")], inputs=inputs)

@@ -18,6 +18,7 @@ from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.roots import FileSource
 from airflow_provider.domain.topology import EpochJob, EpochTable, Root
 from airflow_provider.domain.topology_record import Move, MoveState
 from airflow_provider.stores.base import Put, Transaction
@@ -84,7 +85,7 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
 
 def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places) -> None:
     """I11: who declares it again goes on from what was recorded."""
-    feed = Root("feed", "/feed", late="ignore")
+    feed = FileSource("feed", "/feed", late="ignore")
     with_root, without = job("j", RIGHT, root=feed), job("j", RIGHT)
     first, second = places["first"], places["second"]
     attempt = first.begin(with_root, day(1), owner(), roots=files("then"))

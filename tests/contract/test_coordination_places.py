@@ -15,7 +15,7 @@ from airflow_provider.domain.completeness import marker, none_needed
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import Asked, Root
+from airflow_provider.domain.roots import Asked, FileSource, Root
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -34,7 +34,7 @@ def land(directory: Path, *names: str) -> None:
 
 
 def loading(world: World, location: str, *, cadence: str | Cadence = "@daily", **options: object) -> EpochJob:
-    root = Root("landing", location, **{"complete": none_needed(), **options})  # type: ignore[arg-type]
+    root = FileSource("landing", location, **{"complete": none_needed(), **options})  # type: ignore[arg-type]
     calendar = cadence if isinstance(cadence, Cadence) else Cadence(cadence)
     return world.job("load", inputs=[root], cadence=calendar, origin=calendar.floor(day(1).start))
 

@@ -19,8 +19,8 @@ from airflow_provider.domain.errors import (
     TopologyError,
 )
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import BoundFile, RootBounds
-from airflow_provider.domain.topology import Root, TableKind, previous, state
+from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
+from airflow_provider.domain.topology import TableKind, previous, state
 from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.faults import FaultyStore
@@ -127,7 +127,7 @@ def test_der13_two_registrations_that_close_a_cycle_together(world: World) -> No
 
 def test_der8_shared_root(world: World) -> None:
     """I11: of two jobs that begin at once with other bounds of one root, both read those that came first."""
-    jobs = [world.job(name, inputs=[Root("landing", "/landing", late="ignore")]) for name in ("a", "b")]
+    jobs = [world.job(name, inputs=[FileSource("landing", "/landing", late="ignore")]) for name in ("a", "b")]
     bounds = [
         {"landing": RootBounds(root="landing", files=(BoundFile(uri=uri, size_bytes=1),))}
         for uri in ("x", "y")

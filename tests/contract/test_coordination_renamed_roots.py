@@ -17,7 +17,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Root, RootBounds, Span, jdbc_root
+from airflow_provider.domain.roots import FileSource, PostgresSource, RootBounds, Span
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
@@ -36,7 +36,7 @@ class Landing:
     def job(self, root: str, **options: object) -> EpochJob:
         location = f"{self.directory}/{{start:%Y-%m-%d}}/*.csv"
         declared = {"complete": none_needed(), **options}
-        return self.world.job("load", inputs=[Root(root, location, **declared)])  # type: ignore[arg-type]
+        return self.world.job("load", inputs=[FileSource(root, location, **declared)])  # type: ignore[arg-type]
 
     def land(self, number: int, *names: str) -> None:
         for name in names:
@@ -347,7 +347,7 @@ def test_what_only_earlier_bounds_of_the_old_name_have_is_named(landing: Landing
 def test_a_shared_folder_is_read_once_in_whichever_order(landing: Landing, late_window: int) -> None:
     """I11: epochs beyond the window may have read what lies there: before it, and after it."""
     world, location = landing.world, f"{landing.directory}/{{start:%Y-%m}}/*.csv"
-    root = Root("feed", location, complete=none_needed(), late_window=timedelta(days=late_window))
+    root = FileSource("feed", location, complete=none_needed(), late_window=timedelta(days=late_window))
     job = world.job("load", inputs=[root])
     (landing.directory / "2024-01").mkdir()
     (landing.directory / "2024-01" / "a.csv").touch()
@@ -525,7 +525,7 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
     sources = RootSources({"shop": postgresql.url(database)})
 
     def job(root: str, name: str = "load", id_column: str = "id") -> EpochJob:
-        rows = jdbc_root(root, "orders", source="shop", id_column=id_column)
+        rows = PostgresSource(root, "orders", connection="shop", id_column=id_column)
         return world.job(name, [world.table("load")], inputs=[rows])
 
     with closing(postgresql.connect(database)) as shop:
@@ -549,7 +549,7 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
             world.coordinator.register(job("orders", name, "number"))
         if who == "load":
             assert "in a job with tables of its own" in refused.value.next_step
-        other = jdbc_root("orders_3", "public.orders", source="shop", id_column="id")
+        other = PostgresSource("orders_3", "public.orders", connection="shop", id_column="id")
         both = world.job(name, [world.table("load")], inputs=[*job("orders", name).roots, other])
         with pytest.raises(TopologyError, match="root 'orders_3' is shop:public.orders"):
             world.begin(both, day(2), roots=sources)
@@ -559,7 +559,7 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
 
 
 def _orders(world: World, name: str) -> EpochJob:
-    rows = jdbc_root(name, "orders", source="shop", id_column="id")
+    rows = PostgresSource(name, "orders", connection="shop", id_column="id")
     return world.job("load", [world.table("load")], inputs=[rows])
 
 

@@ -23,7 +23,15 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Kind, table_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, TableKind, increment, previous, state
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import (
+    EpochJob,
+    EpochTable,
+    TableKind,
+    increment,
+    previous,
+    state,
+)
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -436,14 +444,14 @@ def test_who_comes_back_must_go_with_what_came_meanwhile(world: World) -> None:
 
 def test_the_roots_of_a_retired_job_are_what_they_were(world: World) -> None:
     """R6, I11: their bounds stay recorded, so that the name cannot stand for other files."""
-    world.coordinator.register(world.job("d", inputs=[Root("feed", "/a", late="ignore")]))
+    world.coordinator.register(world.job("d", inputs=[FileSource("feed", "/a", late="ignore")]))
     world.coordinator.retire(DOMAIN, "d", **WHY)
     with pytest.raises(TopologyError, match="root 'feed' is '/a'"):
         world.coordinator.register(
-            world.job("heir", [world.table("d")], inputs=[Root("feed", "/b", late="ignore")])
+            world.job("heir", [world.table("d")], inputs=[FileSource("feed", "/b", late="ignore")])
         )
     world.coordinator.register(
-        world.job("heir", [world.table("d")], inputs=[Root("feed", "/a", late="ignore")])
+        world.job("heir", [world.table("d")], inputs=[FileSource("feed", "/a", late="ignore")])
     )
 
 

@@ -25,7 +25,7 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.records import Kind, epoch_key, root_key
-from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, RootRecord
+from airflow_provider.domain.roots import BoundFile, FileSource, Late, Root, RootBounds, RootRecord
 from airflow_provider.domain.topology import EpochJob, increment
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import MAX_RECORD_BYTES, encode
@@ -43,7 +43,7 @@ def land(directory: Path, number: int, **texts: str) -> None:
 
 
 def feed(directory: Path, late: str = "revision", **options: Any) -> Root:
-    return Root(
+    return FileSource(
         "feed", f"{directory}/{{start:%Y-%m-%d}}/*", late=Late(late), complete=none_needed(), **options
     )
 
@@ -314,7 +314,7 @@ def names(count: int, number: int = 1) -> RootBounds:
 
 def test_ten_thousand_files_an_epoch(world: World) -> None:
     """I11: they begin, are handed to other processes and publish; a retry and the epochs beside them find them."""
-    job = world.job("d", inputs=[Root("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
+    job = world.job("d", inputs=[FileSource("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
     for number in (1, 2):
         wanted = names(10_000, number)
         first = world.begin(job, day(number), roots={"feed": wanted})
@@ -334,7 +334,8 @@ def test_ten_thousand_files_an_epoch(world: World) -> None:
 def test_more_files_than_a_begin_records_are_refused(world: World) -> None:
     """Before any work, with the number and the limit; several roots count together."""
     roots = [
-        Root(f"feed-{number}", "s3://landing-zone/{start}.json", late=Late.IGNORE) for number in range(2)
+        FileSource(f"feed-{number}", "s3://landing-zone/{start}.json", late=Late.IGNORE)
+        for number in range(2)
     ]
     job = world.job("d", inputs=roots)
     world.coordinator.register(job)
@@ -348,7 +349,7 @@ def test_more_files_than_a_begin_records_are_refused(world: World) -> None:
 
 def test_lists_of_files_in_older_records_are_read(world: World) -> None:
     """I11: older versions kept the files in the records of the root and of the attempt."""
-    job = world.job("d", inputs=[Root("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
+    job = world.job("d", inputs=[FileSource("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
     bounds = names(50)
     attempt = world.begin(job, day(1), roots={"feed": bounds})
     key = root_key(DOMAIN, "feed", barrier(1), 1)
@@ -367,7 +368,7 @@ def test_lists_of_files_in_older_records_are_read(world: World) -> None:
 
 def test_a_list_of_files_that_is_another_is_refused(world: World) -> None:
     """I11: an attempt reads what it was begun with, or nothing."""
-    job = world.job("d", inputs=[Root("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
+    job = world.job("d", inputs=[FileSource("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
     attempt = world.begin(job, day(1), roots={"feed": names(50)})
     key = root_key(DOMAIN, "feed", barrier(1), 1)
     other = names(51)

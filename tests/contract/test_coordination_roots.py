@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, epoch_key, root_key
-from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, Span, iceberg_root
+from airflow_provider.domain.roots import BoundFile, FileSource, IcebergSource, Late, RootBounds, Span
 from airflow_provider.domain.topology import EpochJob
 from airflow_provider.sources.files import check_unchanged
 from airflow_provider.sources.roots import RootSources
@@ -108,7 +108,7 @@ def test_a_source_that_does_not_answer_leaves_nothing(world: World, lake: Lake, 
 
 def test_bounds_that_leave_a_gap_are_refused(world: World) -> None:
     """I11: whoever proposes them."""
-    job = world.job("a", inputs=[iceberg_root("prices", "lake.market.prices")])
+    job = world.job("a", inputs=[IcebergSource("prices", "lake.market.prices")])
 
     def proposed(span: Span | None) -> dict[str, RootBounds]:
         return {"prices": RootBounds(root="prices", span=span)}
@@ -129,7 +129,7 @@ def test_bounds_that_leave_a_gap_are_refused(world: World) -> None:
 def test_a_root_may_be_called_as_a_table_is(world: World) -> None:
     """R6, I11: what is recorded of either leaves the other alone."""
     world.run(world.job("queue"), day(1), [1])
-    job = world.job("reader", inputs=[Root("queue", "/queue/{start}", late=Late.NEXT)])
+    job = world.job("reader", inputs=[FileSource("queue", "/queue/{start}", late=Late.NEXT)])
     bounds = {"queue": RootBounds(root="queue", files=(BoundFile(uri="/x", size_bytes=1),))}
     before = world.store.scan(DOMAIN, Kind.FENCE, "")
     attempt = world.begin(job, day(1), roots=bounds)
@@ -221,7 +221,7 @@ def files_of(attempt: Attempt) -> list[str]:
 
 def loading(world: World, directory: Path, late: Any, name: str = "loading") -> EpochJob:
     location = f"{directory}/{{start:%Y-%m-%d}}/*.csv"
-    return world.job(name, inputs=[Root("landing", location, late=late, complete=none_needed())])
+    return world.job(name, inputs=[FileSource("landing", location, late=late, complete=none_needed())])
 
 
 def listed(world: World, job: EpochJob, epoch: Interval, by: Owner | None = None) -> list[str]:

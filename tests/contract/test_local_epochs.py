@@ -25,7 +25,8 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
@@ -38,7 +39,9 @@ pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 
 RIDES, STATIONS = EpochTable("rides"), EpochTable("stations")
 TOTALS = EpochTable("totals", kind="full")
-LOAD = EpochJob("load", inputs=[Root("files", "/nowhere/{start:%Y}.csv")], outputs=[RIDES], cadence="@daily")
+LOAD = EpochJob(
+    "load", inputs=[FileSource("files", "/nowhere/{start:%Y}.csv")], outputs=[RIDES], cadence="@daily"
+)
 BOTH = EpochJob(
     "both",
     outputs=[EpochTable("left"), EpochTable("right")],
@@ -94,7 +97,7 @@ def test_how_to_compute_anew_what_is_committed_is_told(
 
 def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs, tmp_path: Path) -> None:
     """I11: how many, and the command that lets the epoch read them."""
-    root = Root("feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed())
+    root = FileSource("feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed())
     job = EpochJob("load", inputs=[root], outputs=[RIDES], cadence="@daily")
     asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service
     attempt = coordinator.begin(job, DAY, asking, roots=RootSources())

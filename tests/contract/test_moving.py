@@ -27,7 +27,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.records import Kind, root_key, topology_key, versions_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Number, Put, Transaction, pages
@@ -277,7 +278,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     source, _ = services
     history(source)
     source.retention.withdraw(DOMAIN, "numbers", day(1).end)
-    landing = Root("landing", "file:///in/*.csv", late="ignore", complete=none_needed())
+    landing = FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed())
     job = EpochJob("load", inputs=[landing], outputs=[EpochTable("loaded", domain=DOMAIN)], cadence="@daily")
     source.register(job)
     planted = {

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider.domain.completeness import ids_reached
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.roots import Asked, Root, RootBounds, RootRecord, Span, jdbc_root
+from airflow_provider.domain.roots import Asked, PostgresSource, Root, RootBounds, RootRecord, Span
 from airflow_provider.sources import postgresql as source
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import day
@@ -97,7 +97,7 @@ def shop(postgresql: PostgresqlServer) -> Iterator[Shop]:
 
 
 def orders(**options: Any) -> Root:
-    return jdbc_root("orders", "public.orders", **{"source": "shop", "id_column": "id", **options})
+    return PostgresSource("orders", "public.orders", **{"source": "shop", "id_column": "id", **options})
 
 
 def span(low: int | None, high: int | None, rows: int) -> Span:
@@ -183,18 +183,23 @@ def test_rows_that_have_not_reached_the_end_are_waited_for(shop: Shop) -> None:
     shop.execute("CREATE TABLE timed (id bigint, at timestamptz, local timestamp, tx text)")
     shop.execute("INSERT INTO timed VALUES (1, '2024-01-01 23:59Z', '2024-01-01 23:59', 'a')")
     for column in ("at", "local"):
-        root = jdbc_root("orders", "timed", source="shop", id_column="id", complete=ids_reached(column))
+        root = PostgresSource(
+            "orders", "timed", connection="shop", id_column="id", complete=ids_reached(column)
+        )
         with pytest.raises(NotReady, match=f"no row of timed has a {column} of 2024-01-02 00:00") as refused:
             shop.bounds(root, 1)
         assert refused.value.missing == ("timed",)
         assert RootSources({"shop": shop.url}).missing(root, day(1), None)
     shop.execute("INSERT INTO timed VALUES (2, '2024-01-02 00:00Z', '2024-01-02 00:00', 'b')")
     for column in ("at", "local"):
-        root = jdbc_root("orders", "timed", source="shop", id_column="id", complete=ids_reached(column))
+        root = PostgresSource(
+            "orders", "timed", connection="shop", id_column="id", complete=ids_reached(column)
+        )
         assert shop.bounds(root, 1).span == span(None, 2, 2)
     with pytest.raises(InvalidInput, match="timestamp"):
         shop.bounds(
-            jdbc_root("orders", "timed", source="shop", id_column="id", complete=ids_reached("tx")), 1
+            PostgresSource("orders", "timed", connection="shop", id_column="id", complete=ids_reached("tx")),
+            1,
         )
 
 
@@ -257,12 +262,12 @@ def test_an_id_that_is_null_is_refused(shop: Shop) -> None:
     shop.execute("CREATE TABLE loose (id int)")
     shop.execute("INSERT INTO loose VALUES (1), (NULL)")
     with pytest.raises(InvalidInput, match="found nulls"):
-        shop.bounds(jdbc_root("orders", "loose", source="shop", id_column="id"), 1)
+        shop.bounds(PostgresSource("orders", "loose", connection="shop", id_column="id"), 1)
 
 
 def test_a_database_that_is_not_there(shop: Shop) -> None:
     with pytest.raises(NotReady, match=r"no table public\.nowhere"):
-        shop.bounds(jdbc_root("orders", "public.nowhere", source="shop", id_column="id"), 1)
+        shop.bounds(PostgresSource("orders", "public.nowhere", connection="shop", id_column="id"), 1)
     url = f"postgresql+psycopg://ada:s3cret@127.0.0.1:{free_port()}/shop"
     with pytest.raises(SourceUnavailable, match="did not answer") as refused:
         RootSources({"shop": url}).bounds(Asked(root=orders(), interval=day(1)))

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.roots import Asked, BoundFile, Root, RootBounds, RootRecord, Span
+from airflow_provider.domain.roots import Asked, BoundFile, FileSource, Root, RootBounds, RootRecord, Span
 from airflow_provider.sources import files, locations
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import day
@@ -101,7 +101,7 @@ def test_a_snapshot_that_expired_after_it_was_recorded_is_told(lake: Lake) -> No
 
 def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) -> None:
     """A bound that might take a file for the second time is refused; so is looking where earlier epochs may have."""
-    root = Root("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next", complete=none_needed())
+    root = FileSource("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next", complete=none_needed())
     for name in ("2024-01/0.csv", "2024-02/1.csv"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
@@ -143,5 +143,5 @@ def test_what_was_recorded_as_files_has_no_span() -> None:
 )
 def test_a_file_is_told_from_late_ones_by_its_name(location: str, name: str, lies: bool) -> None:
     """I11: what lies at an epoch's own location stays there when the epoch is skipped."""
-    root = Root("landing", location, late="ignore", complete=none_needed())
+    root = FileSource("landing", location, late="ignore", complete=none_needed())
     assert locations.lies_at(root, day(2), f"file://{name}") is lies

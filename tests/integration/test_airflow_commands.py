@@ -26,7 +26,8 @@ from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import Done, epochs_connection, typed
@@ -190,7 +191,7 @@ def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
     """I11: as typed by whoever decides that a file that was replaced is to be read."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     landed = tmp_path / "2013-02-06.csv"
-    root = Root("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
+    root = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
     job = EpochJob(
         "land", inputs=[root], outputs=[EpochTable("raw", domain="lands")], cadence="@daily", origin=ORIGIN
     )

@@ -30,7 +30,8 @@ from airflow_provider.cli import answer as answers
 from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables.iceberg import publishing
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -191,7 +192,7 @@ def land(service: EpochService, folder: Path) -> None:
     """Compute an epoch from a file, and replace the file."""
     file = folder / "2013-02-01.csv"
     file.write_text("1")
-    root = Root(ROOT, f"{folder}/{{start:%Y-%m-%d}}.csv")
+    root = FileSource(ROOT, f"{folder}/{{start:%Y-%m-%d}}.csv")
     raw = [EpochTable("raw", domain=LONG)]
     job = EpochJob("land", inputs=[root], outputs=raw, cadence="@daily", origin=ORIGIN)
     owner = Owner(dag_id="landing", run_id="first")

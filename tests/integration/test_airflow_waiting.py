@@ -30,7 +30,8 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous, window
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous, window
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
 from airflow_provider.operators import waiting as begin_waiting
@@ -359,7 +360,7 @@ def test_a_deferred_wait_looks_back_as_far_as_its_job(service: EpochService) -> 
 
 def test_a_root_is_waited_for_as_tables_are(service: EpochService, tmp_path: Path) -> None:  # noqa: ARG001
     """A2: by the sensor in both modes, and by the trigger, which looks again without a commit."""
-    root = Root("landed", f"{tmp_path}/{{start:%Y-%m-%d}}/*", complete=[marker(), min_files(1)])
+    root = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}/*", complete=[marker(), min_files(1)])
     loads = EpochJob("loads", inputs=[root], outputs=[replace(A, name="out")], cadence="@daily")
     waits = EpochSensor(task_id="wait", job=loads)
     run = task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC))
@@ -471,7 +472,7 @@ def test_late_files_that_are_ignored_are_counted(
     (landed / "a.csv").touch()
     epoch = Interval(DAY_END - 2 * DAY, DAY_END - DAY)
     for late in ("ignore", "next"):
-        root = Root(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
+        root = FileSource(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
         job = EpochJob(f"load_{late}", inputs=[root], outputs=[EpochTable(f"of_{late}")], cadence="@daily")
         service.begin(job, epoch, OTHER, roots=RootSources())
         tell_ignored(logging.getLogger(), service, job, epoch.end)

@@ -14,7 +14,8 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.hostile import refused
@@ -49,7 +50,7 @@ def test_an_argument_that_nobody_means(
     spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path, what: str
 ) -> None:
     """R1: of every call of a job's program; afterwards it goes on, and writes."""
-    landed = Root("r", f"{tmp_path}/*.json", late="ignore", complete=none_needed())
+    landed = FileSource("r", f"{tmp_path}/*.json", late="ignore", complete=none_needed())
     job = EpochJob(
         "j", inputs=[previous(TABLE), landed], outputs=[TABLE], cadence="@hourly",
         origin=START,

@@ -29,7 +29,8 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, increment, state
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob, EpochTable, increment, state
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
 from airflow_provider.testing.faults import Fault, FaultyStore
@@ -380,7 +381,7 @@ def lose_the_store_before_publish(service: EpochService, spark: SparkSession) ->
         (lambda epoch: [epoch.write(HOURLY, epoch.spark.range(1)) for _ in range(2)], "was written already"),
         (lambda epoch: epoch.write("other", epoch.spark.range(1)), "declare 'other' in the outputs"),
         (lambda epoch: epoch.read("hourly"), "declare 'hourly' in the inputs"),
-        (lambda epoch: epoch.root_files("landing"), "declare Root('landing'"),
+        (lambda epoch: epoch.root_files("landing"), "declare FileSource('landing'"),
         (lambda epoch: epoch.write(HOURLY, epoch.spark.sql("select 1 as _epoch")), "_epoch"),
     ],
 )
@@ -443,7 +444,9 @@ def test_a_root_is_read_as_it_was_when_the_attempt_began(
     first.write_text("1\n2\n")
     job = EpochJob(
         "loads",
-        inputs=[Root("landing", location=f"{landing}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())],
+        inputs=[
+            FileSource("landing", location=f"{landing}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())
+        ],
         outputs=[HOURLY],
         cadence="@hourly",
     )

@@ -18,8 +18,15 @@ from airflow_provider.domain.completeness import marker, min_files
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import BoundFile, RootBounds, Span, iceberg_root, jdbc_root
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, previous, state, window
+from airflow_provider.domain.roots import (
+    BoundFile,
+    FileSource,
+    IcebergSource,
+    PostgresSource,
+    RootBounds,
+    Span,
+)
+from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state, window
 from airflow_provider.spark import handover
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.stores.declarations import encoded
@@ -33,10 +40,15 @@ OUT = EpochTable("ünïcode out", partition_by=("origin",), sort_by=("at",))
 JOB = EpochJob(
     "job",
     inputs=[
-        Root("landing", location="/landing/{start:%Y}/*.csv", complete=[marker(), min_files(2)]),
-        iceberg_root("prices", "lake.market.prices", reads="state"),
-        jdbc_root(
-            "orders", "public.orders", source="shop", id_column="id", transaction_key="tx", late="revision"
+        FileSource("landing", location="/landing/{start:%Y}/*.csv", complete=[marker(), min_files(2)]),
+        IcebergSource("prices", "lake.market.prices", reads="state"),
+        PostgresSource(
+            "orders",
+            "public.orders",
+            connection="shop",
+            id_column="id",
+            transaction_key="tx",
+            late="revision",
         ),
         state(EpochTable("airports"), as_of=timedelta(hours=2)),
         window(EpochTable("weather"), timedelta(hours=6)),
@@ -55,10 +67,10 @@ SETTINGS = Settings(
 
 
 def attempt_at(service: EpochService) -> Attempt:
-    orders = jdbc_root("orders", "public.orders", source="shop", id_column="id")
+    orders = PostgresSource("orders", "public.orders", connection="shop", id_column="id")
     job = EpochJob(
         "simple",
-        inputs=[Root("landing", "/landing", late="ignore"), orders],
+        inputs=[FileSource("landing", "/landing", late="ignore"), orders],
         outputs=[OUT],
         cadence="@hourly",
     )

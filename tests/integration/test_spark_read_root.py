@@ -17,7 +17,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Root, iceberg_root, jdbc_root
+from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import EpochJob, EpochTable
 from airflow_provider.sources import postgresql as source
 from airflow_provider.spark.epoch_run import epoch_run
@@ -33,7 +33,7 @@ __all__ = ["postgresql"]
 
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
 SOLD, QUOTED = EpochTable("sold"), EpochTable("quoted")
-ORDERS = jdbc_root("orders", "orders", source="shop", id_column="id", partitions=2)
+ORDERS = PostgresSource("orders", "orders", connection="shop", id_column="id", partitions=2)
 on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
 on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
 
@@ -128,7 +128,7 @@ def test_rows_that_come_late_end_the_epoch(
 def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "others")
     lake.append(1)
-    roots = [prices(), Root("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]
+    roots = [prices(), FileSource("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]
     job = EpochJob("load", inputs=roots, outputs=[QUOTED], cadence="@hourly")
     settings = replace(settings, sources={"lake_db": lake.url})
     with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
@@ -188,7 +188,7 @@ def test_a_table_that_spark_writes(
     spark.sql(
         "CREATE TABLE theirs.market.prices (id bigint, day date, old string) USING iceberg PARTITIONED BY (day)"
     )
-    root = iceberg_root("prices", "theirs.market.prices", source="shop")
+    root = IcebergSource("prices", "theirs.market.prices", connection="shop")
     job = EpochJob("load", inputs=[root], outputs=[QUOTED], cadence="@hourly")
     settings = replace(settings, sources={"shop": url_of(shop)})
 

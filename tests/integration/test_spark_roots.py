@@ -11,8 +11,7 @@ import pytest
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Asked, RootBounds
-from airflow_provider.domain.topology import Root
+from airflow_provider.domain.roots import Asked, FileSource, RootBounds
 from airflow_provider.sources import files
 from airflow_provider.sources.files import check_unchanged
 
@@ -42,7 +41,7 @@ def landing(tmp_path: Path) -> Path:
 
 def bounds_of(location: str) -> RootBounds:
     """What lies at *location* now."""
-    root = Root("landing", location, late="ignore", complete=none_needed())
+    root = FileSource("landing", location, late="ignore", complete=none_needed())
     return files.bounds(Asked(root=root, interval=HOUR))
 
 

@@ -37,7 +37,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import Late, Root
+from airflow_provider.domain.roots import FileSource, Late
 from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
@@ -67,7 +67,7 @@ def versions(world: World) -> dict[str, list[EpochJob]]:
     """The declarations that each job may have, one after the other and back."""
     job, table = world.job, world.table
     base, own, copy = table("base"), table("own"), table("copy", kind=TableKind.FULL)
-    landing = Root("landing", "memory:///landing/{end:%Y-%m-%dT%H}", late=Late.REVISION)
+    landing = FileSource("landing", "memory:///landing/{end:%Y-%m-%dT%H}", late=Late.REVISION)
     return {
         "base": [
             job("base", cadence=one, origin=origin) for one in cadences() for origin in (None, at(4), at(0))

@@ -9,17 +9,17 @@ from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import (
     Asked,
+    IcebergSource,
     Late,
     RootBounds,
     RootRecord,
     Span,
     asks_again,
     check_bounds,
-    iceberg_root,
 )
 from tests.contract.coordination_world import day
 
-ROOT = iceberg_root("orders", "lake.shop.orders", late="revision")
+ROOT = IcebergSource("orders", "lake.shop.orders", late="revision")
 
 
 def record(number: int, span: Span, revision: int) -> RootRecord:

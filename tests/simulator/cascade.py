@@ -21,11 +21,10 @@ from zlib import crc32
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, micros
-from airflow_provider.domain.roots import BoundFile, RootBounds
+from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
-    Root,
     TableKind,
     increment,
     previous,
@@ -57,7 +56,7 @@ ROLL, RECENT, LAGGED, LOOSE = (_table(name) for name in ("roll", "recent", "lagg
 SNAP = _table("snap", TableKind.FULL)
 SIDE, TAIL = _table("side"), _table("tail")
 PICKY, KEPT, PACE = _table("picky"), _table("kept"), _table("pace")
-FEED = Root("feed", "memory:///feed", late="ignore")
+FEED = FileSource("feed", "memory:///feed", late="ignore")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,8 @@ import pytest
 
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, Root
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import EpochJob
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.testing.local_epochs import LocalEpochs
 from demo import books
@@ -36,7 +37,7 @@ def spark() -> Iterator[SparkSession]:
 
 def landed_in(folder: Path, job: EpochJob) -> EpochJob:
     """The demo's job, with books of the test's own."""
-    landed = Root("landed_books", f"{folder}/{books.FILE.replace('{', '{start')}")
+    landed = FileSource("landed_books", f"{folder}/{books.FILE.replace('{', '{start')}")
     return EpochJob(
         job.name,
         inputs=[*job.edges, *[landed for _ in job.roots]],

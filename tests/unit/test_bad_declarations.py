@@ -12,8 +12,8 @@ from airflow_provider.domain.checks import accepted, in_range, is_true, no_rows,
 from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.roots import iceberg_root, jdbc_root
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root, state, window
+from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
+from airflow_provider.domain.topology import EpochJob, EpochTable, state, window
 from tests.hostile import NAMES, TEXTS, refused
 
 A = EpochTable("a")
@@ -77,24 +77,24 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "a column that is dropped": (drop, NAMES),
     "a wider type": (lambda value: widen("c", value), []),
     "the place of a root": (
-        lambda value: Root("r", value, late="ignore", complete=none_needed()),
+        lambda value: FileSource("r", value, late="ignore", complete=none_needed()),
         [*TEXTS, *BLANK],
     ),
-    "what comes late": (lambda value: Root("r", "/{start}", late=value), ["nothing"]),
-    "a table of others": (lambda value: iceberg_root("r", value), []),
-    "its source": (lambda value: iceberg_root("r", "l.m.p", source=value), ["a path", "empty"]),
-    "how it is read": (lambda value: iceberg_root("r", "l.m.p", reads=value), []),
+    "what comes late": (lambda value: FileSource("r", "/{start}", late=value), ["nothing"]),
+    "a table of others": (lambda value: IcebergSource("r", value), []),
+    "its source": (lambda value: IcebergSource("r", "l.m.p", connection=value), ["a path", "empty"]),
+    "how it is read": (lambda value: IcebergSource("r", "l.m.p", reads=value), []),
     "rows of others": (
-        lambda value: jdbc_root("r", value, source="s", id_column="id"),
+        lambda value: PostgresSource("r", value, connection="s", id_column="id"),
         [one for one in TEXTS if one != "a path"],
     ),
-    "ids": (lambda value: jdbc_root("r", "t", source="s", id_column=value), NAMES),
+    "ids": (lambda value: PostgresSource("r", "t", connection="s", id_column=value), NAMES),
     "what a transaction is told by": (
-        lambda value: jdbc_root("r", "t", source="s", id_column="id", transaction_key=value),
+        lambda value: PostgresSource("r", "t", connection="s", id_column="id", transaction_key=value),
         [*NAMES, "empty"],
     ),
     "partitions of a root": (
-        lambda value: jdbc_root("r", "t", source="s", id_column="id", partitions=value),
+        lambda value: PostgresSource("r", "t", connection="s", id_column="id", partitions=value),
         [],
     ),
     "a state": (state, []),

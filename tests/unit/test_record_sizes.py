@@ -22,7 +22,8 @@ from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
-from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, Root
+from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable
 from airflow_provider.domain.version import (
     CommitRecord,
     FenceRecord,
@@ -75,7 +76,7 @@ def largest_job() -> JobRecord:
         past_outputs=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
         past_roots=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
         left_roots=tuple(
-            Root(name(number, 60), name(number, 1000), "ignore") for number in range(MOST_LEFT_ROOTS)
+            FileSource(name(number, 60), name(number, 1000), "ignore") for number in range(MOST_LEFT_ROOTS)
         ),
     )
 

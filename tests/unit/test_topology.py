@@ -29,11 +29,10 @@ from airflow_provider.domain.registration import (
     check_registration,
     serves_once,
 )
-from airflow_provider.domain.roots import Late, iceberg_root, jdbc_root
+from airflow_provider.domain.roots import FileSource, IcebergSource, Late, PostgresSource
 from airflow_provider.domain.topology import (
     EpochJob,
     EpochTable,
-    Root,
     TableKind,
     increment,
     previous,
@@ -129,41 +128,47 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: EpochJob("j", outputs=[A], cadence="@daily", lapses_after=0),
         "lapses_after",
     ),
-    "a root without a name": (lambda: Root(""), "table"),
-    "a policy that there is not": (lambda: Root("r", "/{start}", late="never"), "late"),  # type: ignore[arg-type]
+    "a root without a name": (lambda: FileSource("", "/in"), "table"),
+    "a policy that there is not": (lambda: FileSource("r", "/{start}", late="never"), "late"),  # type: ignore[arg-type]
     "late files of no interval": (
-        lambda: Root("r", "/in/*.csv", late=Late.NEXT, complete=none_needed()),
+        lambda: FileSource("r", "/in/*.csv", late=Late.NEXT, complete=none_needed()),
         "late",
     ),
-    "late files of intervals that come again": (lambda: Root("r", "/in/{start:%d}.csv"), "late"),
-    "late files that nobody has thought of": (lambda: Root("r", "/in.csv"), "late"),
-    "files without a condition": (lambda: Root("r", "/in/{start}/*.csv"), "complete"),
-    "a folder without a condition": (lambda: Root("r", "/in/{start}/"), "complete"),
-    "no condition and one": (lambda: Root("r", "/{start}", complete=[none_needed(), marker()]), "complete"),
-    "a condition that is none": (lambda: Root("r", "/{start}", complete="_SUCCESS"), "complete"),  # type: ignore[arg-type]
-    "a column of files": (lambda: Root("r", "/{start}", complete=ids_reached("c")), "complete"),
-    "a condition of snapshots": (
-        lambda: Root("r", kind="iceberg", table="l.m.p", complete=marker()),
+    "late files of intervals that come again": (lambda: FileSource("r", "/in/{start:%d}.csv"), "late"),
+    "late files that nobody has thought of": (lambda: FileSource("r", "/in.csv"), "late"),
+    "files without a condition": (lambda: FileSource("r", "/in/{start}/*.csv"), "complete"),
+    "a folder without a condition": (lambda: FileSource("r", "/in/{start}/"), "complete"),
+    "no condition and one": (
+        lambda: FileSource("r", "/{start}", complete=[none_needed(), marker()]),
         "complete",
     ),
-    "no file at least": (lambda: Root("r", "/{start}", complete=min_files(0)), "min_files"),
-    "quiet for no time": (lambda: Root("r", "/{start}", complete=quiet_for(timedelta(0))), "quiet_for"),
-    "a window of no time": (lambda: Root("r", "/{start}", late_window=timedelta(0)), "late_window"),
-    "a transaction key of files": (lambda: Root("r", "/{start}", transaction_key="tx"), "transaction_key"),
-    "a table of files": (lambda: Root("r", "/{start}", table="t"), "table"),
-    "a table without its catalog": (lambda: iceberg_root("r", "market.prices"), "table"),
-    "a table with an empty part": (lambda: iceberg_root("r", "lake..prices"), "table"),
-    "what there is not to be read": (lambda: iceberg_root("r", "l.m.p", reads="window"), "reads"),
-    "snapshots that are refused": (lambda: iceberg_root("r", "l.m.p", late="refuse"), "late"),
-    "ids that are ignored": (lambda: jdbc_root("r", "t", source="s", id_column="id", late="ignore"), "late"),
-    "rows of nowhere": (lambda: jdbc_root("r", "t", source="", id_column="id"), "source"),
-    "rows of a URL": (
-        lambda: jdbc_root("r", "t", source="postgresql://ada:pw@db/x", id_column="id"),
-        "source",
+    "a condition that is none": (lambda: FileSource("r", "/{start}", complete="_SUCCESS"), "complete"),  # type: ignore[arg-type]
+    "a column of files": (lambda: FileSource("r", "/{start}", complete=ids_reached("c")), "complete"),
+    "no file at least": (lambda: FileSource("r", "/{start}", complete=min_files(0)), "min_files"),
+    "quiet for no time": (lambda: FileSource("r", "/{start}", complete=quiet_for(timedelta(0))), "quiet_for"),
+    "a window of no time": (lambda: FileSource("r", "/{start}", late_window=timedelta(0)), "late_window"),
+    "a table without its catalog": (lambda: IcebergSource("r", "market.prices"), "table"),
+    "a table with an empty part": (lambda: IcebergSource("r", "lake..prices"), "table"),
+    "what there is not to be read": (lambda: IcebergSource("r", "l.m.p", reads="window"), "reads"),
+    "snapshots that are refused": (lambda: IcebergSource("r", "l.m.p", late="refuse"), "late"),
+    "ids that are ignored": (
+        lambda: PostgresSource("r", "t", connection="s", id_column="id", late="ignore"),
+        "late",
     ),
-    "rows of a table in a catalog": (lambda: jdbc_root("r", "a.b.c", source="s", id_column="id"), "table"),
-    "rows without ids": (lambda: jdbc_root("r", "t", source="s", id_column=""), "column"),
-    "no partition": (lambda: jdbc_root("r", "t", source="s", id_column="id", partitions=0), "partitions"),
+    "rows of nowhere": (lambda: PostgresSource("r", "t", connection="", id_column="id"), "connection"),
+    "rows of a URL": (
+        lambda: PostgresSource("r", "t", connection="postgresql://ada:pw@db/x", id_column="id"),
+        "connection",
+    ),
+    "rows of a table in a catalog": (
+        lambda: PostgresSource("r", "a.b.c", connection="s", id_column="id"),
+        "table",
+    ),
+    "rows without ids": (lambda: PostgresSource("r", "t", connection="s", id_column=""), "column"),
+    "no partition": (
+        lambda: PostgresSource("r", "t", connection="s", id_column="id", partitions=0),
+        "partitions",
+    ),
 }
 
 
@@ -222,18 +227,18 @@ def test_the_past_of_a_table_needs_declared_origins() -> None:
 
 @pytest.mark.parametrize(("location", "cadence"), [("/b", "@daily"), ("/a", "@hourly")])
 def test_a_shared_root_is_one_location_at_one_cadence(location: str, cadence: str) -> None:
-    mine = job("a", [Root("r", "/a", late="ignore")], [A], "@daily")
+    mine = job("a", [FileSource("r", "/a", late="ignore")], [A], "@daily")
     with pytest.raises(TopologyError, match="root"):
-        register(mine, job("b", [Root("r", location, late="ignore")], [B], cadence))
-    register(mine, job("b", [Root("r", "/a", late="ignore")], [B], "@daily"))
+        register(mine, job("b", [FileSource("r", location, late="ignore")], [B], cadence))
+    register(mine, job("b", [FileSource("r", "/a", late="ignore")], [B], "@daily"))
 
 
 def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
     """R6, R7, I11: of two jobs at work each barrier has one interval."""
     then = datetime(2024, 3, 1, tzinfo=UTC)
     changed = Cadence("@hourly", since=then, before=Cadence("@daily"))
-    mine = declared(job("a", [Root("r", "/a", late="ignore")], [A], changed), None)
-    theirs = declared(job("b", [Root("r", "/a", late="ignore")], [B]), None)
+    mine = declared(job("a", [FileSource("r", "/a", late="ignore")], [A], changed), None)
+    theirs = declared(job("b", [FileSource("r", "/a", late="ignore")], [B]), None)
     with pytest.raises(TopologyError, match="root"):
         check_registration(mine, {theirs.name: theirs}, None)
     check_registration(mine, {theirs.name: replace(theirs, retired="over")}, None)
@@ -241,11 +246,15 @@ def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
 
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
     """What came to roots later is part of a declaration only where it is used: nobody has to register anew."""
-    of_files = declared(job("j", [Root("r", "/a", late="ignore")], [A], on_rerun="new_revision"), None)
+    of_files = declared(job("j", [FileSource("r", "/a", late="ignore")], [A], on_rerun="new_revision"), None)
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
-    later = [Root("r", "/{start}", late=Late.NEXT), iceberg_root("r", "l.m.p"), iceberg_root("r", "l.m.q")]
+    later = [
+        FileSource("r", "/{start}", late=Late.NEXT),
+        IcebergSource("r", "l.m.p"),
+        IcebergSource("r", "l.m.q"),
+    ]
     assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3
-    assert JobDeclaration.of(of_files).job().roots == (Root("r", "/a", late="ignore"),)
+    assert JobDeclaration.of(of_files).job().roots == (FileSource("r", "/a", late="ignore"),)
 
 
 def test_what_a_job_once_read_is_not_forgotten() -> None:
@@ -259,7 +268,7 @@ def test_what_a_job_once_read_is_not_forgotten() -> None:
 
 def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
     """R7, I11: of all earlier revisions; what is declared again is no past."""
-    feeds = {name: Root(name, f"/{name}", late="ignore") for name in "xyz"}
+    feeds = {name: FileSource(name, f"/{name}", late="ignore") for name in "xyz"}
     record = None
     for table, feed in ((A, "x"), (B, "y"), (C, "z")):
         record = declared(job("j", [feeds[feed]], [table]), record)
@@ -367,9 +376,12 @@ def test_revisions_of_a_declaration() -> None:
 def test_what_a_job_declares_is_found_by_its_name() -> None:
     """Its outputs, and the connections that lead to its roots: each once, none for files."""
     roots = [
-        Root("files", "/data/{start}"),
-        *(jdbc_root(name, name, source=source, id_column="id") for name, source in (("p", "x"), ("q", "y"))),
-        iceberg_root("i", "lake.db.t", source="x"),
+        FileSource("files", "/data/{start}"),
+        *(
+            PostgresSource(name, name, connection=source, id_column="id")
+            for name, source in (("p", "x"), ("q", "y"))
+        ),
+        IcebergSource("i", "lake.db.t", connection="x"),
     ]
     made = EpochJob("j", inputs=[*roots, increment(B)], outputs=[A, C], cadence="@daily")
     assert (made.output(A.name), made.output(C.name)) == (A, C)

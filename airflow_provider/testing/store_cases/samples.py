@@ -15,6 +15,7 @@ from airflow_provider.domain.columns import ColumnChange, add, rename
 from airflow_provider.domain.completeness import Condition, none_needed
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.roots import FileSource
 from airflow_provider.domain.topology import EpochTable, Root, TableKind
 from airflow_provider.stores.codec import RECORDS
 
@@ -36,7 +37,7 @@ _SOUND: Mapping[Any, Any] = {
         column_changes=[add("delay", "decimal(5,1)"), rename("dest", "destination")],
     ),
     ColumnChange: rename("dest", "destination"),
-    Root: Root("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
+    Root: FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
     Condition: none_needed(),
 }
 """Values of types that validate themselves, so that they cannot be built field by field."""

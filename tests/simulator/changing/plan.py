@@ -15,7 +15,7 @@ from random import Random
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import Late, Root, jdbc_root
+from airflow_provider.domain.roots import FileSource, Late, PostgresSource, Root
 from airflow_provider.domain.topology import (
     EdgeKind,
     EpochJob,
@@ -126,9 +126,9 @@ class Version:
 
     def _source(self, late: Late) -> Root:
         if not self.ids:
-            return Root(self.source, LOCATION, late=late)
+            return FileSource(self.source, LOCATION, late=late)
         policy = Late.REVISION if late is Late.REVISION else Late.NEXT
-        return jdbc_root(self.source, "landing", source="simulated", id_column="id", late=policy)
+        return PostgresSource(self.source, "landing", connection="simulated", id_column="id", late=policy)
 
     @property
     def _cadence(self) -> Cadence:

@@ -1,0 +1,50 @@
+"""Sources by their classes: what each takes, and that a stored source is the declared one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource, Root
+from tests.declarations import ROOTS
+
+OF_OTHERS: dict[str, Callable[[], object]] = {
+    "the table of files": lambda: FileSource("r", "/{start}", table="t"),  # type: ignore[call-arg]
+    "ids of files": lambda: FileSource("r", "/{start}", id_column="id"),  # type: ignore[call-arg]
+    "a place of snapshots": lambda: IcebergSource("r", "l.m.p", location="/"),  # type: ignore[call-arg]
+    "a condition of snapshots": lambda: IcebergSource("r", "l.m.p", complete=none_needed()),  # type: ignore[call-arg]
+    "a state of rows": lambda: PostgresSource("r", "t", connection="c", id_column="i", reads="state"),  # type: ignore[call-arg]
+    "no class": lambda: Root("r", "/{start}"),  # type: ignore[call-arg]
+}
+
+
+@pytest.mark.parametrize("case", sorted(OF_OTHERS))
+def test_a_field_of_another_class_cannot_be_given(case: str) -> None:
+    with pytest.raises(TypeError):
+        OF_OTHERS[case]()
+
+
+@pytest.mark.parametrize("declared", ROOTS, ids=repr)
+def test_a_stored_source_is_the_declared_one(declared: Root) -> None:
+    """R36: the record names no class."""
+    stored = msgspec.json.encode(declared)
+    assert type(declared).__name__.encode() not in stored
+    found = msgspec.json.decode(stored, type=Root)
+    assert (type(found), found, hash(found)) == (type(declared), declared, hash(declared))
+    assert msgspec.json.encode(found) == stored
+
+
+def test_sources_of_other_classes_differ() -> None:
+    assert IcebergSource("r", "l.m.p") != PostgresSource("r", "t", connection="c", id_column="i")
+
+
+def test_a_source_shows_its_place_and_no_address() -> None:
+    shown = [repr(root) for root in ROOTS]
+    assert shown[0] == "FileSource('landing', '/in/{start:%Y-%m-%d}/*.csv')"
+    assert shown[-2:] == [
+        "IcebergSource('ice', 'catalog:lake.raw.events')",
+        "PostgresSource('ids', 'db:public.orders')",
+    ]
