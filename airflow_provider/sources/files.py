@@ -7,17 +7,18 @@ that differs from the record is an error, never other rows. See docs/decisions/r
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import pyarrow.fs as pafs
 
 from airflow_provider.domain.completeness import ConditionKind
-from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.root_declarations import incomplete_declaration
 from airflow_provider.domain.roots import BoundFile, Late, RootBounds
-from airflow_provider.sources.between import refuse_between
+from airflow_provider.sources.between import files_between, refuse_between
 from airflow_provider.sources.folders import missing_folder
 from airflow_provider.sources.locations import (
     WILD,
@@ -29,57 +30,164 @@ from airflow_provider.sources.locations import (
     location_of,
     matches,
 )
+from airflow_provider.sources.reader import SourceReader, other_kind
 from airflow_provider.tables.storage import filesystem, open_root, split
 
 if TYPE_CHECKING:
     from airflow_provider.domain.completeness import Condition
-    from airflow_provider.domain.interval import Interval
+    from airflow_provider.domain.interval import Cadence, Interval
     from airflow_provider.domain.roots import Asked, Root, RootRecord
+    from airflow_provider.sources.reader import Rows
 
 log = logging.getLogger(__name__)
 
 _WILD_TO_SPARK = frozenset("{}[]*?\\")
 
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
 
-def bounds(asked: Asked) -> RootBounds:
-    """Return the files that the epoch reads: those at its location now, and with ``late="next"`` late ones of earlier.
 
-    The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
-    and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
-    in it. Names that begin with ``_`` or ``.`` are skipped.
+def _answering(
+    method: Callable[Concatenate[FileReader, Arguments], Found],
+) -> Callable[Concatenate[FileReader, Arguments], Found]:
+    """Translate errors of the file system into an error of the family *retry*.
 
-    :raises NotReady: a condition of the root is not met yet.
-    :raises Unavailable: files came late and the root refuses them; or a file that another epoch read was replaced.
-    :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, or
-        leaves out files at locations of parts of the epoch; or Spark would take a file's name for a pattern.
+    :raises SourceUnavailable: the file system failed. Its own text is left out: it may contain addresses.
     """
-    root = asked.root
-    reason, files = _landed(root, asked.interval, asked.now)
-    if reason:
-        raise NotReady(
-            f"root {root.name!r} is not ready for {asked.interval}: {reason}.",
-            next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
-            root=root.name,
-            missing=(location_of(root, asked.interval),),
+
+    @wraps(method)
+    def translated(self: FileReader, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
+        try:
+            return method(self, *args, **kwargs)
+        except OSError as error:
+            raise SourceUnavailable(
+                f"root {self.root.name!r}: {self.root.place} did not answer: {type(error).__name__}.",
+                next_step="check that it exists and that this host may read it; the task tries again.",
+                root=self.root.name,
+            ) from error
+
+    return translated
+
+
+class FileReader(SourceReader):
+    """Reader of a :class:`~airflow_provider.domain.roots.FileSource`."""
+
+    @_answering
+    def bounds(self, asked: Asked) -> RootBounds:
+        """Return the files at the epoch's location now, and with ``late="next"`` those that came late to earlier ones.
+
+        The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
+        and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
+        in it. Names that begin with ``_`` or ``.`` are skipped.
+
+        :raises NotReady: a condition of the root is not met yet.
+        :raises Unavailable: files came late and the root refuses them; or a file that another epoch read was replaced.
+        :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, or
+            leaves out files at locations of parts of the epoch; or Spark would take a file's name for a pattern.
+        """
+        root = self.root
+        reason, files = _landed(root, asked.interval, asked.now)
+        if reason:
+            raise NotReady(
+                f"root {root.name!r} is not ready for {asked.interval}: {reason}.",
+                next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
+                root=root.name,
+                missing=(location_of(root, asked.interval),),
+            )
+        refuse_between(asked)
+        own = RootBounds(root=root.name, files=files)
+        if root.late not in (Late.NEXT, Late.REFUSE):
+            return own
+        known = _known(asked)
+        late = _late_files(asked, known)
+        if root.late is Late.REFUSE:
+            _refuse_late(asked, late)
+            return own
+        # Epochs may share a location: a file that another epoch has read is not read twice.
+        mine = [file for file in own.files if file.uri not in known]
+        _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
+        return RootBounds(root=own.root, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
+
+    @_answering
+    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+        """Return whether the files of *recorded* are unchanged.
+
+        :raises Unavailable: further files came late, and the source refuses them.
+        """
+        if self.root.late is Late.REFUSE:
+            known = {file.uri for file in recorded.files}
+            now = _listed(self.root, asked.interval) or ()
+            _refuse_late(asked, [file for file in now if file.uri not in known])
+        return super().holds(asked, recorded)
+
+    @_answering
+    def check_unchanged(self, bounds: RootBounds) -> None:
+        """Compare the files of *bounds* with the present ones.
+
+        :raises Unavailable: a file is missing, or its size or time of change differs from the record.
+        """
+        if bounds.span is not None:
+            raise other_kind(bounds, "files: the root was a table when its bounds were recorded")
+        for file, info in _looked_up(bounds.files):
+            found = None if info.type is pafs.FileType.NotFound else (info.size, _modified(info))
+            if found != (file.size_bytes, file.modified):
+                raise _changed(bounds, file, found)
+
+    def rows(self, bounds: RootBounds) -> Rows:
+        """:raises InvalidInput: always: the program knows the format of its files, and reads them itself."""
+        raise InvalidInput(
+            field="root",
+            value=bounds.root,
+            expected="a root that is a table",
+            next_step=f"read its files: epoch.root_files({bounds.root!r}).",
         )
-    refuse_between(asked)
-    own = RootBounds(root=root.name, files=files)
-    if root.late not in (Late.NEXT, Late.REFUSE):
-        return own
-    known = _known(asked)
-    late = _late_files(asked, known)
-    if root.late is Late.REFUSE:
-        _refuse_late(asked, late)
-        return own
-    # Epochs may share a location: a file that another epoch has read is not read twice.
-    mine = [file for file in own.files if file.uri not in known]
-    _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
-    return RootBounds(root=own.root, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
 
+    @_answering
+    def missing(self, interval: Interval, now: datetime | None) -> str:
+        """Return why the files are not complete for *interval*; empty if they are."""
+        return _landed(self.root, interval, now)[0]
 
-def missing(root: Root, interval: Interval, now: datetime | None) -> str:
-    """Return why *root* is not complete for *interval*; empty if it is."""
-    return _landed(root, interval, now)[0]
+    @_answering
+    def unread(
+        self, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
+    ) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return the files at the locations of *wanted* that none of *records* has, and the files replaced since.
+
+        :return: pairs of interval and URI, and the sorted URIs of files that were replaced since they were recorded.
+        """
+        root = self.root
+        known = {file.uri: file for record in reversed(records) for file in record.whole.files}
+        places = {
+            location_of(root, record.interval): record.interval
+            for record in wanted
+            if record.interval is not None and not _is_whole(root, record)
+        }
+        late: list[tuple[Interval, str]] = []
+        for interval in places.values():
+            late += [(interval, file.uri) for file in _listed(root, interval) or () if file.uri not in known]
+        mine = [known[file.uri] for record in wanted for file in record.whole.files]
+        replaced = [file.uri for file, info in _looked_up(mine) if _is_another(file, info)]
+        return late, sorted(set(replaced))
+
+    @_answering
+    def between(self, interval: Interval, cadence: Cadence) -> list[str]:
+        """Return the files at locations of parts of *interval* that no epoch of *cadence* reads."""
+        return [] if self.root.is_older else files_between(self.root, interval, cadence)
+
+    @_answering
+    def refuse_missing_folder(self) -> None:
+        """:raises SourceUnavailable: the folder that holds the files of all epochs does not exist."""
+        folder = "" if self.root.is_older else missing_folder(self.root)
+        if folder:
+            raise SourceUnavailable(
+                f"root {self.root.name!r}: there is no folder {folder}.",
+                next_step="check that it is mounted and that this host may read it; or correct the location.",
+                root=self.root.name,
+            )
+
+    def place(self, interval: Interval) -> str:
+        """Return the location of the files for *interval*."""
+        return location_of(self.root, interval)
 
 
 def _landed(root: Root, interval: Interval, now: datetime | None) -> tuple[str, tuple[BoundFile, ...]]:
@@ -170,22 +278,6 @@ def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
     return tuple(_bound(root, prefix, info) for info in infos)
 
 
-def holds(asked: Asked, recorded: RootBounds) -> bool:
-    """Return whether the files of *recorded* are unchanged.
-
-    :raises Unavailable: further files came late, and the root refuses them.
-    """
-    if asked.root.late is Late.REFUSE:
-        known = {file.uri for file in recorded.files}
-        now = _listed(asked.root, asked.interval) or ()
-        _refuse_late(asked, [file for file in now if file.uri not in known])
-    try:
-        check_unchanged(recorded)
-    except Unavailable:
-        return False
-    return True
-
-
 def _known(asked: Asked) -> dict[str, BoundFile]:
     """Return the files that epochs around this one read, by URI."""
     return {file.uri: file for record in (*asked.before, *asked.after) for file in record.whole.files}
@@ -244,27 +336,6 @@ def _listed_at_once(root: Root, intervals: Sequence[Interval]) -> list[BoundFile
     return [file for files in listings for file in files]
 
 
-def unread(
-    root: Root, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
-) -> tuple[list[tuple[Interval, str]], list[str]]:
-    """Return the files at the locations of *wanted* that none of *records* has, with their interval, and the replaced.
-
-    :return: pairs of interval and URI, and the sorted URIs of files that were replaced since they were recorded.
-    """
-    known = {file.uri: file for record in reversed(records) for file in record.whole.files}
-    places = {
-        location_of(root, record.interval): record.interval
-        for record in wanted
-        if record.interval is not None and not _is_whole(root, record)
-    }
-    late: list[tuple[Interval, str]] = []
-    for interval in places.values():
-        late += [(interval, file.uri) for file in _listed(root, interval) or () if file.uri not in known]
-    mine = [known[file.uri] for record in wanted for file in record.whole.files]
-    replaced = [file.uri for file, info in _looked_up(mine) if _is_another(file, info)]
-    return late, sorted(set(replaced))
-
-
 def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
     """Return whether *file* was replaced; a file that is gone was read before, and may be deleted."""
     there = info.type is not pafs.FileType.NotFound
@@ -300,26 +371,19 @@ def _refuse_replaced(asked: Asked, replaced: list[BoundFile]) -> None:
         )
 
 
-def check_unchanged(bounds: RootBounds) -> None:
-    """Compare the files of *bounds* with the present ones.
-
-    :raises Unavailable: a file is missing, or its size or time of change differs from the record.
-    """
-    for file, info in _looked_up(bounds.files):
-        found = None if info.type is pafs.FileType.NotFound else (info.size, _modified(info))
-        if found != (file.size_bytes, file.modified):
-            raise Unavailable(
-                f"root {bounds.root!r}: {file.uri} is not the file that was recorded when the epoch began: "
-                f"expected {file.size_bytes} bytes changed at {file.modified} µs, found "
-                + ("nothing." if found is None else f"{found[0]} bytes changed at {found[1]} µs."),
-                next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
-                "of before; then bind the root anew (`airflow epochs bind`), or bring that file back with its time (a "
-                "copy with another time of change is another file).",
-                root=bounds.root,
-                uri=file.uri,
-                expected=(file.size_bytes, file.modified),
-                found=found,
-            )
+def _changed(bounds: RootBounds, file: BoundFile, found: tuple[int, int] | None) -> Unavailable:
+    return Unavailable(
+        f"root {bounds.root!r}: {file.uri} is not the file that was recorded when the epoch began: "
+        f"expected {file.size_bytes} bytes changed at {file.modified} µs, found "
+        + ("nothing." if found is None else f"{found[0]} bytes changed at {found[1]} µs."),
+        next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
+        "of before; then bind the root anew (`airflow epochs bind`), or bring that file back with its time (a "
+        "copy with another time of change is another file).",
+        root=bounds.root,
+        uri=file.uri,
+        expected=(file.size_bytes, file.modified),
+        found=found,
+    )
 
 
 def _looked_up(files: Sequence[BoundFile]) -> Iterator[tuple[BoundFile, pafs.FileInfo]]:

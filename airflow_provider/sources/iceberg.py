@@ -20,10 +20,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Root, RootBounds, RootReads, Span
+from airflow_provider.sources.reader import ParquetRows, SourceReader, span_of
 from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table import Table
 
 _FILE_IO = "airflow_provider.tables.iceberg.file_io.DurableFileIO"
@@ -31,50 +31,64 @@ _SAME_ROWS = frozenset({Operation.APPEND, Operation.REPLACE})
 """Operations allowed within an increment: appending rows, and rewriting the same rows to other files."""
 
 
-def bounds(asked: Asked, url: str | None) -> RootBounds:
-    """Return the span from the barrier before to the newest snapshot, or to the beginning of the barrier after.
+class IcebergReader(SourceReader):
+    """Reader of a :class:`~airflow_provider.domain.roots.IcebergSource`."""
 
-    :raises NotReady: the table does not exist. :raises SourceUnavailable: the catalog does not answer.
-    :raises Unavailable: rows of an increment were changed, or its snapshots have expired.
-    """
-    root = asked.root
-    table = _table(root, url)
-    high = asked.high(table.metadata.current_snapshot_id)
-    span = Span(low=asked.low, high=high, identity=str(table.metadata.table_uuid))
-    if asked.before and asked.before[0].bounds.span:
-        _refuse_other(root, asked.before[0].bounds.span, table)
-    _snapshots(root, span, table)
-    return RootBounds(root=root.name, span=span)
+    def bounds(self, asked: Asked) -> RootBounds:
+        """Return the span from the barrier before to the newest snapshot, or to the beginning of the barrier after.
 
+        :raises NotReady: the table does not exist. :raises SourceUnavailable: the catalog does not answer.
+        :raises Unavailable: rows of an increment were changed, or its snapshots have expired.
+        """
+        table = self._table()
+        high = asked.high(table.metadata.current_snapshot_id)
+        span = Span(low=asked.low, high=high, identity=str(table.metadata.table_uuid))
+        if asked.before and asked.before[0].bounds.span:
+            _refuse_other(self.root, asked.before[0].bounds.span, table)
+        _snapshots(self.root, span, table)
+        return RootBounds(root=self.root.name, span=span)
 
-def check_unchanged(root: Root, span: Span, url: str | None) -> None:
-    """:raises Unavailable: a snapshot that *span* needs has expired, or the table was dropped and created again."""
-    _snapshots(root, span, _table(root, url))
+    def check_unchanged(self, bounds: RootBounds) -> None:
+        """:raises Unavailable: a snapshot of the span has expired, or the table was dropped and created again."""
+        span = span_of(bounds)
+        _snapshots(self.root, span, self._table())
 
+    def rows(self, bounds: RootBounds) -> ParquetRows:
+        """Return the files that hold the rows of *bounds*, and the last snapshot's columns with their ids.
 
-def files(root: Root, span: Span, url: str | None) -> tuple[list[str], pa.Schema]:
-    """Return the URIs of the files that hold the rows of *span*, and the last snapshot's columns with their ids.
+        :raises Unavailable: as in :meth:`check_unchanged`.
+        :raises InvalidInput: the table has delete files, or data files that are not Parquet.
+        """
+        root, span = self.root, span_of(bounds)
+        table = self._table()
+        snapshots = _snapshots(root, span, table)
+        last = None if span.high is None else table.snapshot_by_id(span.high)
+        schema = table.schema() if last is None else table.scan(snapshot_id=last.snapshot_id).projection()
+        if _reads_all(root, span):
+            tasks = [] if last is None else list(table.scan(snapshot_id=last.snapshot_id).plan_files())
+            if any(task.delete_files for task in tasks):
+                raise _unreadable(root, "rows that are deleted where they lie (merge on read)")
+            data_files = [task.file for task in tasks]
+        else:
+            data_files = [file for snapshot in snapshots for file in _appended(snapshot, table)]
+        other = next(
+            (file.file_format for file in data_files if file.file_format is not FileFormat.PARQUET), None
+        )
+        if other is not None:
+            raise _unreadable(root, f"files of the format {other.name}")
+        return ParquetRows(
+            files=[_as_uri(file.file_path) for file in data_files], columns=schema_to_pyarrow(schema)
+        )
 
-    :raises Unavailable: as in :func:`check_unchanged`.
-    :raises InvalidInput: the table has delete files, or data files that are not Parquet.
-    """
-    table = _table(root, url)
-    snapshots = _snapshots(root, span, table)
-    last = None if span.high is None else table.snapshot_by_id(span.high)
-    schema = table.schema() if last is None else table.scan(snapshot_id=last.snapshot_id).projection()
-    if _reads_all(root, span):
-        tasks = [] if last is None else list(table.scan(snapshot_id=last.snapshot_id).plan_files())
-        if any(task.delete_files for task in tasks):
-            raise _unreadable(root, "rows that are deleted where they lie (merge on read)")
-        data_files = [task.file for task in tasks]
-    else:
-        data_files = [file for snapshot in snapshots for file in _appended(snapshot, table)]
-    other = next(
-        (file.file_format for file in data_files if file.file_format is not FileFormat.PARQUET), None
-    )
-    if other is not None:
-        raise _unreadable(root, f"files of the format {other.name}")
-    return [_as_uri(file.file_path) for file in data_files], schema_to_pyarrow(schema)
+    def _table(self) -> Table:
+        name, *rest = self.root.table.split(".")
+        url = self._url if self.root.source else None
+        with _translated(self.root):
+            if url is None:
+                with closing(load_catalog(name)) as catalog:
+                    return catalog.load_table(tuple(rest))
+            with catalog_operation(url), closing(_sql_catalog(name, url)) as catalog:
+                return catalog.load_table(tuple(rest))
 
 
 def _reads_all(root: Root, span: Span) -> bool:
@@ -167,16 +181,6 @@ def _as_uri(path: str) -> str:
     return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and "://" not in path else path
 
 
-def _table(root: Root, url: str | None) -> Table:
-    name, *rest = root.table.split(".")
-    with _translated(root):
-        if url is None:
-            with closing(load_catalog(name)) as catalog:
-                return catalog.load_table(tuple(rest))
-        with catalog_operation(url), closing(_sql_catalog(name, url)) as catalog:
-            return catalog.load_table(tuple(rest))
-
-
 def _sql_catalog(name: str, url: str) -> SqlCatalog:
     catalog = SqlCatalog(name, **{**catalog_properties(url), "py-io-impl": _FILE_IO})
     catalog.engine = catalog_engine(url)
@@ -206,6 +210,6 @@ def _translated(root: Root) -> Iterator[None]:
             field=f"table of root {root.name!r}",
             value=root.table,
             expected=f"a catalog that pyiceberg's configuration or a connection names: {error}",
-            next_step="name the connection to its database (source=…), or configure the catalog: "
+            next_step="name the connection to its database (connection=…), or configure the catalog: "
             "PYICEBERG_CATALOG__NAME__URI.",
         ) from error

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, LiteralString
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from urllib.parse import quote
 from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.roots import Asked, Late, Root, RootBounds, RootRecord, Span
+from airflow_provider.sources.reader import JdbcRows, SourceReader, span_of
 from airflow_provider.stores.sql.postgresql.address import Address, parsed
 
 if TYPE_CHECKING:
@@ -74,86 +74,98 @@ _CONTINUED_KEY = """
 """
 
 
-def bounds(asked: Asked, url: str) -> RootBounds:
-    """Return the ids after the barrier before, up to the greatest one, or to the beginning of the barrier after.
+class PostgresReader(SourceReader):
+    """Reader of a :class:`~airflow_provider.domain.roots.PostgresSource`."""
 
-    :raises NotReady: a condition is not met, the table does not exist, or a transaction writes to it for long.
-    :raises SourceUnavailable: the database does not answer.
-    :raises Unavailable: an earlier span has more rows than were counted.
-    :raises InvalidInput: the id column is missing, has nulls or another type.
-    """
-    root, low = asked.root, asked.low
-    with _connected(root, url) as ids:
-        reason = ids.unreached(asked.interval.end)
-        if reason:
-            raise NotReady(
-                f"root {root.name!r} is not ready for {asked.interval}: {reason}.",
-                next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
-                root=root.name,
-                missing=(root.table,),
-            )
-        high = asked.high(ids.greatest() if asked.is_open else None)
-        high = low if low is not None and high is not None and high < low else high
-        with ids.as_of_now():
-            if root.transaction_key and high is not None and asked.is_open:
-                ids.refuse_continued_key(low, asked.before)
-                high = ids.before_split_key(low, high)
-            _look_for_late(asked, ids)
-            rows = 0 if high == low else ids.count(low, high)
-        return RootBounds(root=root.name, span=Span(low=low, high=high, rows=rows))
+    def bounds(self, asked: Asked) -> RootBounds:
+        """Return the ids after the barrier before, up to the greatest one, or to the beginning of the barrier after.
+
+        :raises NotReady: a condition is not met, the table does not exist, or a transaction writes to it for long.
+        :raises SourceUnavailable: the database does not answer.
+        :raises Unavailable: an earlier span has more rows than were counted.
+        :raises InvalidInput: the id column is missing, has nulls or another type.
+        """
+        root, low = self.root, asked.low
+        with _connected(root, self._url) as ids:
+            _refuse_unreached(root, asked.interval, ids)
+            high = asked.high(ids.greatest() if asked.is_open else None)
+            high = low if low is not None and high is not None and high < low else high
+            with ids.as_of_now():
+                if root.transaction_key and high is not None and asked.is_open:
+                    ids.refuse_continued_key(low, asked.before)
+                    high = ids.before_split_key(low, high)
+                _look_for_late(asked, ids)
+                rows = 0 if high == low else ids.count(low, high)
+            return RootBounds(root=root.name, span=Span(low=low, high=high, rows=rows))
+
+    def check_unchanged(self, bounds: RootBounds) -> None:
+        """:raises Unavailable: the number of rows in the span differs from the record."""
+        span = span_of(bounds)
+        if span.is_empty:
+            return
+        with _connected(self.root, self._url) as ids:
+            found = ids.count(span.low, span.high)
+        if found != span.rows:
+            raise _changed(self.root, span, found)
+
+    def rows(self, bounds: RootBounds) -> JdbcRows:
+        """Return the arguments to read the rows of *bounds*; timestamps without a zone stay without one."""
+        address = parsed(self._url)
+        properties = {
+            "driver": DRIVER,
+            "fetchsize": _FETCHED_ROWS,
+            "preferTimestampNTZ": "true",
+            **address.tls,
+            "sslmode": address.sslmode,
+            **{
+                name: value
+                for name, value in (("user", address.user), ("password", address.password))
+                if value
+            },
+        }
+        place = address.location.removeprefix("postgresql://").partition("/")[0]
+        return JdbcRows(
+            url=f"jdbc:postgresql://{place}/{quote(address.database, safe='')}",
+            table=".".join(map(_quoted, self.root.table.split("."))),
+            predicates=predicates(self.root, span_of(bounds)),
+            properties=properties,
+            driver=DRIVER,
+            package=PACKAGE,
+        )
+
+    def missing(self, interval: Interval, now: datetime | None) -> str:  # noqa: ARG002  (rows say the time)
+        """Return why the table is not complete for *interval*; empty if it is."""
+        if not self.root.complete:
+            return ""
+        with _connected(self.root, self._url) as ids:
+            return ids.unreached(interval.end)
+
+    def unread(
+        self,
+        wanted: Sequence[RootRecord],
+        records: Sequence[RootRecord],  # noqa: ARG002  (no other span has these ids)
+    ) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return the interval and a description of each span of *wanted* that has more rows than were counted."""
+        root = self.root
+        with _connected(root, self._url) as ids:
+            late = [
+                (record.interval, f"{found} rows with {root.id_column} in {record.bounds.span}")
+                for record, found in ids.grown(wanted)
+                if record.interval is not None
+            ]
+        return late, []
 
 
-def missing(root: Root, interval: Interval, url: str) -> str:
-    """Return why the table is not complete for *interval*; empty if it is."""
-    with _connected(root, url) as ids:
-        return ids.unreached(interval.end)
-
-
-def check_unchanged(root: Root, span: Span, url: str) -> None:
-    """:raises Unavailable: the number of rows in *span* differs from the record."""
-    if span.is_empty:
-        return
-    with _connected(root, url) as ids:
-        found = ids.count(span.low, span.high)
-    if found != span.rows:
-        raise _changed(root, span, found)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JdbcRead:
-    """Arguments of Spark's JDBC reader; the properties hold the password.
-
-    :param predicates: one per partition. :param package: Maven coordinates of the driver.
-    """
-
-    url: str
-    table: str
-    predicates: list[str]
-    properties: Mapping[str, str] = field(repr=False)
-    driver: str
-    package: str
-
-
-def jdbc(root: Root, span: Span, url: str) -> JdbcRead:
-    """Return the arguments to read the rows of *span*; timestamps without a zone stay without one."""
-    address = parsed(url)
-    properties = {
-        "driver": DRIVER,
-        "fetchsize": _FETCHED_ROWS,
-        "preferTimestampNTZ": "true",
-        **address.tls,
-        "sslmode": address.sslmode,
-        **{name: value for name, value in (("user", address.user), ("password", address.password)) if value},
-    }
-    place = address.location.removeprefix("postgresql://").partition("/")[0]
-    return JdbcRead(
-        url=f"jdbc:postgresql://{place}/{quote(address.database, safe='')}",
-        table=".".join(map(_quoted, root.table.split("."))),
-        predicates=predicates(root, span),
-        properties=properties,
-        driver=DRIVER,
-        package=PACKAGE,
-    )
+def _refuse_unreached(root: Root, interval: Interval, ids: _Ids) -> None:
+    """:raises NotReady: a condition of *root* is not met."""
+    reason = ids.unreached(interval.end)
+    if reason:
+        raise NotReady(
+            f"root {root.name!r} is not ready for {interval}: {reason}.",
+            next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
+            root=root.name,
+            missing=(root.table,),
+        )
 
 
 def predicates(root: Root, span: Span) -> list[str]:
@@ -207,16 +219,6 @@ def _look_for_late(asked: Asked, ids: _Ids) -> None:
         if asked.root.late is not Late.REVISION:
             raise late
         log.warning("%s", late)
-
-
-def unread(root: Root, records: Sequence[RootRecord], url: str) -> list[tuple[Interval, str]]:
-    """Return the interval and a description of each span that has more rows than were counted."""
-    with _connected(root, url) as ids:
-        return [
-            (record.interval, f"{found} rows with {root.id_column} in {record.bounds.span}")
-            for record, found in ids.grown(records)
-            if record.interval is not None
-        ]
 
 
 class _Ids:
@@ -354,7 +356,7 @@ def _connected(root: Root, url: str) -> Iterator[_Ids]:
         import psycopg
     except ImportError as error:
         raise InvalidInput(
-            field="source",
+            field="connection",
             value=root.source,
             expected="PostgreSQL's client library",
             next_step="install the package with its extra: airflow-provider-epochs[postgres].",

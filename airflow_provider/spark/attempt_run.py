@@ -18,7 +18,7 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Root, RootBounds, RootKind
+from airflow_provider.domain.roots import Root, RootBounds
 from airflow_provider.domain.topology import EpochJob, EpochTable, OnUpstreamRevision, TableKind
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import (
@@ -161,7 +161,7 @@ class EpochRun:
         bounds = next((recorded for recorded in self.attempt.roots if recorded.root == name), None)
         if declared is None or bounds is None:
             raise refusals.unknown_root(self.attempt, name)
-        if (declared.kind is RootKind.FILES) != reads_files:
+        if declared.has_spans == reads_files:
             raise refusals.read_otherwise(declared)
         return declared, bounds
 

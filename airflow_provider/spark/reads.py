@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.interval import micros
-from airflow_provider.domain.roots import RootKind
 from airflow_provider.domain.topology import TableKind
+from airflow_provider.sources.reader import ParquetRows
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.shipping import shipped_reader
@@ -78,9 +78,9 @@ def root_dataframe(spark: SparkSession, sources: RootSources, root: Root, bounds
     :raises Unavailable: the source no longer has the recorded rows.
     :raises InvalidInput: Spark cannot read the source, or does not find its driver.
     """
-    if root.kind is not RootKind.JDBC:
-        return files_dataframe(spark, *sources.files(root, bounds))
-    read = sources.jdbc(root, bounds)
+    read = sources.rows(root, bounds)
+    if isinstance(read, ParquetRows):
+        return files_dataframe(spark, read.files, read.columns)
     try:
         found = spark.read.jdbc(
             read.url, read.table, predicates=read.predicates, properties=dict(read.properties)

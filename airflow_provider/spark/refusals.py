@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
-from airflow_provider.domain.roots import Root, RootKind
+from airflow_provider.domain.roots import Root
 from airflow_provider.stores.base import StoreCapability
 
 
@@ -76,7 +76,7 @@ def read_otherwise(root: Root) -> InvalidInput:
 
     The program chooses the reader for files, whose format the root does not know; a table's root knows how to read it.
     """
-    is_files = root.kind is RootKind.FILES
+    is_files = not root.has_spans
     right = (
         f"spark.read.csv(epoch.root_files({root.name!r}))" if is_files else f"epoch.read_root({root.name!r})"
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.domain.roots import IcebergSource, Root, Span
-from airflow_provider.sources import iceberg
+from airflow_provider.domain.roots import IcebergSource, Root, RootBounds, Span
+from airflow_provider.sources.reader import ParquetRows
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables import parquet_files
 
@@ -58,8 +58,10 @@ class Lake:
 
     def values(self, root: Root, span: Span) -> list[int]:
         """The rows that an epoch with *span* reads."""
-        files, columns = iceberg.files(root, span, self.url)
-        return sorted(v for one in files for v in parquet_files.read(one, columns)["value"].to_pylist())
+        found = self.sources().rows(root, RootBounds(root=root.name, span=span))
+        assert isinstance(found, ParquetRows)
+        read = (parquet_files.read(file, found.columns)["value"].to_pylist() for file in found.files)
+        return sorted(value for values in read for value in values)
 
     def close(self) -> None:
         self.catalog.close()

@@ -21,11 +21,12 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, epoch_key, root_key
 from airflow_provider.domain.roots import BoundFile, FileSource, IcebergSource, Late, RootBounds, Span
 from airflow_provider.domain.topology import EpochJob
-from airflow_provider.sources.files import check_unchanged
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import encode
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.lakes import Lake, prices
+
+FILES = RootSources()
 
 
 def begin(world: World, lake: Lake, job: EpochJob, number: int, by: Owner | None = None) -> Attempt:
@@ -277,10 +278,10 @@ def test_files_that_changed_are_no_dead_end_where_roots_are_revised(world: World
     failed = world.begin(job, day(1), roots=RootSources())
     (tmp_path / "2024-01-01/a.csv").write_text("longer than it was")
     with pytest.raises(Unavailable):
-        check_unchanged(failed.roots[0])
+        FILES.check_unchanged(job.roots[0], failed.roots[0])
     anew = world.begin(job, day(1), owner(try_number=2), roots=RootSources())
     assert (anew.roots[0].revision, files_of(anew)) == (2, files_of(failed))
-    check_unchanged(anew.roots[0])
+    FILES.check_unchanged(job.roots[0], anew.roots[0])
     other = loading(world, tmp_path, "revision", "other")
     assert world.begin(other, day(1), roots=RootSources()).roots == anew.roots
     (tmp_path / "2024-01-01/a.csv").write_text("longer than ever before")
@@ -301,7 +302,7 @@ def test_files_that_changed_twice_are_recorded_twice(world: World, tmp_path: Pat
     (tmp_path / "2024-01-01/a.csv").write_text("longer than ever before")
     third = world.begin(jobs[0], day(1), owner(try_number=2), roots=RootSources())
     assert [one.roots[0].revision for one in (second, third)] == [2, 3]
-    check_unchanged(third.roots[0])
+    FILES.check_unchanged(jobs[0].roots[0], third.roots[0])
     key = root_key(DOMAIN, "landing", day(1).end, 2)
     assert world.store.read(DOMAIN, [key]).records[key].record.bounds == second.roots[0]
 

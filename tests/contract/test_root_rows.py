@@ -97,7 +97,7 @@ def shop(postgresql: PostgresqlServer) -> Iterator[Shop]:
 
 
 def orders(**options: Any) -> Root:
-    return PostgresSource("orders", "public.orders", **{"source": "shop", "id_column": "id", **options})
+    return PostgresSource("orders", "public.orders", **{"connection": "shop", "id_column": "id", **options})
 
 
 def span(low: int | None, high: int | None, rows: int) -> Span:

@@ -10,7 +10,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.roots import Asked, BoundFile, FileSource, Root, RootBounds, RootRecord, Span
-from airflow_provider.sources import files, locations
+from airflow_provider.sources import locations
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import day
 from tests.contract.lakes import Lake, prices
@@ -110,12 +110,12 @@ def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) 
         return RootRecord(bounds=RootBounds(root="landing"), job=JobName("a"), interval=day(number))
 
     near = tuple(one(number) for number in range(32, 25, -1))
-    found = files.bounds(Asked(root=root, interval=day(33), before=near, beyond=one(25)))
+    found = RootSources().bounds(Asked(root=root, interval=day(33), before=near, beyond=one(25)))
     assert [Path(file.uri).name for file in found.files] == ["1.csv"]
-    found = files.bounds(Asked(root=root, interval=day(33), before=near))
+    found = RootSources().bounds(Asked(root=root, interval=day(33), before=near))
     assert [Path(file.uri).name for file in found.files] == ["0.csv", "1.csv"]
     with pytest.raises(InvalidInput, match="at most 7 days, 0:00:00 share") as refused:
-        files.bounds(Asked(root=root, interval=day(43), before=(one(42),), beyond=one(35)))
+        RootSources().bounds(Asked(root=root, interval=day(43), before=(one(42),), beyond=one(35)))
     assert "late_window" in refused.value.next_step
 
 

@@ -136,7 +136,7 @@ def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, t
             epoch.root_files("prices")
         with pytest.raises(InvalidInput, match="epoch.root_files"):
             epoch.read_root("landing")
-        with pytest.raises(InvalidInput, match="declare Root"):
+        with pytest.raises(InvalidInput, match="declare FileSource"):
             epoch.read_root("nothing")
         epoch.write(QUOTED, epoch.read_root("prices"))
     lake.close()

@@ -11,9 +11,8 @@ import pytest
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Asked, FileSource, RootBounds
-from airflow_provider.sources import files
-from airflow_provider.sources.files import check_unchanged
+from airflow_provider.domain.roots import Asked, FileSource, Root, RootBounds
+from airflow_provider.sources.roots import RootSources
 
 START = datetime(2013, 2, 8, 13, tzinfo=UTC)
 HOUR = Interval(START, START + timedelta(hours=1))
@@ -39,10 +38,17 @@ def landing(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def landed(location: str) -> Root:
+    return FileSource("landing", location, late="ignore", complete=none_needed())
+
+
+def check_unchanged(bounds: RootBounds) -> None:
+    RootSources().check_unchanged(landed("/"), bounds)
+
+
 def bounds_of(location: str) -> RootBounds:
     """What lies at *location* now."""
-    root = FileSource("landing", location, late="ignore", complete=none_needed())
-    return files.bounds(Asked(root=root, interval=HOUR))
+    return RootSources().bounds(Asked(root=landed(location), interval=HOUR))
 
 
 def names(bounds: RootBounds, landing: Path) -> list[str]:

@@ -412,9 +412,9 @@ PLANTED_IN_ROOTS = (
     Mutant(
         name="a folder that does not answer ends a begin by the file system's own error",
         rule="I11",
-        file="sources/roots.py",
-        old="                with _answering(asked.root):\n                    return files.bounds(asked)\n",
-        new="                return files.bounds(asked)\n",
+        file="sources/files.py",
+        old="    @_answering\n    def bounds(",
+        new="    def bounds(",
         tests=(LANDING,),
         by="test_a_source_that_does_not_answer_is_told",
     ),

@@ -1,0 +1,169 @@
+"""Protocol of a source's reader: bounds, whether they still hold, and the rows within them. One class per kind.
+
+Its contract suite is :mod:`airflow_provider.testing.source_contract`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.roots import Asked, Root, RootBounds, RootRecord, Span
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from airflow_provider.domain.interval import Cadence, Interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParquetRows:
+    """Rows as whole Parquet files. :param columns: with the ids by which each file's columns are matched."""
+
+    files: Sequence[str]
+    columns: pa.Schema
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JdbcRows:
+    """Rows as arguments of Spark's JDBC reader; the properties hold the password.
+
+    :param predicates: one per partition. :param driver: class of the driver. :param package: its Maven coordinates.
+    """
+
+    url: str
+    table: str
+    predicates: list[str]
+    properties: Mapping[str, str] = field(repr=False)
+    driver: str
+    package: str
+
+
+Rows = ParquetRows | JdbcRows
+
+
+class SourceReader(ABC):
+    """Reader of one source. It changes nothing there, keeps nothing open between calls, and may be used by any thread.
+
+    Each method may raise :class:`SourceUnavailable` when the source does not answer (its text holds no password), and
+    :class:`InvalidInput` when the declaration does not fit the source or the connection is not known here.
+
+    :param urls: URLs of databases, by connection id; may hold passwords.
+    """
+
+    def __init__(self, root: Root, urls: Mapping[str, str]) -> None:
+        self.root = root
+        self._urls = urls
+
+    @abstractmethod
+    def bounds(self, asked: Asked) -> RootBounds:
+        """Return what the epoch of *asked* reads: what is there now and belongs to no bounds around it.
+
+        Precondition: *asked* is of this source, and holds the bounds recorded around its barrier. Repeatable: while
+        the source stays as it is, the same request gives equal bounds. Spans form a chain: each begins where the span
+        before ends, and a span between two recorded ones ends where the later one begins.
+
+        :raises NotReady: a condition is not met, or the folder or table does not exist.
+        :raises Unavailable: data of earlier bounds changed, or came late and is refused; names it.
+        """
+
+    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+        """Return whether the source still has exactly what is within *recorded*, the bounds at the barrier of *asked*.
+
+        :raises Unavailable: further data came late, and the source refuses it.
+        """
+        del asked
+        try:
+            self.check_unchanged(recorded)
+        except Unavailable:
+            return False
+        return True
+
+    @abstractmethod
+    def check_unchanged(self, bounds: RootBounds) -> None:
+        """Compare *bounds* with the present state of the source. What came later outside of them does not count.
+
+        :raises Unavailable: data within the bounds differs from the record; names the file, the snapshot or the ids.
+        :raises InvalidInput: the bounds are of another kind of source.
+        """
+
+    @abstractmethod
+    def rows(self, bounds: RootBounds) -> Rows:
+        """Return the rows within *bounds* in a form that Spark reads. Reading them gives exactly those, or an error.
+
+        :raises Unavailable: as in :meth:`check_unchanged`, as far as it shows without reading.
+        :raises InvalidInput: the program reads this source itself, or its rows cannot be read as files.
+        """
+
+    def missing(self, interval: Interval, now: datetime | None) -> str:  # noqa: ARG002
+        """Return why the source is not complete for *interval* by its declared conditions; empty if it is.
+
+        :param now: time by the store's clock; None for this host's.
+        """
+        return ""
+
+    def unread(
+        self,
+        wanted: Sequence[RootRecord],  # noqa: ARG002
+        records: Sequence[RootRecord],  # noqa: ARG002
+    ) -> tuple[list[tuple[Interval, str]], list[str]]:
+        """Return data in the bounds of epochs that no epoch reads, with its interval, and the files replaced since.
+
+        Nothing where no data can come late within bounds.
+
+        :param wanted: records of the epochs to check. :param records: newest revisions of records around them.
+        """
+        return [], []
+
+    def between(self, interval: Interval, cadence: Cadence) -> list[str]:  # noqa: ARG002
+        """Return the files at locations of parts of *interval* that no epoch of *cadence* reads; nothing for tables."""
+        return []
+
+    def refuse_missing_folder(self) -> None:  # noqa: B027  (a table has none)
+        """Refuse a source whose folder, which holds the files of all epochs, does not exist.
+
+        :raises SourceUnavailable: names the folder.
+        """
+
+    def place(self, interval: Interval) -> str:  # noqa: ARG002
+        """Return where the data of *interval* lies; a table is the same for all intervals."""
+        return self.root.place
+
+    @property
+    def _url(self) -> str:
+        """URL of the source's database. :raises InvalidInput: its connection is not known here."""
+        connection = self.root.source
+        if connection not in self._urls:
+            raise InvalidInput(
+                field=f"connection of root {self.root.name!r}",
+                value=connection,
+                expected=f"one of the connections that are known here: {sorted(self._urls)}",
+                next_step=f"make the Airflow connection {connection!r}; without Airflow, pass its URL: "
+                f"Settings(sources={{{connection!r}: 'postgresql+psycopg://…'}}).",
+            )
+        return self._urls[connection]
+
+
+def span_of(bounds: RootBounds) -> Span:
+    """Return the span of *bounds*.
+
+    :raises InvalidInput: they are a list of files.
+    """
+    if bounds.span is None:
+        raise other_kind(bounds, "a span: the root was files when its bounds were recorded")
+    return bounds.span
+
+
+def other_kind(bounds: RootBounds, expected: str) -> InvalidInput:
+    """Return the error for *bounds* that were recorded for a source of another kind."""
+    return InvalidInput(
+        field="roots",
+        value=bounds.root,
+        expected=expected,
+        next_step="declare it as a root of another name.",
+    )
