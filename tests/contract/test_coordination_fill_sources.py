@@ -15,7 +15,7 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import DependentReaders, FinalError
-from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.roots import FileSource, Root
 from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous, state, window
@@ -142,25 +142,6 @@ def test_what_reads_another_source_is_no_fill(load: Load, change: str) -> None:
     assert load.run(new, day(5), "cleared") == ["t1", "t2"]
     one, other = load.values(5, "t1", "t2")
     assert one == other
-
-
-def test_what_reads_to_another_barrier_is_no_fill(load: Load) -> None:
-    """R7: the declaration is the same; the calendar of its input has changed since."""
-    world, table = load.world, load.table("a")
-    edge, options = state(table, as_of=DAY / 4), {"cadence": "0 12 * * *", "origin": day(1).start + DAY / 2}
-    old, new = load.job("t1", edge, **options), load.job("t1 t2", edge, **options)
-    noon = [Interval(day(number).start + DAY / 2, day(number).end + DAY / 2) for number in (1, 2)]
-    world.coordinator.register(world.job("a"))
-    world.coordinator.register(old)
-    for number in (1, 2):
-        world.run(world.job("a"), day(number), [10**number])
-    load.run(new, noon[0])
-    load.run(old, noon[1])
-    cadence = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
-    for hour in range(6):
-        start = barrier(2) + hour * DAY / 24
-        world.run(world.job("a", cadence=cadence), Interval(start, start + DAY / 24), [1000])
-    assert load.run(new, noon[1], "cleared") == ["t1", "t2"]
 
 
 def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:

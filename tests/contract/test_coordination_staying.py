@@ -15,8 +15,9 @@ from airflow_provider.domain.epoch import Commitment
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import epoch_key
+from airflow_provider.domain.root_declarations import FileSource
 from airflow_provider.domain.staying import MOST_STAYED, Stayed, after_commit
-from airflow_provider.domain.topology import EpochJob, Root, increment
+from airflow_provider.domain.topology import EpochJob, increment
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.test_coordination_root_revisions import compute, feed, land
@@ -99,7 +100,7 @@ def test_a_late_file_that_only_rows_of_a_left_table_have_read_is_named(
     land(tmp_path, 1, late="100")
     land(tmp_path, 3, x="1")
     assert compute(world, more, 3) == 1
-    renamed = Root("feed_2", root.location, complete=root.complete)
+    renamed = FileSource("feed_2", root.location, complete=root.complete)
     other = world.job("d", outputs=both[:1] if leaves else both, inputs=[renamed])
     compute(world, other, 3, owner("cleared"))
     found = [f"{one.found} {one.next_step}" for one in examine(world.store, world.formats, DOMAIN).symptoms]

@@ -88,7 +88,7 @@ PLANTED_IN_NAMES = (
         old="(edge.table, edge.kind, *edge_range(edge, interval, stamped.record)) in inputs\n",
         new="(edge.table, edge.kind) in {read[:2] for read in inputs}\n",
         tests=(SOURCES,),
-        by="test_what_reads_to_another_barrier_is_no_fill",
+        by="test_what_reads_another_source_is_no_fill",
     ),
     Mutant(
         name="several epochs begin although one is a fill that is refused",
