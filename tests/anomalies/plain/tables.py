@@ -179,6 +179,10 @@ class ParquetTables(Tables):
         self.replace(table, self.read(f"{table}_staged"))
 
 
+REFUSALS = ("iceberg.exceptions.ValidationException", "iceberg.exceptions.CommitFailedException")
+"""Of a commit that another one overtook: what it changed was written, or its four tries were all lost."""
+
+
 class IcebergTables(Tables):
     """Iceberg tables through their own Spark runtime, in a Hadoop catalog."""
 
@@ -219,7 +223,7 @@ class IcebergTables(Tables):
         try:
             writer.overwritePartitions()
         except Py4JJavaError as error:
-            if "iceberg.exceptions.ValidationException" not in str(error):
+            if not any(name in str(error) for name in REFUSALS):
                 raise
             raise Refused(table) from error
 
