@@ -96,23 +96,24 @@ class Side:
         return run
 
     def _iceberg(self) -> Callable[[], Epoch]:
-        from airflow_provider.coordination.service import EpochService
         from airflow_provider.stores.factory import open_store
         from airflow_provider.tables.factory import open_formats
         from airflow_provider.testing.arrow_attempts import write_rows
-        from benchmarks.iceberg_job import ROWS, IcebergJob
+        from benchmarks import iceberg_job
 
         catalog = f"sqlite:///{self._directory}/catalog.db" if self._url.startswith("zookeeper") else None
         store = self._open.enter_context(open_store(self._url))
         formats = self._open.enter_context(open_formats(self._url, f"{self._directory}/warehouse", catalog))
-        coordinator = EpochService(store, formats)
-        job = IcebergJob(coordinator, "iceberg")
+        # Commits before EpochService was the only facade had a Coordinator, and another class of that name beside it.
+        facade = getattr(iceberg_job, "Coordinator", None) or iceberg_job.EpochService
+        coordinator = facade(store, formats)
+        job = iceberg_job.IcebergJob(coordinator, "iceberg")
         numbers = iter(range(sys.maxsize))
 
         def run() -> Epoch:
             clocks = Clocks()
             attempt = clocks.time("begin", lambda: job.begin(next(numbers)))
-            write_rows(coordinator, attempt, job.sink, ROWS)
+            write_rows(coordinator, attempt, job.sink, iceberg_job.ROWS)
             clocks.time("publish", lambda: coordinator.publish(attempt))
             return clocks.took
 

@@ -84,8 +84,12 @@ def shifted(moment: datetime, by: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=UTC) if by > timedelta(0) else datetime.min.replace(tzinfo=UTC)
 
 
+@lru_cache(maxsize=16_384)
 def time_key(value: datetime) -> str:
-    """Return text that sorts like the times, for store keys and paths."""
+    """Return text that sorts like the times, for store keys and paths.
+
+    Cached: a publish makes some twenty keys of two times.
+    """
     return f"{value.year:04d}{value:%m%dT%H%M%S}.{value.microsecond:06d}Z"
 
 
